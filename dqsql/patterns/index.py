@@ -1,0 +1,458 @@
+"""The corpus index: for each pattern the columns that it matches and how impure they are.
+
+Auto-Validate, section 2.4. A column D contributes to every pattern p of its values one column and
+its impurity, Imp_D(p) = share of rows of D that p does not match (Definition 3); so that
+
+    Cov_T(p) = number of columns with at least one match
+    FPR_T(p) = sum of Imp_D(p) over those columns / Cov_T(p)         (Definition 7)
+
+Both are sums, kept for each table, so that contributions can be added, replaced and merged in any
+order. Impurity is counted in whole millionths, so that merging is exact and not subject to the
+order of floating-point additions.
+
+On disk an index is a folder:
+
+    index.json        format, settings, totals
+    patterns.parquet  pattern, coverage, impurity; sorted by pattern, without patterns of so few
+                      columns that no inference may use them; this alone is read for look-ups
+    contributions/    one Parquet file per bucket of tables: table, pattern, coverage, impurity;
+                      read only to add or replace tables
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dqsql.errors import PatternError
+from dqsql.patterns.generation import column_sample, pattern_masks
+
+FORMAT_VERSION = 1
+IMPURITY_SCALE = 1_000_000
+BUCKETS = 32
+
+CONTRIBUTION_SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("pattern", pa.string()),
+        ("coverage", pa.int32()),
+        ("impurity", pa.int64()),
+    ]
+)
+_SERVED_SCHEMA = pa.schema(
+    [("pattern", pa.string()), ("coverage", pa.int32()), ("impurity", pa.int64())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """How columns are turned into patterns. Fixed for the life of an index.
+
+    Attributes:
+        tau: values of more tokens are left out; at least 1.
+        max_values: rows sampled from a column; at least 1.
+        min_share: patterns that match a smaller share of a column's rows are left out, in [0, 1).
+        min_coverage: patterns of fewer columns are left out of the served part; at least 1.
+    """
+
+    tau: int = 8
+    max_values: int = 1_000
+    min_share: float = 0.01
+    min_coverage: int = 3
+
+    def __post_init__(self) -> None:
+        if self.tau < 1 or self.max_values < 1 or self.min_coverage < 1:
+            raise PatternError("tau, max_values and min_coverage must be at least 1")
+        if not 0 <= self.min_share < 1:
+            raise PatternError(f"min_share {self.min_share} is not in [0, 1)")
+
+
+@dataclass(slots=True)
+class Contribution:
+    """What columns contribute: for each pattern [columns, impurity in millionths].
+
+    Attributes:
+        columns: number of columns, those without any pattern included.
+        value_bytes: UTF-8 bytes of the sampled values.
+        patterns: pattern -> [coverage, sum of impurity in millionths].
+    """
+
+    columns: int
+    value_bytes: int
+    patterns: dict[str, list[int]]
+
+    @classmethod
+    def empty(cls) -> Contribution:
+        """Return the neutral element of merging."""
+        return cls(0, 0, {})
+
+    def add_column(self, values: Iterable[str | None], settings: IndexSettings) -> None:
+        """Add one column's values; beyond `max_values` they are ignored."""
+        kept = [value for value in values if value is not None][: settings.max_values]
+        self.columns += 1
+        self.value_bytes += sum(map(len, kept))
+        for pattern, impurity in column_patterns(kept, settings).items():
+            entry = self.patterns.setdefault(pattern, [0, 0])
+            entry[0] += 1
+            entry[1] += impurity
+
+    def merged(self, other: Contribution) -> Contribution:
+        """Return the contribution of both sets of columns together."""
+        patterns = {pattern: entry.copy() for pattern, entry in self.patterns.items()}
+        for pattern, (coverage, impurity) in other.patterns.items():
+            entry = patterns.setdefault(pattern, [0, 0])
+            entry[0] += coverage
+            entry[1] += impurity
+        return Contribution(
+            self.columns + other.columns, self.value_bytes + other.value_bytes, patterns
+        )
+
+
+def column_patterns(values: Sequence[str], settings: IndexSettings) -> dict[str, int]:
+    """Return the patterns of a column with its impurity in millionths for each of them.
+
+    Raises:
+        PatternError: never for any text; settings are checked when they are made.
+    """
+    sample = column_sample(values)
+    if not sample.rows:
+        return {}
+    min_rows = max(1, int(settings.min_share * sample.rows))
+    masks = pattern_masks(sample, tau=settings.tau, min_rows=min_rows)
+    scale = IMPURITY_SCALE / sample.rows
+    return {
+        pattern: round((sample.rows - mask.bit_count()) * scale) for pattern, mask in masks.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PatternStatistics:
+    """One pattern of an index: coverage in columns, and FPR in [0, 1]."""
+
+    pattern: str
+    coverage: int
+    fpr: float
+
+
+@dataclass(frozen=True, slots=True)
+class SizeReport:
+    """What an index holds and weighs.
+
+    Attributes:
+        served_bytes, contribution_bytes: file sizes.
+        corpus_bytes: UTF-8 bytes of the sampled values that were read.
+    """
+
+    tables: int
+    columns: int
+    patterns: int
+    served_bytes: int
+    contribution_bytes: int
+    corpus_bytes: int
+
+
+class PatternIndex:
+    """The served part of an index: look-ups of coverage and FPR by pattern.
+
+    Attributes:
+        settings: how the index was built; inference must generate patterns the same way.
+        columns: number of columns in the corpus.
+    """
+
+    def __init__(
+        self,
+        patterns: pa.Array | Sequence[str],
+        coverage: npt.ArrayLike,
+        impurity: npt.ArrayLike,
+        *,
+        columns: int,
+        settings: IndexSettings | None = None,
+    ) -> None:
+        array = patterns if isinstance(patterns, pa.Array) else pa.array(patterns, pa.string())
+        self.settings = settings or IndexSettings()
+        self.columns = columns
+        self._patterns = array
+        self._coverage = np.asarray(coverage, dtype=np.int64)
+        self._impurity = np.asarray(impurity, dtype=np.int64)
+        hashes = _hashes(array)
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def __len__(self) -> int:
+        return len(self._coverage)
+
+    @classmethod
+    def from_contribution(
+        cls, contribution: Contribution, settings: IndexSettings | None = None
+    ) -> PatternIndex:
+        """Return the index of columns held in memory."""
+        settings = settings or IndexSettings()
+        rows = sorted(
+            (pattern, *entry)
+            for pattern, entry in contribution.patterns.items()
+            if entry[0] >= settings.min_coverage
+        )
+        return cls(
+            [row[0] for row in rows],
+            np.array([row[1] for row in rows], dtype=np.int64),
+            np.array([row[2] for row in rows], dtype=np.int64),
+            columns=contribution.columns,
+            settings=settings,
+        )
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> PatternIndex:
+        """Read the served part of an index folder.
+
+        Raises:
+            PatternError: there is no index, or one of another format.
+        """
+        path = Path(folder)
+        meta = _read_meta(path)
+        table = pq.read_table(path / "patterns.parquet", schema=_SERVED_SCHEMA)
+        return cls(
+            table["pattern"].combine_chunks(),
+            table["coverage"].to_numpy(),
+            table["impurity"].to_numpy(),
+            columns=meta.columns,
+            settings=meta.settings,
+        )
+
+    def lookup(
+        self, patterns: Sequence[str]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Return coverage and FPR of each pattern, in one batch; 0 and NaN for unknown ones."""
+        coverage = np.zeros(len(patterns), dtype=np.int64)
+        fpr = np.full(len(patterns), np.nan)
+        if not len(self) or not len(patterns):
+            return coverage, fpr
+        wanted = _hashes(pa.array(patterns, pa.string()))
+        place = np.minimum(np.searchsorted(self._hashes, wanted), len(self) - 1)
+        found = self._hashes[place] == wanted
+        rows = self._order[place[found]]
+        coverage[found] = self._coverage[rows]
+        fpr[found] = self._impurity[rows] / (IMPURITY_SCALE * self._coverage[rows])
+        return coverage, fpr
+
+    def head(self, limit: int = 50, *, max_fpr: float = 0.1) -> list[PatternStatistics]:
+        """Return the patterns of largest coverage with FPR <= max_fpr: the common domains."""
+        fpr = self._impurity / (IMPURITY_SCALE * np.maximum(self._coverage, 1))
+        rows = np.flatnonzero(fpr <= max_fpr)
+        rows = rows[np.argsort(-self._coverage[rows], kind="stable")][:limit]
+        return [
+            PatternStatistics(
+                self._patterns[int(row)].as_py(), int(self._coverage[row]), float(fpr[row])
+            )
+            for row in rows
+        ]
+
+
+_WEIGHTS = np.random.default_rng(20_210_620).integers(
+    1, 2**64 - 1, size=4_096, dtype=np.uint64, endpoint=True
+) | np.uint64(1)
+
+
+def _hashes(patterns: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return a 64-bit hash of each string: its bytes weighted by random numbers, summed."""
+    hashes = np.zeros(len(patterns), dtype=np.uint64)
+    step = 65_536
+    for start in range(0, len(patterns), step):
+        chunk = pa.concat_arrays([patterns.slice(start, step)]).cast(pa.large_binary())
+        buffers = chunk.buffers()
+        offsets = np.frombuffer(buffers[1], dtype=np.int64, count=len(chunk) + chunk.offset + 1)
+        offsets = offsets[chunk.offset :]
+        if buffers[2] is None:
+            continue
+        data = np.frombuffer(buffers[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+        lengths = np.diff(offsets)
+        positions = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+        products = (data.astype(np.uint64) + np.uint64(1)) * _WEIGHTS[positions % len(_WEIGHTS)]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(products, dtype=np.uint64)])
+        hashes[start : start + len(chunk)] = (
+            sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
+        )
+    return hashes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMeta:
+    """The content of `index.json`: settings, and tables with their [columns, bytes of values]."""
+
+    settings: IndexSettings
+    tables: dict[str, tuple[int, int]]
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of all tables."""
+        return sum(columns for columns, _ in self.tables.values())
+
+
+def _read_meta(folder: Path) -> IndexMeta:
+    try:
+        content = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        if content["format"] != FORMAT_VERSION:
+            raise PatternError(
+                f"pattern index {folder} has format {content['format']}, not {FORMAT_VERSION}",
+                hint="build it again with `dqsql index build`",
+            )
+        tables = {name: (int(c), int(b)) for name, (c, b) in content["tables"].items()}
+        return IndexMeta(IndexSettings(**content["settings"]), tables)
+    except FileNotFoundError as error:
+        raise PatternError(
+            f"no pattern index in {folder}", hint="build one with `dqsql index build`"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PatternError(f"{folder / 'index.json'} is damaged: {error}") from error
+
+
+def write_meta(folder: Path, meta: IndexMeta) -> None:
+    """Write `index.json` in one step."""
+    content = {
+        "format": FORMAT_VERSION,
+        "settings": asdict(meta.settings),
+        "tables": meta.tables,
+    }
+    temporary = folder / "index.json.tmp"
+    temporary.write_text(json.dumps(content), encoding="utf-8")
+    temporary.replace(folder / "index.json")
+
+
+def bucket_of(table: str) -> int:
+    """Return the bucket, in [0, BUCKETS), in which a table's contribution is kept."""
+    return zlib.crc32(table.encode("utf-8", "surrogatepass")) % BUCKETS
+
+
+def contribution_rows(table: str, contribution: Contribution) -> pa.Table:
+    """Return a table's contribution as rows of `CONTRIBUTION_SCHEMA`, sorted by pattern."""
+    patterns = sorted(contribution.patterns)
+    return pa.table(
+        {
+            "table": [table] * len(patterns),
+            "pattern": patterns,
+            "coverage": [contribution.patterns[p][0] for p in patterns],
+            "impurity": [contribution.patterns[p][1] for p in patterns],
+        },
+        schema=CONTRIBUTION_SCHEMA,
+    )
+
+
+def update_index(
+    folder: str | os.PathLike[str],
+    contributions: Mapping[str, Contribution],
+    settings: IndexSettings | None = None,
+    *,
+    remove: Iterable[str] = (),
+) -> SizeReport:
+    """Add tables to an index, replacing the contribution of those already in it.
+
+    The folder is made when there is none; then `settings` may be given. The corpus is not read.
+
+    Raises:
+        PatternError: the folder holds an index of other settings.
+    """
+    rows = {name: contribution_rows(name, c) for name, c in contributions.items()}
+    totals = {name: (c.columns, c.value_bytes) for name, c in contributions.items()}
+    return replace_tables(folder, rows, totals, settings, remove=remove)
+
+
+def replace_tables(
+    folder: str | os.PathLike[str],
+    rows: Mapping[str, pa.Table],
+    totals: Mapping[str, tuple[int, int]],
+    settings: IndexSettings | None = None,
+    *,
+    remove: Iterable[str] = (),
+) -> SizeReport:
+    """As `update_index`, for contributions that are rows of `CONTRIBUTION_SCHEMA` already."""
+    path = Path(folder)
+    parts = path / "contributions"
+    parts.mkdir(parents=True, exist_ok=True)
+    if (path / "index.json").exists():
+        meta = _read_meta(path)
+        if settings is not None and settings != meta.settings:
+            raise PatternError(
+                f"pattern index {path} was built with {meta.settings}",
+                hint="use the same settings, or build a new index",
+            )
+    else:
+        meta = IndexMeta(settings or IndexSettings(), {})
+    gone = set(remove) | set(totals)
+    for bucket in sorted({bucket_of(name) for name in gone}):
+        file = parts / f"bucket-{bucket:02d}.parquet"
+        kept = pq.read_table(file).cast(CONTRIBUTION_SCHEMA) if file.exists() else None
+        pieces = [] if kept is None else [_without(kept, gone)]
+        pieces += [table for name, table in rows.items() if bucket_of(name) == bucket]
+        _write(pa.concat_tables(pieces) if pieces else CONTRIBUTION_SCHEMA.empty_table(), file)
+    tables = {name: total for name, total in meta.tables.items() if name not in gone}
+    meta = replace(meta, tables={**tables, **totals})
+    _serve(path, meta.settings)
+    write_meta(path, meta)
+    return size_report(path)
+
+
+def _without(rows: pa.Table, tables: set[str]) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.invert(pc.is_in(rows["table"], pa.array(sorted(tables), pa.string()))))
+
+
+def _serve(folder: Path, settings: IndexSettings) -> None:
+    """Fold the contributions of all tables to the served part.
+
+    Bucket by bucket; what is held in memory are the distinct patterns, not the contributions.
+    """
+    total: pa.Table = _SERVED_SCHEMA.empty_table()
+    for file in sorted((folder / "contributions").glob("bucket-*.parquet")):
+        rows = pq.read_table(file, columns=["pattern", "coverage", "impurity"])
+        total = _summed(pa.concat_tables([total, rows.cast(_SERVED_SCHEMA)]))
+    import pyarrow.compute as pc
+
+    served = total.filter(pc.greater_equal(total["coverage"], settings.min_coverage))
+    _write(served.sort_by("pattern"), folder / "patterns.parquet")
+
+
+def _summed(rows: pa.Table) -> pa.Table:
+    grouped = rows.group_by("pattern").aggregate([("coverage", "sum"), ("impurity", "sum")])
+    grouped = grouped.select(["pattern", "coverage_sum", "impurity_sum"])
+    return grouped.rename_columns(_SERVED_SCHEMA.names).cast(_SERVED_SCHEMA)
+
+
+def _write(rows: pa.Table, file: Path) -> None:
+    temporary = file.with_suffix(".tmp")
+    pq.write_table(
+        rows,
+        temporary,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=["table"] if "table" in rows.column_names else False,
+        column_encoding={
+            "pattern": "DELTA_BYTE_ARRAY",
+            "coverage": "DELTA_BINARY_PACKED",
+            "impurity": "DELTA_BINARY_PACKED",
+        },
+    )
+    temporary.replace(file)
+
+
+def size_report(folder: str | os.PathLike[str]) -> SizeReport:
+    """Return what an index folder holds and weighs."""
+    path = Path(folder)
+    meta = _read_meta(path)
+    parts = (path / "contributions").glob("bucket-*.parquet")
+    return SizeReport(
+        tables=len(meta.tables),
+        columns=meta.columns,
+        patterns=pq.read_metadata(path / "patterns.parquet").num_rows,
+        served_bytes=(path / "patterns.parquet").stat().st_size,
+        contribution_bytes=sum(file.stat().st_size for file in parts),
+        corpus_bytes=sum(size for _, size in meta.tables.values()),
+    )

@@ -1,0 +1,211 @@
+"""Inference of a validation pattern for a column: FMDV, FMDV-V, FMDV-H and FMDV-VH.
+
+Auto-Validate, equations (5)-(7) (basic), (8)-(11) (vertical cuts), (12)-(16) (horizontal cuts).
+The pattern of least false-positive rate is sought, among those whose rate is at most r and whose
+coverage is at least m columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dqsql.errors import PatternError
+from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
+from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.language import Pattern, parse_pattern
+from dqsql.patterns.regex import matcher, spark_regex
+from dqsql.patterns.vertical import Candidate, best_candidate, best_segmentation
+
+#: On corpora of this many columns and more, m defaults to the paper's 100.
+_COLUMNS_OF_LARGE_CORPUS = 1_000_000
+_MIN_COVERAGE_LARGE = 100
+_MIN_COVERAGE_SMALL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSettings:
+    """Settings of inference; the names are the paper's.
+
+    Attributes:
+        r: largest false-positive rate, in [0, 1].
+        m: least coverage in columns, at least 1; None takes 100 on corpora of a million columns
+            and proportionally less on smaller ones, but at least 5.
+        theta: largest share of non-conforming rows in training with horizontal cuts, in [0, 1).
+        vertical, horizontal: which cuts are tried; both is FMDV-VH, neither basic FMDV.
+        max_values: rows used, the first ones; at least 1.
+    """
+
+    r: float = 0.1
+    m: int | None = None
+    theta: float = 0.1
+    vertical: bool = True
+    horizontal: bool = True
+    max_values: int = 1_000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.r <= 1:
+            raise PatternError(f"r = {self.r} is not in [0, 1]")
+        if not 0 <= self.theta < 1:
+            raise PatternError(f"theta = {self.theta} is not in [0, 1)")
+        if self.max_values < 1 or (self.m is not None and self.m < 1):
+            raise PatternError("m and max_values must be at least 1")
+
+    def min_coverage(self, columns: int) -> int:
+        """Return m for a corpus of the given number of columns."""
+        if self.m is not None:
+            return self.m
+        share = columns / _COLUMNS_OF_LARGE_CORPUS
+        return max(_MIN_COVERAGE_SMALL, min(_MIN_COVERAGE_LARGE, int(_MIN_COVERAGE_LARGE * share)))
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedPattern:
+    """A pattern learned for a column.
+
+    Attributes:
+        pattern: the pattern in printable form.
+        fpr: expected share of non-conforming values in good data of the domain, in [0, 1];
+            with vertical cuts the sum over segments.
+        coverage: columns of the corpus that the pattern (with vertical cuts: its rarest segment)
+            matches.
+        rows: non-null training values.
+        nonconforming: training values that do not match.
+        method: FMDV, FMDV-V, FMDV-H or FMDV-VH, by the settings.
+    """
+
+    pattern: str
+    fpr: float
+    coverage: int
+    rows: int
+    nonconforming: int
+    method: str
+
+    @property
+    def parsed(self) -> Pattern:
+        """The pattern as tokens."""
+        return parse_pattern(self.pattern)
+
+    @property
+    def spark_regex(self) -> str:
+        """The anchored Java regular expression for Spark's `rlike`."""
+        return spark_regex(self.parsed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON-ready values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> LearnedPattern:
+        """Read what `to_dict` gave.
+
+        Raises:
+            PatternError: a field is missing or wrong, or the pattern cannot be read.
+        """
+        try:
+            learned = cls(
+                pattern=str(content["pattern"]),
+                fpr=float(content["fpr"]),
+                coverage=int(content["coverage"]),
+                rows=int(content["rows"]),
+                nonconforming=int(content["nonconforming"]),
+                method=str(content["method"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise PatternError(f"stored pattern is damaged: {error}") from error
+        parse_pattern(learned.pattern)
+        return learned
+
+
+@dataclass(frozen=True, slots=True)
+class NoPattern:
+    """No feasible pattern, and why.
+
+    Attributes:
+        code: no_values, too_wide, no_common_pattern, unknown_domain, or high_fpr.
+        reason: one sentence for people.
+    """
+
+    code: str
+    reason: str
+
+
+def infer_pattern(
+    values: Iterable[str | None], index: PatternIndex, settings: InferenceSettings | None = None
+) -> LearnedPattern | NoPattern:
+    """Learn a validation pattern from a column's values.
+
+    Args:
+        values: training values; nulls are left out, empty strings are values.
+        index: the corpus index; its settings (tau) hold here too.
+        settings: see `InferenceSettings`.
+
+    Returns:
+        The pattern, never a trivial one; or the reason why there is none.
+    """
+    settings = settings or InferenceSettings()
+    kept = [value for value in values if value is not None][: settings.max_values]
+    if not kept:
+        return NoPattern("no_values", "the column has no values to learn from")
+    sample = column_sample(kept)
+    m = settings.min_coverage(index.columns)
+    min_share = 1 - settings.theta if settings.horizontal else 1.0
+    whole = hypotheses(sample, tau=index.settings.tau, min_share=min_share)
+    found = best_candidate(whole, index, r=settings.r, m=m)
+    if settings.vertical:
+        bound = found.fpr if found else settings.r
+        cut = best_segmentation(sample, index, r=bound, m=m, min_share=min_share)
+        if cut is not None and (found is None or cut.fpr < found.fpr):
+            found = cut
+    if found is None:
+        return _explain(sample, whole, index, settings.r, m)
+    return _learned(found, sample, settings)
+
+
+def _learned(
+    found: Candidate, sample: ColumnSample, settings: InferenceSettings
+) -> LearnedPattern | NoPattern:
+    pattern = parse_pattern(found.text)
+    if pattern.trivial:
+        return NoPattern("no_common_pattern", "only a pattern that admits everything fits")
+    conforms = matcher(pattern)
+    conforming = sum(mask.bit_count() for v, mask in sample.masks.items() if conforms(v))
+    cuts = "V" * settings.vertical + "H" * settings.horizontal
+    return LearnedPattern(
+        pattern=pattern.text,
+        fpr=found.fpr,
+        coverage=found.coverage,
+        rows=sample.rows,
+        nonconforming=sample.rows - conforming,
+        method=f"FMDV-{cuts}" if cuts else "FMDV",
+    )
+
+
+def _explain(
+    sample: ColumnSample, whole: dict[str, int], index: PatternIndex, r: float, m: int
+) -> NoPattern:
+    if not whole:
+        wide = hypotheses(sample, tau=index.settings.tau, min_share=0.5)
+        if wide:
+            return NoPattern(
+                "no_common_pattern", "the values follow no common pattern (free text?)"
+            )
+        return NoPattern(
+            "too_wide",
+            "most values share no pattern, or have more tokens than the index covers "
+            f"(tau = {index.settings.tau})",
+        )
+    coverage, fpr = index.lookup(list(whole))
+    known = coverage >= m
+    if not known.any():
+        return NoPattern(
+            "unknown_domain",
+            f"no pattern of the values occurs in {m} columns of the corpus "
+            f"({index.columns} columns)",
+        )
+    return NoPattern(
+        "high_fpr",
+        f"the best known pattern would flag {float(fpr[known].min()):.1%} of good values, "
+        f"more than r = {r:.1%}",
+    )

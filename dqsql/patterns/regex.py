@@ -1,0 +1,175 @@
+"""From patterns to regular expressions: Spark's (Java) and an equivalent matcher in Python.
+
+Both are anchored with absolute anchors (`\\A`, `\\z`; Java's `$` also matches before a final
+newline), use no dot, and escape every constant, so that they agree on every text. The one
+difference left is the age of the Unicode tables: Java 17 knows Unicode 13, Python 3.11 Unicode 14,
+and characters newer than either are symbols for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from dqsql.errors import PatternError
+from dqsql.patterns.characters import (
+    ASCII_CLASSES,
+    DIGIT,
+    JAVA_CLASSES,
+    leaf_class,
+    unicode_classes,
+)
+from dqsql.patterns.language import Branch, OptionalGroup, Pattern, Token, pattern_of
+
+# Which leaf classes (see `characters`) each token's characters can have, and which symbols.
+_MEMBERS: dict[str, frozenset[str]] = {
+    "digit": frozenset("0"),
+    "upper": frozenset("A"),
+    "lower": frozenset("a"),
+    "letter": frozenset("Aax"),
+    "alphanum": frozenset("Aax0"),
+    "num": frozenset("Aa0+-."),
+}
+_STARTS = {"num": frozenset("0+-"), "all": frozenset(DIGIT)}
+
+# Each number can end at up to three places: the number of readings grows with their number.
+_MAX_NUMBERS = 7
+
+
+def spark_regex(pattern: Pattern) -> str:
+    """Return the pattern as an anchored Java regular expression for Spark's `rlike`.
+
+    The expression holds ASCII characters only. As a SQL literal its backslashes need escaping,
+    unless `spark.sql.parser.escapedStringLiterals` is set or a raw literal (`r'..'`) is used.
+    """
+    body = _alternatives(pattern, JAVA_CLASSES, _java_constant)
+    return rf"\A(?:{body})\z"
+
+
+def matches(pattern: Pattern, value: str) -> bool:
+    """Whether the whole value matches the pattern, exactly as Spark's `rlike` would say."""
+    return matcher(pattern)(value)
+
+
+class matcher:  # noqa: N801 - used like a function
+    """A reusable test `value -> bool` for one pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._ascii = _compiled(pattern, ascii_only=True)
+        self._unicode: re.Pattern[str] | None = None
+
+    def __call__(self, value: str) -> bool:
+        if value.isascii():
+            return self._ascii.fullmatch(value) is not None
+        if self._unicode is None:
+            self._unicode = _compiled(self._pattern, ascii_only=False)
+        return self._unicode.fullmatch(value) is not None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: Pattern, *, ascii_only: bool) -> re.Pattern[str]:
+    classes = ASCII_CLASSES if ascii_only else unicode_classes()
+    return re.compile(_alternatives(pattern, classes, re.escape))
+
+
+def _alternatives(pattern: Pattern, classes: Mapping[str, str], constant: object) -> str:
+    return "|".join(
+        "".join(_element(element, classes, constant) for element in branch)
+        for branch in pattern.branches
+    )
+
+
+def _element(element: Token | OptionalGroup, classes: Mapping[str, str], constant: object) -> str:
+    if isinstance(element, OptionalGroup):
+        inner = "".join(_element(token, classes, constant) for token in element.tokens)
+        return f"(?:{inner})?"
+    assert callable(constant)
+    if element.kind == "const":
+        return str(constant(element.text))
+    if element.kind == "all":
+        return r"[\s\S]*"
+    if element.kind == "num":
+        digits = classes["digit"]
+        return rf"[+\-]?{digits}+(?:\.{digits}+)?(?:[eE][+\-]{digits}+)?"
+    return classes[element.kind] + ("+" if element.count is None else f"{{{element.count}}}")
+
+
+def _java_constant(text: str) -> str:
+    return "".join(map(_java_character, text))
+
+
+def _java_character(character: str) -> str:
+    if character.isascii() and (character.isalnum() or character in " _"):
+        return character
+    if character.isascii() and character.isprintable():
+        return "\\" + character
+    return f"\\x{{{ord(character):x}}}"
+
+
+def check_linear(pattern: Pattern) -> None:
+    """Refuse a pattern whose regular expression could take more than linear time.
+
+    Backtracking engines are slow where two unbounded tokens compete for the same characters, as in
+    `<letter>+<alphanum>+` or `<all>a<all>`. Allowed are patterns with at most one `<all>` in which
+    every other unbounded token ends at a place that the characters determine: something before
+    (or at the start of) the next unbounded token cannot be part of it. Generated patterns hold
+    this by construction; the check is for patterns written by people.
+
+    Raises:
+        PatternError: with the two tokens that compete.
+    """
+    for branch in pattern.branches:
+        for tokens in _without_options(branch):
+            _check_tokens(tokens)
+
+
+def _without_options(branch: Branch) -> Iterator[list[Token]]:
+    """Yield the branch with each optional part there or not, in all combinations."""
+    choices = [
+        ((), element.tokens) if isinstance(element, OptionalGroup) else ((element,),)
+        for element in branch
+    ]
+    for combination in itertools.product(*choices):
+        yield [token for part in combination for token in part]
+
+
+def _check_tokens(tokens: list[Token]) -> None:
+    unbounded = [index for index, token in enumerate(tokens) if token.unbounded]
+    kinds = [token.kind for token in tokens]
+    if kinds.count("all") > 1 or kinds.count("num") > _MAX_NUMBERS:
+        raise PatternError(
+            f"a pattern can hold <all> once and <num> {_MAX_NUMBERS} times",
+            hint="use @matches('regex') for a free regex",
+        )
+    for left, right in itertools.pairwise(unbounded):
+        if not _separated(tokens[left], tokens[left + 1 : right], tokens[right]):
+            raise PatternError(
+                f"{tokens[left]} and {tokens[right]} compete for the same characters in "
+                f"{pattern_of(*tokens).text}",
+                hint="fix the length of one of them with {k}, or put a separator between them",
+            )
+
+
+def _separated(first: Token, between: list[Token], second: Token) -> bool:
+    """Whether the characters leave a bounded number of places at which `first` can end."""
+    places = [place for token in between for place in _memberships(token)]
+    start = _STARTS.get(second.kind) or _MEMBERS[second.kind]
+    if first.kind == "num":
+        # A number has one place to end after each of its three parts, unless digits follow.
+        return DIGIT not in (places[0] if places else start)
+    if first.kind == "all":
+        return any(place.isdisjoint(_MEMBERS[second.kind]) for place in places)
+    if second.kind == "all":
+        return any(place.isdisjoint(_MEMBERS[first.kind]) for place in places)
+    return any(place.isdisjoint(_MEMBERS[first.kind]) for place in [*places, start])
+
+
+def _memberships(token: Token) -> Iterator[frozenset[str]]:
+    """Yield, for each position of a bounded token, the leaf classes or symbols it can hold."""
+    if token.kind == "const":
+        yield from (frozenset(leaf_class(character)) for character in token.text)
+    else:
+        yield _MEMBERS[token.kind]
