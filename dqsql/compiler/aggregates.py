@@ -1,0 +1,385 @@
+"""Lowering of Spark's aggregate functions to state, merge and finish.
+
+Each entry of `LOWERINGS` says how one aggregate is split: which state columns a scan computes, how
+state rows of several batches are merged, and how the aggregate's value is had from the state. An
+aggregate that is not listed does not decompose: its value is kept per batch and never merged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dqsql.dialect import call, column, literal, parse_expression, to_sql
+from dqsql.errors import UnsupportedExpressionError
+from dqsql.model.plan import Buffer
+
+HLL_LOG2_REGISTERS = 12
+KLL_K = 400
+
+Finish = Callable[[Sequence[exp.Expression]], exp.Expression]
+Merge = Callable[[str, Sequence[str]], exp.Expression]
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate call as the user wrote it: `name(distinct args) filter (where ..)`."""
+
+    name: str
+    args: tuple[exp.Expression, ...]
+    distinct: bool = False
+    where: exp.Expression | None = None
+    within_group: exp.Expression | None = None
+
+    def aggregate(self, name: str, *args: exp.Expression) -> exp.Expression:
+        """The aggregate `name(args)` over the rows that this call is about."""
+        return filtered(call(name, *(a.copy() for a in args)), self.where)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One state column of an aggregate: what to scan, how to merge, and the kind of its buffer."""
+
+    suffix: str
+    scan: exp.Expression
+    merge: Merge | None
+    buffer: Buffer = Buffer.FIXED
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """An aggregate split into state columns and the expression that finishes them."""
+
+    components: tuple[Component, ...]
+    finish: Finish
+    notes: tuple[str, ...] = field(default=())
+
+
+def filtered(aggregate: exp.Expression, where: exp.Expression | None) -> exp.Expression:
+    """`aggregate FILTER (WHERE where)`, or the aggregate itself."""
+    if where is None:
+        return aggregate
+    return exp.Filter(this=aggregate, expression=exp.Where(this=where.copy()))
+
+
+def lower(aggregate: AggregateCall) -> Lowering:
+    """Split an aggregate into state, merge and finish; keep it whole where that cannot be done."""
+    rule = LOWERINGS.get(aggregate.name)
+    lowering = None
+    if rule is not None and not aggregate.distinct and aggregate.within_group is None:
+        lowering = rule(aggregate)
+    elif rule is not None and aggregate.distinct and aggregate.name in _DISTINCT_IS_NO_MATTER:
+        lowering = rule(aggregate)
+    return lowering or _whole(aggregate)
+
+
+def _whole(aggregate: AggregateCall) -> Lowering:
+    """The aggregate as one value that does not merge."""
+    args: list[exp.Expression] = [a.copy() for a in aggregate.args]
+    if aggregate.distinct:
+        args = [exp.Distinct(expressions=args)]
+    node: exp.Expression = call(aggregate.name, *args)
+    if aggregate.within_group is not None:
+        node = exp.WithinGroup(this=node, expression=aggregate.within_group.copy())
+    buffer = Buffer.DISTINCT if aggregate.distinct else Buffer.OBJECT
+    suffix = f"{aggregate.name}_distinct" if aggregate.distinct else aggregate.name
+    component = Component(suffix, filtered(node, aggregate.where), None, buffer)
+    return Lowering((component,), lambda states: states[0])
+
+
+def _merge_with(function: str) -> Merge:
+    return lambda name, group: call(function, column(name))
+
+
+def _sum(name: str, group: Sequence[str]) -> exp.Expression:
+    return call("sum", column(name))
+
+
+def _value(scan_name: str, merge: Merge, buffer: Buffer = Buffer.FIXED) -> Callable[
+    [AggregateCall], Lowering
+]:
+    """An aggregate that is its own state: count, sum, min, bool_and, .."""
+
+    def rule(aggregate: AggregateCall) -> Lowering:
+        scan = aggregate.aggregate(scan_name, *aggregate.args)
+        component = Component(scan_name, scan, merge, buffer)
+        return Lowering((component,), lambda states: states[0])
+
+    return rule
+
+
+def _count(aggregate: AggregateCall) -> Component:
+    return Component("count", aggregate.aggregate("count", *aggregate.args), _sum)
+
+
+def _average(aggregate: AggregateCall) -> Lowering | None:
+    if len(aggregate.args) != 1:
+        return None
+    total = Component("sum", aggregate.aggregate("sum", *aggregate.args), _sum)
+    return Lowering(
+        (total, _count(aggregate)),
+        lambda s: _formula("{0} / nullif({1}, 0)", s),
+    )
+
+
+def _formula(text: str, states: Sequence[exp.Expression]) -> exp.Expression:
+    """Parse a SQL formula whose `{0}`, `{1}`, .. stand for state columns."""
+    return parse_expression(text.format(*(to_sql(s) for s in states)))
+
+
+# --- central moments ---------------------------------------------------------------------------
+#
+# States are n, mean and the sums of powers of deviations, merged pairwise after Chan, Golub and
+# LeVeque (1979) and Pebay (2008). Sums of squares would lose all digits to cancellation.
+
+
+def _as_double(value: exp.Expression) -> exp.Expression:
+    return exp.Cast(this=value.copy(), to=exp.DataType.build("double"))
+
+
+def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component, ...]:
+    x = _as_double(aggregate.args[0])
+    count = aggregate.aggregate("count", *aggregate.args)
+
+    def spark(name: str) -> str:
+        return to_sql(aggregate.aggregate(name, x))
+
+    n = to_sql(count)
+    m2 = f"({spark('var_pop')} * {n})"
+    # Spark exposes the third and fourth moments only standardised; undo that. They are null where
+    # the variance is 0, and then the central moments are 0.
+    m3 = f"coalesce({spark('skewness')} * power({m2}, 1.5) / sqrt({n}), {m2})"
+    m4 = f"coalesce(({spark('kurtosis')} + 3) * power({m2}, 2) / nullif({n}, 0), {m2})"
+    scans = {
+        "count": count,
+        "mean": aggregate.aggregate("avg", x),
+        "m2": parse_expression(m2),
+        "m3": parse_expression(m3),
+        "m4": parse_expression(m4),
+    }
+    names = ["count", "mean", "m2", "m3", "m4"][: order + 1]
+    return tuple(
+        Component(
+            name, scans[name], _sum if name == "count" else _pairwise(_MOMENT_UPDATES, name)
+        )
+        for name in names
+    )
+
+
+_N = "(a.n + b.n)"
+_D = "(b.mean - a.mean)"
+_MOMENT_UPDATES = {
+    "mean": f"a.mean + {_D} * b.n / {_N}",
+    "m2": f"a.m2 + b.m2 + {_D} * {_D} * a.n * b.n / {_N}",
+    "m3": f"a.m3 + b.m3 + power({_D}, 3) * a.n * b.n * (a.n - b.n) / ({_N} * {_N})"
+    f" + 3 * {_D} * (a.n * b.m2 - b.n * a.m2) / {_N}",
+    "m4": f"a.m4 + b.m4 + power({_D}, 4) * a.n * b.n * (a.n * a.n - a.n * b.n + b.n * b.n)"
+    f" / ({_N} * {_N} * {_N}) + 6 * {_D} * {_D} * (a.n * a.n * b.m2 + b.n * b.n * a.m2)"
+    f" / ({_N} * {_N}) + 4 * {_D} * (a.n * b.m3 - b.n * a.m3) / {_N}",
+}
+_DX = "(b.mean_x - a.mean_x)"
+_DY = "(b.mean_y - a.mean_y)"
+_COMOMENT_UPDATES = {
+    "mean_x": f"a.mean_x + {_DX} * b.n / {_N}",
+    "mean_y": f"a.mean_y + {_DY} * b.n / {_N}",
+    "cxy": f"a.cxy + b.cxy + {_DX} * {_DY} * a.n * b.n / {_N}",
+    "m2_x": f"a.m2_x + b.m2_x + {_DX} * {_DX} * a.n * b.n / {_N}",
+    "m2_y": f"a.m2_y + b.m2_y + {_DY} * {_DY} * a.n * b.n / {_N}",
+}
+
+
+def _pairwise(updates: dict[str, str], result: str) -> Merge:
+    """Fold the state rows pairwise and take field `result` of the merged state.
+
+    The first state column of the group is the count; the others are the keys of `updates`, in
+    order. In the update formulas `a` and `b` are the two states. Rows with count 0 take no part.
+    """
+
+    def merge(name: str, group: Sequence[str]) -> exp.Expression:
+        fields = ["n", *updates][: len(group)]
+        pack = ", ".join(
+            f"'{f}', cast({to_sql(column(c))} as double)"
+            for f, c in zip(fields, group, strict=True)
+        )
+        start = ", ".join(f"'{f}', cast(0 as double)" for f in fields)
+        merged = ", ".join(["'n', a.n + b.n", *(f"'{f}', {updates[f]}" for f in fields[1:])])
+        return parse_expression(
+            f"aggregate(collect_list(named_struct({pack})), named_struct({start}), (a, b) -> "
+            f"if(coalesce(b.n, 0) = 0, a, if(a.n = 0, b, named_struct({merged})))).{result}"
+        )
+
+    return merge
+
+
+def _moments(order: int, finish: str) -> Callable[[AggregateCall], Lowering | None]:
+    """An aggregate over n, mean and central moments up to `order`."""
+
+    def rule(aggregate: AggregateCall) -> Lowering | None:
+        if len(aggregate.args) != 1:
+            return None
+        return Lowering(_moment_components(aggregate, order), lambda s: _formula(finish, s))
+
+    return rule
+
+
+def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
+    x, y = aggregate.args
+    both = exp.and_(_is_not_null(x), _is_not_null(y))
+    where = both if aggregate.where is None else exp.and_(aggregate.where.copy(), both)
+    pairs = AggregateCall(aggregate.name, aggregate.args, where=where)
+    x, y = _as_double(x), _as_double(y)
+    count = pairs.aggregate("count", literal(1))
+    n = to_sql(count)
+
+    def times_n(name: str, *args: exp.Expression) -> exp.Expression:
+        return parse_expression(f"({to_sql(pairs.aggregate(name, *args))} * {n})")
+
+    scans = {
+        "mean_x": pairs.aggregate("avg", x),
+        "mean_y": pairs.aggregate("avg", y),
+        "cxy": times_n("covar_pop", x, y),
+        "m2_x": times_n("var_pop", x),
+        "m2_y": times_n("var_pop", y),
+    }
+    return (
+        Component("pairs", count, _sum),
+        *(Component(f, s, _pairwise(_COMOMENT_UPDATES, f)) for f, s in scans.items()),
+    )
+
+
+def _is_not_null(value: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null()))
+
+
+def _comoments(finish: str) -> Callable[[AggregateCall], Lowering | None]:
+    """An aggregate over n, two means, two second moments and the co-moment of two columns.
+
+    In `finish` the states are {0} n, {1} mean x, {2} mean y, {3} co-moment, {4} m2 x, {5} m2 y.
+    """
+
+    def rule(aggregate: AggregateCall) -> Lowering | None:
+        if len(aggregate.args) != 2:
+            return None
+        return Lowering(_comoment_components(aggregate), lambda s: _formula(finish, s))
+
+    return rule
+
+
+# --- sketches ----------------------------------------------------------------------------------
+
+
+def _approx_count_distinct(aggregate: AggregateCall) -> Lowering | None:
+    if not 1 <= len(aggregate.args) <= 2:
+        return None
+    registers = HLL_LOG2_REGISTERS
+    if len(aggregate.args) == 2:
+        registers = _hll_registers(_number(aggregate.args[1]))
+    value = aggregate.args[0].copy()
+    # The sketch takes integers, strings and binary only, and xxhash64 of null is a number.
+    hashed = exp.If(this=_is_not_null(value), true=call("xxhash64", value))
+    scan = aggregate.aggregate("hll_sketch_agg", exp.Case(ifs=[hashed]), literal(registers))
+    component = Component(f"hll{registers}", scan, _merge_with("hll_union_agg"), Buffer.OBJECT)
+    return Lowering((component,), lambda s: call("hll_sketch_estimate", s[0]))
+
+
+def _hll_registers(relative_sd: float) -> int:
+    """The log2 of the number of HLL registers for a relative standard deviation (1.04/sqrt(m))."""
+    if not 0 < relative_sd < 1:
+        raise UnsupportedExpressionError(
+            f"approx_count_distinct: the relative error {relative_sd} is not between 0 and 1"
+        )
+    return min(21, max(4, math.ceil(2 * math.log2(1.04 / relative_sd))))
+
+
+def _approx_percentile(aggregate: AggregateCall) -> Lowering | None:
+    if not 2 <= len(aggregate.args) <= 3:
+        return None
+    k = KLL_K if len(aggregate.args) == 2 else _kll_k(_number(aggregate.args[2]))
+    x = _as_double(aggregate.args[0])
+    rank = aggregate.args[1]
+    scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
+    component = Component(f"kll{k}", scan, _merge_with("kll_merge_agg_double"), Buffer.OBJECT)
+
+    def finish(states: Sequence[exp.Expression]) -> exp.Expression:
+        return quantile_of_sketch(states[0], rank)
+
+    return Lowering((component,), finish)
+
+
+def quantile_of_sketch(sketch: exp.Expression, rank: exp.Expression) -> exp.Expression:
+    """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
+    text = to_sql(sketch)
+    return parse_expression(
+        f"case when kll_sketch_get_n_double({text}) > 0"
+        f" then kll_sketch_get_quantile_double({text}, cast({to_sql(rank)} as"
+        f" {'array<double>' if _is_array(rank) else 'double'})) end"
+    )
+
+
+def _is_array(rank: exp.Expression) -> bool:
+    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
+
+
+def _kll_k(accuracy: float) -> int:
+    """The k of a KLL sketch whose rank error is 1/accuracy (2.296 / k^0.9021, DataSketches)."""
+    if accuracy <= 0:
+        raise UnsupportedExpressionError(f"the accuracy {accuracy} of a quantile is not positive")
+    return min(65535, max(8, math.ceil((2.296 * accuracy) ** (1 / 0.9021))))
+
+
+def _number(node: exp.Expression) -> float:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(node.this)
+    raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
+
+
+_VARIANCE = "case when {0} > %d then {2} / ({0} - %d) end"
+_SKEWNESS = "case when {2} > 0 then sqrt({0}) * {3} / power({2}, 1.5) end"
+_KURTOSIS = "case when {2} > 0 then {0} * {4} / ({2} * {2}) - 3 end"
+_CORR = "case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end"
+_STDDEV = "case when {0} > %d then sqrt({2} / ({0} - %d)) end"
+
+_SAMPLE_VARIANCE = _moments(2, _VARIANCE % (1, 1))
+_SAMPLE_STDDEV = _moments(2, _STDDEV % (1, 1))
+_BOOL_AND = _value("bool_and", _merge_with("bool_and"))
+_BOOL_OR = _value("bool_or", _merge_with("bool_or"))
+_DISTINCT_IS_NO_MATTER = frozenset(
+    {"min", "max", "bool_and", "bool_or", "every", "any", "some", "bit_and", "bit_or"}
+)
+
+LOWERINGS: dict[str, Callable[[AggregateCall], Lowering | None]] = {
+    "count": _value("count", _sum),
+    "count_if": _value("count_if", _sum),
+    "sum": _value("sum", _sum),
+    "try_sum": _value("try_sum", _merge_with("try_sum")),
+    "min": _value("min", _merge_with("min"), Buffer.ORDERED),
+    "max": _value("max", _merge_with("max"), Buffer.ORDERED),
+    "bool_and": _BOOL_AND,
+    "every": _BOOL_AND,
+    "bool_or": _BOOL_OR,
+    "any": _BOOL_OR,
+    "some": _BOOL_OR,
+    "bit_and": _value("bit_and", _merge_with("bit_and")),
+    "bit_or": _value("bit_or", _merge_with("bit_or")),
+    "bit_xor": _value("bit_xor", _merge_with("bit_xor")),
+    "avg": _average,
+    "mean": _average,
+    "variance": _SAMPLE_VARIANCE,
+    "var_samp": _SAMPLE_VARIANCE,
+    "var_pop": _moments(2, _VARIANCE % (0, 0)),
+    "stddev": _SAMPLE_STDDEV,
+    "std": _SAMPLE_STDDEV,
+    "stddev_samp": _SAMPLE_STDDEV,
+    "stddev_pop": _moments(2, _STDDEV % (0, 0)),
+    "skewness": _moments(3, _SKEWNESS),
+    "kurtosis": _moments(4, _KURTOSIS),
+    "covar_pop": _comoments("case when {0} > 0 then {3} / {0} end"),
+    "covar_samp": _comoments("case when {0} > 1 then {3} / ({0} - 1) end"),
+    "corr": _comoments(_CORR),
+    "approx_count_distinct": _approx_count_distinct,
+    "approx_percentile": _approx_percentile,
+    "percentile_approx": _approx_percentile,
+}

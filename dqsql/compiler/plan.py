@@ -1,0 +1,206 @@
+"""Compiles one check model: annotations in, `Plan` out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.bounds import bounds_of
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
+from dqsql.compiler.states import StateRegistry
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.errors import DqsqlError, Span, UnknownNameError, nearest
+from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn
+from dqsql.model.project import Annotation, CheckModel, NoData, Project, Severity
+
+
+def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan:
+    """Compile the annotations of a check model.
+
+    An annotation that cannot be compiled lands in `Plan.rejected` with its error; the rest of the
+    plan stands without it.
+    """
+    compiler = _ModelCompiler(model, project, Resolver(catalog))
+    for annotation in model.annotations:
+        compiler.add(annotation)
+    return compiler.plan()
+
+
+@dataclass
+class _ModelCompiler:
+    model: CheckModel
+    project: Project
+    resolver: Resolver
+    states: StateRegistry = field(default_factory=StateRegistry)
+    metrics: dict[tuple[str, ...], Metric] = field(default_factory=dict)
+    checks: list[Check] = field(default_factory=list)
+    monitors: list[Monitor] = field(default_factory=list)
+    rejected: list[DqsqlError] = field(default_factory=list)
+    _ids: set[str] = field(default_factory=set)
+
+    def plan(self) -> Plan:
+        states = self.states.states
+        return Plan(
+            model=self.model,
+            states=states,
+            metrics=tuple(self.metrics.values()),
+            checks=tuple(self.checks),
+            monitors=tuple(self.monitors),
+            rejected=tuple(self.rejected),
+            notes=_notes(states),
+        )
+
+    def add(self, annotation: Annotation) -> None:
+        if not annotation.settings.enabled:
+            return
+        try:
+            call = self.resolver.monitor(annotation)
+            if call is not None:
+                self.monitors.append(self._monitor(annotation, call))
+                return
+            predicate = self.resolver.predicate(annotation, self.model.columns)
+            self._require_columns(predicate.metrics, annotation)
+            self.checks.append(self._check(annotation, predicate))
+        except DqsqlError as error:
+            self.rejected.append(error if error.span else _at(error, annotation.span))
+
+    # --- checks --------------------------------------------------------------------------------
+
+    def _check(self, annotation: Annotation, predicate: Predicate) -> Check:
+        metrics = [self._metric(use, annotation) for use in predicate.metrics]
+        aliases = {f"metric#{i}": m.alias for i, m in enumerate(metrics)}
+        ast = predicate.ast.copy()
+        for name in list(ast.find_all(exp.Column)):
+            name.set("this", exp.to_identifier(aliases[name.name], quoted=True))
+        about = annotation.column or _shared_column(metrics)
+        name = annotation.settings.name or _slug(annotation.expression)
+        return Check(
+            id=self._free_id(about, name),
+            alias=f"c{len(self.checks)}",
+            name=annotation.settings.name or annotation.expression.strip(),
+            model=self.model.name,
+            column=about,
+            expression=annotation.expression.strip(),
+            predicate=ast,
+            metrics=tuple(m.alias for m in metrics),
+            bounds=bounds_of(ast, metrics[0].alias),
+            severity=self._severity(annotation),
+            no_data=self._no_data(annotation),
+            settings=annotation.settings,
+            span=annotation.span,
+            tags=self._tags(annotation),
+        )
+
+    def _metric(self, use: MetricUse, annotation: Annotation) -> Metric:
+        scope = annotation.settings.scope
+        key = (use.column or "", use.name, use.parameters, scope.value)
+        if key not in self.metrics:
+            finish, states = self.states.finish(use.sql)
+            self.metrics[key] = Metric(
+                alias=f"m{len(self.metrics)}",
+                name=use.name,
+                column=use.column,
+                parameters=use.parameters,
+                text=use.text,
+                finish=finish,
+                states=states,
+                scope=scope,
+                where=annotation.settings.where,
+            )
+        return self.metrics[key]
+
+    def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
+        name = annotation.settings.name or _slug(annotation.expression)
+        arguments = {str(i): a for i, a in enumerate(call.args)} | call.kwargs
+        return Monitor(
+            id=self._free_id(annotation.column, name),
+            name=annotation.settings.name or annotation.expression.strip(),
+            kind=call.kind,
+            model=self.model.name,
+            column=annotation.column,
+            expression=annotation.expression.strip(),
+            arguments=arguments,
+            severity=self._severity(annotation),
+            settings=annotation.settings,
+            span=annotation.span,
+            tags=self._tags(annotation),
+        )
+
+    # --- settings and names --------------------------------------------------------------------
+
+    def _severity(self, annotation: Annotation) -> Severity:
+        return annotation.settings.severity or self.model.config.severity or self.project.severity
+
+    def _no_data(self, annotation: Annotation) -> NoData:
+        return annotation.settings.no_data or self.model.config.no_data or self.project.no_data
+
+    def _tags(self, annotation: Annotation) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.model.config.tags, *annotation.settings.tags)))
+
+    def _free_id(self, about: str | None, name: str) -> str:
+        parts = [self.model.name, _slug(about) if about else None, _slug(name)]
+        base = ".".join(p for p in parts if p)
+        unique, number = base, 2
+        while unique in self._ids:
+            unique, number = f"{base}_{number}", number + 1
+        self._ids.add(unique)
+        return unique
+
+    def _require_columns(self, metrics: Sequence[MetricUse], annotation: Annotation) -> None:
+        known = self.model.columns
+        if known is None:
+            return
+        lower = {c.lower() for c in known}
+        for use in metrics:
+            for reference in use.sql.find_all(exp.Column):
+                head = reference.parts[0].name
+                if head.lower() not in lower:
+                    raise UnknownNameError(
+                        f"the model {self.model.name} has no column {head!r}",
+                        span=_locate(annotation.span, head),
+                        hint=nearest(head, known) or f"its columns are {', '.join(known)}",
+                    )
+
+
+def check_batch_by(model: CheckModel) -> exp.Expression | None:
+    """The parsed `batch_by` expression of a model, or None. Raises DqsqlError with the place."""
+    if model.config.batch_by is None:
+        return None
+    return parse_expression(model.config.batch_by, Span(model.path))
+
+
+def _shared_column(metrics: Sequence[Metric]) -> str | None:
+    about = {m.column for m in metrics}
+    return about.pop() if len(about) == 1 else None
+
+
+def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
+    return tuple(
+        f"{to_sql(s.scan)} does not merge: it is kept per batch only"
+        for s in states
+        if not s.mergeable
+    )
+
+
+def _slug(text: str) -> str:
+    words = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", ">": "gt", "<": "lt", "=": "eq"}
+    for symbol, word in words.items():
+        text = text.replace(symbol, f" {word} ")
+    slug = re.sub(r"\W+", "_", text).strip("_").lower()
+    return slug[:80] or "check"
+
+
+def _locate(span: Span, word: str) -> Span:
+    offset = span.text.lower().find(word.lower())
+    return replace(span, column=span.column + offset, text=word) if offset >= 0 else span
+
+
+def _at(error: DqsqlError, span: Span) -> DqsqlError:
+    error.span = span
+    return error
+
+

@@ -1,0 +1,296 @@
+"""The SQL statements of a plan, as ASTs: scan, merge, metrics. The user's SELECT is read as a view.
+
+Which batches a statement is about, the types of columns and the state relation are parameters, so
+that the same plan serves compiling without Spark and running with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dqsql.compiler.plan import check_batch_by
+from dqsql.dialect import call, column, identifier, literal, to_sql
+from dqsql.model.plan import Buffer, Check, Metric, Plan, Query, StateColumn
+from dqsql.model.project import CheckModel
+
+BATCH = "batch"
+SEGMENT = "segment"
+CHUNK = "chunk"
+NO_BATCH = "the run's start"
+_FIXED_TYPES = (
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "boolean",
+)
+
+
+def view_name(model: CheckModel | str) -> str:
+    """The temporary view that holds a check model's SELECT."""
+    return f"dqsql__{model if isinstance(model, str) else model.name}"
+
+
+def batch_text(model: CheckModel) -> exp.Expression | None:
+    """The batch of a row as text, as it is stored; None for a model without `batch_by`."""
+    batch_by = check_batch_by(model)
+    return None if batch_by is None else exp.Cast(this=batch_by, to=exp.DataType.build("string"))
+
+
+def discovery_query(model: CheckModel) -> exp.Select | None:
+    """Batches and their row counts; reads only the columns of `batch_by`."""
+    batch = batch_text(model)
+    if batch is None:
+        return None
+    return (
+        exp.select(exp.alias_(batch, BATCH, quoted=True))
+        .select(exp.alias_(call("count", exp.Star()), "rows", quoted=True))
+        .from_(identifier_table(view_name(model)))
+        .group_by(batch.copy())
+    )
+
+
+def identifier_table(name: str) -> exp.Table:
+    """A table reference by quoted name."""
+    return exp.Table(this=identifier(name))
+
+
+@dataclass(frozen=True)
+class BatchFilter:
+    """The batches a scan is about: all, or those listed, as values of the batch's Spark type."""
+
+    batches: tuple[str, ...]
+    spark_type: str
+
+    def condition(self, model: CheckModel) -> exp.Expression | None:
+        """`batch_by in (..)` on the typed expression, so that Spark can prune partitions."""
+        batch_by = check_batch_by(model)
+        if batch_by is None:
+            return None
+        kind = exp.DataType.build(self.spark_type, dialect="spark")
+        values = [
+            exp.Cast(this=exp.Literal.string(b), to=kind.copy())
+            if self.spark_type != "string"
+            else exp.Literal.string(b)
+            for b in self.batches
+        ]
+        return exp.In(this=exp.Paren(this=batch_by), expressions=values)
+
+
+@dataclass(frozen=True)
+class ScanGroup:
+    """State columns that one query computes together."""
+
+    states: tuple[StateColumn, ...]
+    purpose: str
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether the whole batch's row can be merged from its segments' rows."""
+        return all(s.mergeable for s in self.states)
+
+
+def scan_groups(
+    states: Sequence[StateColumn], types: Mapping[str, str] | None = None
+) -> tuple[ScanGroup, ...]:
+    """Group state columns by the kind of their buffers.
+
+    `types` gives the Spark type of each state column where it is known; it decides whether a
+    min/max stays on the code-generated path.
+    """
+    fixed: list[StateColumn] = []
+    objects: list[StateColumn] = []
+    groups: list[ScanGroup] = []
+    for state in states:
+        kind = _physical_kind(state, types)
+        if kind is Buffer.DISTINCT:
+            groups.append(ScanGroup((state,), "distinct values"))
+        elif kind is Buffer.OBJECT and not state.mergeable:
+            groups.append(ScanGroup((state,), "aggregate that does not merge"))
+        else:
+            (objects if kind is Buffer.OBJECT else fixed).append(state)
+    first = [ScanGroup(tuple(fixed), "counts, sums and moments")] if fixed else []
+    second = [ScanGroup(tuple(objects), "sketches and extremes")] if objects else []
+    return (*first, *second, *groups)
+
+
+def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
+    if state.buffer is not Buffer.ORDERED:
+        return state.buffer
+    kind = (types or {}).get(state.name, "double")
+    fixed = kind in _FIXED_TYPES or kind.startswith("decimal")
+    return Buffer.FIXED if fixed else Buffer.OBJECT
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Builds the statement that computes state rows of some batches of one model."""
+
+    model: CheckModel
+    groups: tuple[ScanGroup, ...]
+    batches: BatchFilter | None = None
+    label: str | None = None
+
+    def query(self) -> exp.Select:
+        """One row per batch and segment: batch, segment, segment columns, state columns.
+
+        The row with segment null is the whole batch; with `segment_by` it is merged from the
+        segments' rows where the states merge, and scanned by itself where they do not.
+        """
+        parts = [self._group_query(group) for group in self.groups]
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        query = exp.select(*(column(k, "g0") for k in self._key_names))
+        query = query.from_(first.subquery("g0"))
+        for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
+            query = query.select(*(column(s.name, f"g{i}") for s in group.states))
+            if i:
+                query = query.join(part.subquery(f"g{i}"), on=self._same_key(f"g{i}"))
+        return query
+
+    @property
+    def _key_names(self) -> tuple[str, ...]:
+        return (BATCH, SEGMENT, *self.model.config.segment_by)
+
+    @property
+    def source_scans(self) -> int:
+        """How often the statement reads the model's SELECT."""
+        doubled = bool(self.model.config.segment_by)
+        return sum(1 if g.mergeable or not doubled else 2 for g in self.groups)
+
+    def _same_key(self, other: str) -> exp.Expression:
+        keys = (BATCH, SEGMENT)
+        return exp.and_(
+            *(
+                exp.NullSafeEQ(this=column(k, "g0"), expression=column(k, other))
+                for k in keys
+            )
+        )
+
+    def _group_query(self, group: ScanGroup) -> exp.Select:
+        segments = self.model.config.segment_by
+        if not segments:
+            return self._aggregate(group, ())
+        fine = self._aggregate(group, segments)
+        if not group.mergeable:
+            return _union_all(fine, self._aggregate(group, ()))
+        return _union_all(fine, self._merged(group, fine))
+
+    def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
+        batch = batch_text(self.model)
+        batch_value = literal(self.label or NO_BATCH) if batch is None else batch
+        keys = [column(s) for s in segments]
+        query = exp.select(
+            exp.alias_(batch_value, BATCH, quoted=True),
+            exp.alias_(segment_label(segments), SEGMENT, quoted=True),
+        )
+        query = query.select(*self._segment_columns(segments))
+        query = query.select(*(exp.alias_(s.scan, s.name, quoted=True) for s in group.states))
+        query = query.from_(identifier_table(view_name(self.model)))
+        condition = self.batches.condition(self.model) if self.batches else None
+        if condition is not None:
+            query = query.where(condition)
+        elif batch is not None:
+            query = query.where(_not_null(batch.copy()))
+        group_by = [*([batch.copy()] if batch is not None else []), *keys]
+        return query.group_by(*group_by) if group_by else query
+
+    def _segment_columns(self, segments: Sequence[str]) -> list[exp.Expression]:
+        wanted = self.model.config.segment_by
+        if segments:
+            return [column(s) for s in wanted]
+        return [exp.alias_(exp.Null(), s, quoted=True) for s in wanted]
+
+    def _merged(self, group: ScanGroup, fine: exp.Select) -> exp.Select:
+        query = exp.select(column(BATCH), exp.alias_(exp.Null(), SEGMENT, quoted=True))
+        query = query.select(*self._segment_columns(()))
+        query = query.select(*merge_columns(group.states))
+        return query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
+
+
+def segment_label(segments: Sequence[str]) -> exp.Expression:
+    """A segment as text: `origin=EWR, carrier=UA`; null for the whole batch."""
+    if not segments:
+        return exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+    parts: list[exp.Expression] = []
+    for name in segments:
+        value = exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        parts.append(call("concat", f"{name}=", call("coalesce", value, "null")))
+    return call("concat_ws", ", ", *parts)
+
+
+def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expression]:
+    """Aggregates over state rows that give the state of the union, under the same names."""
+    return [
+        exp.alias_(s.merge.copy() if s.merge is not None else exp.Null(), s.name, quoted=True)
+        for s in states
+    ]
+
+
+def metric_query(
+    metrics: Sequence[Metric], checks: Sequence[Check], relation: exp.Expression
+) -> exp.Select:
+    """Metric values and verdicts of every state row of `relation`.
+
+    Columns: batch, segment, rows, one per metric, one boolean per check.
+    """
+    keys = [column(BATCH), column(SEGMENT), column("rows")]
+    values = exp.select(*keys).select(
+        *(exp.alias_(m.finish, m.alias, quoted=True) for m in metrics)
+    )
+    values = values.from_(relation)
+    query = exp.select(*(k.copy() for k in keys)).select(*(column(m.alias) for m in metrics))
+    query = query.select(
+        *(exp.alias_(exp.Paren(this=c.predicate), c.alias, quoted=True) for c in checks)
+    )
+    return query.from_(values.subquery("metric_values"))
+
+
+def _union_all(first: exp.Select, second: exp.Select) -> exp.Select:
+    return exp.select(exp.Star()).from_(
+        exp.union(first, second, distinct=False).subquery("rows_of_batch")
+    )
+
+
+def _not_null(value: exp.Expression) -> exp.Expression:
+    return exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null()))
+
+
+def compiled_queries(plan: Plan) -> tuple[Query, ...]:
+    """The statements of a plan as `dqsql compile` shows them, for all batches."""
+    model = plan.model
+    view = f"create or replace temporary view {to_sql(identifier(view_name(model)))} as\n{model.sql}"
+    queries = [Query("the check model's SELECT, verbatim", view, 0)]
+    groups = scan_groups(plan.states)
+    for group in groups:
+        scan = Scan(model, (group,))
+        queries.append(
+            Query(
+                f"scan: {group.purpose}",
+                to_sql(scan.query(), pretty=True),
+                scan.source_scans,
+                columns_read(model, group.states),
+            )
+        )
+    state = identifier_table(f"dq_state__{model.name}")
+    metrics = metric_query(plan.metrics, plan.checks, state)
+    queries.append(Query("metrics and verdicts", to_sql(metrics, pretty=True), 0))
+    return tuple(queries)
+
+
+def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str, ...]:
+    """The columns of the model's SELECT that a scan of the given states reads, sorted."""
+    names = {c.parts[0].name for s in states for c in s.scan.find_all(exp.Column)}
+    batch_by = check_batch_by(model)
+    if batch_by is not None:
+        names |= {c.parts[0].name for c in batch_by.find_all(exp.Column)}
+    return tuple(sorted(names | set(model.config.segment_by)))

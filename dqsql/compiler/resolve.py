@@ -1,0 +1,475 @@
+"""From an annotation to a predicate over metrics: macros expanded, the column filled in.
+
+The passes over one annotation's expression, in order: `_expand` replaces calls of check and metric
+macros by their SQL (with the context's column as first argument), and `split` cuts the result into
+a predicate and the metrics that it compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.catalog import EXPECT, MONITORS, Catalog, Macro
+from dqsql.compiler.functions import AGGREGATES
+from dqsql.dialect import column, parse_expression, to_sql
+from dqsql.errors import (
+    AnnotationError,
+    CompileError,
+    MacroError,
+    Span,
+    SqlSyntaxError,
+    UnsupportedExpressionError,
+)
+from dqsql.model.project import Annotation
+
+_METRIC = "metric"
+_CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
+_COMPARISONS = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.Between,
+    exp.In,
+    exp.Is,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Like,
+    exp.RegexpLike,
+)
+
+
+@dataclass(frozen=True)
+class MetricUse:
+    """A metric as it occurs in a check: its SQL over the model's rows, and how to name it."""
+
+    name: str
+    column: str | None
+    parameters: str
+    text: str
+    sql: exp.Expression
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A boolean expression whose operands `m[i]` stand for `metrics[i]`."""
+
+    ast: exp.Expression
+    metrics: tuple[MetricUse, ...]
+
+
+@dataclass(frozen=True)
+class MonitorCall:
+    """`@monitor(args)`: positional and named arguments as SQL text."""
+
+    kind: str
+    args: tuple[str, ...]
+    kwargs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Where expansion stands. `home` is the annotation's column, also inside macros."""
+
+    column: str | None
+    home: str | None
+    span: Span
+    columns: tuple[str, ...]
+    stack: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The name of a metric macro's expansion, kept on its AST node."""
+
+    name: str
+    column: str | None
+    parameters: str
+    text: str
+
+
+def placeholder(index: int) -> exp.Column:
+    """The stand-in for metric number `index` in a `Predicate`."""
+    return exp.Column(this=exp.to_identifier(f"metric#{index}", quoted=True))
+
+
+class Resolver:
+    """Resolves the annotations of one project against its catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def monitor(self, annotation: Annotation) -> MonitorCall | None:
+        """The monitor that the annotation calls, or None when it is a constraint."""
+        ast = parse_expression(annotation.expression, annotation.span)
+        name, args = _name_and_args(ast)
+        if name is None or name.lower() not in MONITORS:
+            return None
+        positional, named = _split_arguments(args)
+        return MonitorCall(
+            name.lower(),
+            tuple(to_sql(a) for a in positional),
+            {k: to_sql(v) for k, v in named.items()},
+        )
+
+    def predicate(self, annotation: Annotation, columns: tuple[str, ...] | None) -> Predicate:
+        """Expand and split a constraint. Raises CompileError and its kin."""
+        ast = parse_expression(annotation.expression, annotation.span)
+        self._require_check(ast, annotation)
+        home = annotation.column or _named_candidate(ast, annotation)
+        context = _Context(annotation.column, home, annotation.span, columns or ())
+        expanded = self._expand(ast, context)
+        if annotation.settings.where is not None:
+            condition = parse_expression(annotation.settings.where, annotation.span)
+            expanded = restrict(expanded, condition)
+        self._validate(expanded, annotation.span)
+        return split(expanded, context.home, annotation.span)
+
+    def _require_check(self, ast: exp.Expression, annotation: Annotation) -> None:
+        """A lone `@name` or `@name(..)` must say what it demands."""
+        name, _ = _name_and_args(ast)
+        if name is None or name.lower() == EXPECT or self._catalog.check(name):
+            return
+        if self._catalog.metric(name) or self._catalog.is_aggregate(name):
+            raise CompileError(
+                f"@{name} is a metric and demands nothing",
+                span=annotation.span,
+                hint=f"compare it, for example: @{to_sql(ast)} > 0",
+            )
+
+    # --- expansion -----------------------------------------------------------------------------
+
+    def _expand(self, node: exp.Expression, context: _Context) -> exp.Expression:
+        if isinstance(node, exp.Filter) and isinstance(node.this, exp.Anonymous):
+            inner = self._expand(node.this, context)
+            return restrict(exp.Paren(this=inner), node.expression.this).this
+        if isinstance(node, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            return node
+        if isinstance(node, exp.Anonymous):
+            return self._expand_call(node, str(node.this), node.expressions, context)
+        if _is_bare_name(node):
+            return self._expand_call(node, node.name, [], context)
+        return _map_children(node, lambda child: self._expand(child, context))
+
+    def _expand_call(
+        self,
+        node: exp.Expression,
+        name: str,
+        args: list[exp.Expression],
+        context: _Context,
+    ) -> exp.Expression:
+        catalog = self._catalog
+        if name.lower() == EXPECT:
+            return self._expand_expect(args, context)
+        macro = None
+        if name.lower() not in context.stack:
+            macro = catalog.check(name) or catalog.metric(name)
+        if macro is not None:
+            return self._expand_macro(macro, args, context)
+        if catalog.is_aggregate(name):
+            return _aggregate_call(node, name, args, context)
+        if name.lower() in context.stack:
+            circle = " -> ".join([*context.stack, name])
+            raise MacroError(f"circular macro: {circle}", span=context.span)
+        if name.lower() in MONITORS:
+            raise AnnotationError(
+                f"the monitor @{name} must stand alone", span=_locate(context.span, name)
+            )
+        if catalog.is_scalar(name) and isinstance(node, exp.Anonymous):
+            return _map_children(node, lambda child: self._expand(child, context))
+        raise catalog.unknown(name, _locate(context.span, name), context.columns)
+
+    def _expand_expect(self, args: list[exp.Expression], context: _Context) -> exp.Expression:
+        if len(args) != 1:
+            raise CompileError(
+                f"expect takes one condition, not {len(args)}", span=context.span
+            )
+        return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
+
+    def _expand_macro(
+        self, macro: Macro, args: list[exp.Expression], context: _Context
+    ) -> exp.Expression:
+        positional, named = _split_arguments(args)
+        positional = _with_column(macro, positional, context)
+        text = self._catalog.library.call(
+            f"{macro.kind}_{macro.name}",
+            tuple(_argument_text(a) for a in positional),
+            {k: _argument_text(v) for k, v in named.items()},
+            context.span,
+        )
+        try:
+            parsed = parse_expression(text, context.span)
+        except SqlSyntaxError as error:
+            raise MacroError(
+                f"the macro {macro.kind}_{macro.name} gave SQL that does not parse: {error.message}",
+                span=context.span,
+                hint=f"the macro stands in {macro.definition.path}:{macro.definition.line}",
+            ) from None
+        inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
+        expanded = exp.Paren(this=self._expand(parsed, inner))
+        if macro.kind == "metric":
+            expanded.meta[_METRIC] = _label(macro, positional, named, context)
+        return expanded
+
+    # --- validation ----------------------------------------------------------------------------
+
+    def _validate(self, ast: exp.Expression, span: Span) -> None:
+        for bad, what in ((exp.Window, "a window"), (exp.Query, "a subquery")):
+            if ast.find(bad):
+                raise UnsupportedExpressionError(
+                    f"{what} cannot stand in a check: {to_sql(ast)}",
+                    span=span,
+                    hint="compute it in the SELECT of the check model",
+                )
+        for call_ in ast.find_all(exp.Anonymous):
+            name = str(call_.this)
+            known = self._catalog.is_aggregate(name) or self._catalog.is_scalar(name)
+            if not known:
+                raise self._catalog.unknown(name, _locate(span, name))
+
+
+# --- cutting a predicate at its metrics --------------------------------------------------------
+
+
+def split(ast: exp.Expression, home: str | None, span: Span) -> Predicate:
+    """Cut an expanded expression into a predicate and the metrics that it compares.
+
+    The operands of comparisons become the metrics: a metric macro's expansion under its own name,
+    any other expression of aggregates under its SQL text.
+    """
+    metrics: list[MetricUse] = []
+
+    def operand(node: exp.Expression) -> exp.Expression:
+        use = _metric_use(node, home)
+        known = [i for i, m in enumerate(metrics) if m.text == use.text]
+        if not known:
+            metrics.append(use)
+        return placeholder(known[0] if known else len(metrics) - 1)
+
+    def visit(node: exp.Expression) -> exp.Expression:
+        is_metric = _METRIC in node.meta
+        if isinstance(node, _CONNECTORS + _COMPARISONS) and not is_metric:
+            return _map_children(node, visit)
+        return operand(node) if is_metric or has_aggregate(node) else node
+
+    predicate = visit(ast)
+    if not metrics:
+        raise CompileError(
+            f"the check {to_sql(ast)} compares no metric",
+            span=span,
+            hint="use a metric or an aggregate, or @satisfies(..) for a condition on every row",
+        )
+    for name in predicate.find_all(exp.Column):
+        if not name.name.startswith("metric#"):
+            raise CompileError(
+                f"{to_sql(name)} stands outside an aggregate",
+                span=_locate(span, name.name),
+                hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
+            )
+    return Predicate(predicate, tuple(metrics))
+
+
+def _metric_use(node: exp.Expression, home: str | None) -> MetricUse:
+    label: _Label | None = node.meta.get(_METRIC)
+    if label is not None:
+        return MetricUse(label.name, label.column, label.parameters, label.text, node)
+    labels = [n.meta[_METRIC] for n in node.find_all(exp.Paren) if _METRIC in n.meta]
+    text = _display(node)
+    about = {label.column for label in labels}
+    return MetricUse(text, about.pop() if len(about) == 1 else home, "", text, node)
+
+
+def _display(node: exp.Expression) -> str:
+    """The expression as a user would write it: metric macros by name, not by expansion."""
+
+    def rename(part: exp.Expression) -> exp.Expression:
+        label: _Label | None = part.meta.get(_METRIC)
+        return exp.Var(this=label.text) if label else _map_children(part, rename)
+
+    return to_sql(rename(node))
+
+
+def has_aggregate(node: exp.Expression) -> bool:
+    """Whether an aggregate call stands in the expression."""
+    return any(str(c.this).lower() in AGGREGATES for c in node.find_all(exp.Anonymous))
+
+
+def map_aggregates(
+    node: exp.Expression, function: Callable[[exp.Expression], exp.Expression]
+) -> exp.Expression:
+    """Replace every outermost aggregate (with its FILTER and WITHIN GROUP) by `function` of it."""
+    if _is_aggregate_node(node):
+        return function(node)
+    return _map_children(node, lambda child: map_aggregates(child, function))
+
+
+def _is_aggregate_node(node: exp.Expression) -> bool:
+    while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+        node = node.this
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in AGGREGATES
+
+
+def restrict(ast: exp.Expression, condition: exp.Expression) -> exp.Expression:
+    """Restrict every aggregate of the expression to the rows that meet the condition."""
+
+    def narrow(aggregate: exp.Expression) -> exp.Expression:
+        where = condition.copy()
+        if isinstance(aggregate, exp.Filter):
+            where = exp.and_(aggregate.expression.this.copy(), where)
+            aggregate = aggregate.this
+        return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=where))
+
+    restricted = map_aggregates(ast, narrow)
+    text = to_sql(condition)
+    for node in restricted.find_all(exp.Paren):
+        label: _Label | None = node.meta.get(_METRIC)
+        if label is not None:
+            suffix = f"where {text}"
+            node.meta[_METRIC] = replace(
+                label,
+                parameters=f"{label.parameters} {suffix}".strip(),
+                text=f"{label.text} {suffix}",
+            )
+    return restricted
+
+
+# --- arguments ---------------------------------------------------------------------------------
+
+
+def _aggregate_call(
+    node: exp.Expression, name: str, args: list[exp.Expression], context: _Context
+) -> exp.Expression:
+    """A plain SQL aggregate; in a column's context the column is its first argument."""
+    if context.column is None:
+        if not isinstance(node, exp.Anonymous):
+            raise CompileError(f"the aggregate {name} has no argument", span=context.span)
+        return node
+    if not _names_column(args, context.column):
+        args = [column(context.column), *args]
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
+
+
+def _with_column(
+    macro: Macro, args: list[exp.Expression], context: _Context
+) -> list[exp.Expression]:
+    """Put the context's column before the arguments unless it is there or there is no room."""
+    if context.column is None or _names_column(args, context.column):
+        return args
+    if not macro.takes_column or not macro.has_room_for(len(args) + 1):
+        return args
+    return [column(context.column), *args]
+
+
+def _names_column(args: list[exp.Expression], name: str) -> bool:
+    return bool(args) and isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower()
+
+
+def _named_candidate(ast: exp.Expression, annotation: Annotation) -> str | None:
+    """On a line with several projections, the one that the annotation names."""
+    if not annotation.candidates:
+        return None
+    by_lower = {c.lower(): c for c in annotation.candidates}
+    named = {by_lower[c.name.lower()] for c in ast.find_all(exp.Column) if c.name.lower() in by_lower}
+    if len(named) == 1:
+        return named.pop()
+    names = ", ".join(annotation.candidates)
+    raise AnnotationError(
+        f"the line holds several columns ({names}): which one is the annotation about?",
+        span=annotation.span,
+        hint=f"put each column on its own line, or name it: @completeness({annotation.candidates[0]}) > 0.9",
+    )
+
+
+def _split_arguments(
+    args: list[exp.Expression],
+) -> tuple[list[exp.Expression], dict[str, exp.Expression]]:
+    positional = [a for a in args if not isinstance(a, exp.Kwarg)]
+    named = {a.this.name: a.expression for a in args if isinstance(a, exp.Kwarg)}
+    return positional, named
+
+
+_ATOMS = (
+    exp.Column,
+    exp.Literal,
+    exp.Anonymous,
+    exp.Star,
+    exp.Distinct,
+    exp.Boolean,
+    exp.Null,
+    exp.Paren,
+    exp.Neg,
+    exp.Cast,
+)
+
+
+def _argument_text(arg: exp.Expression) -> str:
+    """An argument as SQL that stays one operand wherever a macro puts it."""
+    text = to_sql(arg)
+    return text if isinstance(arg, _ATOMS) else f"({text})"
+
+
+def _label(
+    macro: Macro,
+    positional: list[exp.Expression],
+    named: dict[str, exp.Expression],
+    context: _Context,
+) -> _Label:
+    rest = positional
+    about = context.home
+    if positional and isinstance(positional[0], exp.Column) and not positional[0].table:
+        about, rest = positional[0].name, positional[1:]
+    keywords = [f"{k} => {to_sql(v)}" for k, v in named.items()]
+    parameters = ", ".join([*(_plain(a) for a in rest), *keywords])
+    shown = ", ".join([*(_plain(a) for a in positional), *keywords])
+    return _Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
+
+
+def _plain(arg: exp.Expression) -> str:
+    """An argument for people: simple column names without quotes."""
+    if isinstance(arg, exp.Column) and not arg.table and arg.name.isidentifier():
+        return arg.name
+    return to_sql(arg)
+
+
+# --- small helpers -----------------------------------------------------------------------------
+
+
+def _name_and_args(ast: exp.Expression) -> tuple[str | None, list[exp.Expression]]:
+    if isinstance(ast, exp.Anonymous):
+        return str(ast.this), list(ast.expressions)
+    return (ast.name, []) if _is_bare_name(ast) else (None, [])
+
+
+def _is_bare_name(node: exp.Expression) -> bool:
+    return (
+        isinstance(node, exp.Column)
+        and not node.table
+        and isinstance(node.this, exp.Identifier)
+        and not node.this.quoted
+    )
+
+
+def _map_children(
+    node: exp.Expression, function: Callable[[exp.Expression], exp.Expression]
+) -> exp.Expression:
+    """A copy of the node with `function` applied to each child expression."""
+    copy = node.copy()
+    for key, value in list(copy.args.items()):
+        if isinstance(value, exp.Expression):
+            copy.set(key, function(value))
+        elif isinstance(value, list):
+            copy.set(key, [function(v) if isinstance(v, exp.Expression) else v for v in value])
+    return copy
+
+
+def _locate(span: Span, word: str) -> Span:
+    """The place of `word` within the annotation at `span`, where it can be told."""
+    offset = span.text.lower().find(word.lower())
+    if offset < 0 or "\n" in span.text[:offset]:
+        return span
+    return replace(span, column=span.column + offset, text=word)

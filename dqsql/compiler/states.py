@@ -1,0 +1,114 @@
+"""Decomposition of metrics into state columns, shared between all metrics of a model."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dqsql.compiler.aggregates import AggregateCall, Component, lower
+from dqsql.compiler.resolve import map_aggregates
+from dqsql.dialect import column, to_sql
+from dqsql.errors import UnsupportedExpressionError
+from dqsql.model.plan import Buffer, StateColumn
+
+ROWS = "rows"
+_MAX_NAME = 60
+_RESERVED = frozenset({"batch", "segment", "chunk", ROWS})
+
+
+@dataclass
+class StateRegistry:
+    """Collects the state columns of a model; equal aggregates are scanned once.
+
+    The state `rows` (the number of rows of the batch and segment) is always there.
+    """
+
+    _by_scan: dict[str, StateColumn] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        count = exp.Anonymous(this="count", expressions=[exp.Star()])
+        merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
+        self._by_scan[to_sql(count)] = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
+        self._names.add(ROWS)
+
+    @property
+    def states(self) -> tuple[StateColumn, ...]:
+        """All state columns in order of registration."""
+        return tuple(self._by_scan.values())
+
+    def finish(self, metric: exp.Expression) -> tuple[exp.Expression, tuple[str, ...]]:
+        """Split a metric's expression: its finish over state columns, and the columns it reads."""
+        used: list[str] = []
+
+        def replace(aggregate: exp.Expression) -> exp.Expression:
+            lowering = lower(_as_call(aggregate))
+            names = self._register(lowering.components, aggregate)
+            used.extend(n for n in names if n not in used)
+            return exp.Paren(this=lowering.finish([column(n) for n in names]))
+
+        return map_aggregates(metric, replace), tuple(used)
+
+    def _register(
+        self, components: tuple[Component, ...], aggregate: exp.Expression
+    ) -> tuple[str, ...]:
+        stem = _stem(aggregate)
+        existing = [self._by_scan.get(to_sql(c.scan)) for c in components]
+        names = tuple(
+            state.name if state else self._free_name(stem, c.suffix)
+            for state, c in zip(existing, components, strict=True)
+        )
+        for state, component, name in zip(existing, components, names, strict=True):
+            if state is None:
+                merge = component.merge(name, names) if component.merge else None
+                scan = to_sql(component.scan)
+                self._by_scan[scan] = StateColumn(
+                    name, component.scan, merge, component.buffer, names
+                )
+        return names
+
+    def _free_name(self, stem: str, suffix: str) -> str:
+        """A name that is unique without regard to case, as Spark compares names."""
+        base = f"{stem}__{suffix}"
+        name, number = base, 2
+        while name.lower() in self._names or name.lower() in _RESERVED:
+            name, number = f"{base}_{number}", number + 1
+        self._names.add(name.lower())
+        return name
+
+
+def _as_call(node: exp.Expression) -> AggregateCall:
+    """Take an aggregate node apart."""
+    where = within = None
+    if isinstance(node, exp.Filter):
+        where, node = node.expression.this, node.this
+    if isinstance(node, exp.WithinGroup):
+        within, node = node.expression, node.this
+    if not isinstance(node, exp.Anonymous):
+        raise UnsupportedExpressionError(f"dqsql cannot split the aggregate {to_sql(node)}")
+    args = tuple(node.expressions)
+    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+    if distinct:
+        args = tuple(args[0].expressions)
+    return AggregateCall(str(node.this).lower(), args, distinct, where, within)
+
+
+def _stem(aggregate: exp.Expression) -> str:
+    """What the state column is about, as a name that every table format accepts."""
+    call = _as_call(aggregate)
+    if not call.args or isinstance(call.args[0], exp.Star):
+        text, exact = "row", True
+    elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):
+        text, exact = call.args[0].sql(dialect="spark").replace("`", ""), True
+    else:
+        text, exact = "_".join(to_sql(a) for a in call.args), False
+    if call.where is not None:
+        text, exact = f"{text}_where_{to_sql(call.where)}", False
+    slug = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
+    if exact and slug == text.lower() and len(slug) <= _MAX_NAME:
+        return slug
+    digest = f"{zlib.crc32(text.encode()):08x}"
+    return f"{slug[:_MAX_NAME]}_{digest}".lstrip("_")

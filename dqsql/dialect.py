@@ -1,0 +1,171 @@
+"""How dqsql reads and writes SQL expressions with sqlglot, without changing what they mean.
+
+sqlglot's Spark dialect knows hundreds of functions and, when it writes them again, translates some
+of them (`percentile_cont` becomes approximate, `listagg` gains a separator). dqsql must not: the
+dialect here parses every function call as an opaque name with arguments, so that what Spark gets
+is what the user wrote. What cannot survive the round trip is refused by `check_fidelity`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from dqsql.errors import Span, SqlSyntaxError, UnsupportedExpressionError
+
+_KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
+
+
+class OpaqueSpark(Spark):
+    """Spark SQL in which function calls stay opaque and doubled quotes are escapes (Spark 4)."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'", '"']
+        # Words that are checks here and statement keywords elsewhere.
+        KEYWORDS = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if word not in {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE"}
+        }
+
+    class Parser(SparkParser):
+        FUNCTIONS: dict[str, object] = {}
+        FUNCTION_PARSERS = {
+            name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
+        }
+
+
+_DIALECT = OpaqueSpark()
+_CONTENT = frozenset(
+    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER}
+)
+# Words that only spell a cast or a typed literal: `x::int`, `date '2020-01-01'`.
+_CAST_WORDS = frozenset({"cast", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"})
+
+
+def tokenize(text: str, span: Span | None = None) -> list[Token]:
+    """Split SQL text into sqlglot tokens (comments dropped). Raises SqlSyntaxError."""
+    try:
+        return list(_DIALECT.tokenize(text))
+    except TokenError as error:
+        raise SqlSyntaxError(f"cannot read the SQL text {text!r}: {error}", span=span) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An expression and the offset in the text behind its last character."""
+
+    ast: exp.Expression
+    end: int
+
+
+def parse_prefix(text: str, span: Span | None = None) -> Parsed:
+    """Parse the longest expression at the start of `text`; what follows is left to the caller.
+
+    Raises SqlSyntaxError when no expression stands there.
+    """
+    tokens = tokenize(text, span)
+    parser = OpaqueSpark.Parser(dialect=_DIALECT)
+    try:
+        ast, consumed = _parse_tokens(parser, tokens, text)
+    except (ParseError, SqlglotError) as error:
+        raise SqlSyntaxError(
+            f"cannot parse the expression {text.strip()!r}: {_first_line(error)}", span=span
+        ) from None
+    if ast is None or consumed == 0:
+        raise SqlSyntaxError(f"expected a SQL expression, found {text.strip()!r}", span=span)
+    return Parsed(ast, tokens[consumed - 1].end + 1)
+
+
+def _parse_tokens(
+    parser: SparkParser, tokens: list[Token], text: str
+) -> tuple[exp.Expression | None, int]:
+    """Run sqlglot's expression rule on `tokens` and tell how many of them it consumed."""
+    consumed = 0
+
+    def rule(p: SparkParser) -> exp.Expression | None:
+        nonlocal consumed
+        ast: exp.Expression | None = p._parse_assignment()
+        consumed = p._index
+        # sqlglot insists that a rule eats every token; the rest is the caller's business.
+        p._advance(len(tokens) - p._index)
+        return ast
+
+    statements = parser._parse(rule, tokens, text)
+    return (statements[0] if statements else None), consumed
+
+
+def parse_expression(text: str, span: Span | None = None) -> exp.Expression:
+    """Parse `text` as exactly one expression and make sure that it survives being written again.
+
+    Raises SqlSyntaxError or UnsupportedExpressionError.
+    """
+    parsed = parse_prefix(text, span)
+    if rest := text[parsed.end :].strip():
+        raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}", span=span)
+    check_fidelity(text, parsed.ast, span)
+    return parsed.ast
+
+
+def to_sql(ast: exp.Expression, *, pretty: bool = False) -> str:
+    """Write an AST as Spark SQL."""
+    return ast.sql(dialect=_DIALECT, normalize_functions=False, pretty=pretty, comments=False)
+
+
+def check_fidelity(text: str, ast: exp.Expression, span: Span | None = None) -> None:
+    """Refuse an expression whose names, literals or numbers change when it is written again.
+
+    Operators and keywords may be respelled (`!=` as `<>`), content may not. Raises
+    UnsupportedExpressionError.
+    """
+    written = to_sql(ast)
+    lost = _content(text, span) - _content(written, span)
+    gained = _content(written, span) - _content(text, span)
+    if lost or gained:
+        odd = ", ".join(repr(word) for word in (lost or gained))
+        raise UnsupportedExpressionError(
+            f"the expression {text.strip()!r} would change its meaning when rewritten (at {odd})",
+            span=span,
+            hint="compute it as a column of the SELECT, whose text runs verbatim, and check that",
+        )
+
+
+def _content(text: str, span: Span | None) -> Counter[str]:
+    words = (_canonical(token) for token in tokenize(text, span) if token.token_type in _CONTENT)
+    return Counter(word for word in words if word not in _CAST_WORDS)
+
+
+def _canonical(token: Token) -> str:
+    return token.text.lower() if token.token_type is TokenType.VAR else token.text
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].split("\x1b")[0].strip()
+
+
+def identifier(name: str) -> exp.Identifier:
+    """A quoted identifier, safe for any name."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """A quoted column reference, safe for any name."""
+    return exp.Column(
+        this=identifier(name), table=identifier(table) if table is not None else None
+    )
+
+
+def call(name: str, *args: exp.Expression | int | float | str) -> exp.Anonymous:
+    """A call of the Spark function `name`; Python values become literals."""
+    return exp.Anonymous(this=name, expressions=[literal(a) for a in args])
+
+
+def literal(value: exp.Expression | int | float | str) -> exp.Expression:
+    """Python values as SQL literals; expressions pass through."""
+    return value if isinstance(value, exp.Expression) else exp.convert(value)

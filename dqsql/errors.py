@@ -1,0 +1,161 @@
+"""The tree of errors that dqsql raises on purpose.
+
+Every error carries a message, the place in the user's file where it was found (`Span`), and a hint.
+Whatever is not in this tree is a defect of dqsql and surfaces as a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a user's file, as the user wrote it (before Jinja).
+
+    `line` and `column` count from 1. `text` is the offending text, possibly empty.
+    """
+
+    file: str
+    line: int = 1
+    column: int = 1
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class DqsqlError(Exception):
+    """Base of all errors that dqsql raises on purpose.
+
+    Attributes:
+        message: what is wrong, one sentence.
+        span: where, or None when no single place is to blame.
+        hint: what the user can do about it, or None.
+    """
+
+    kind = "error"
+
+    def __init__(self, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = f"{self.span}: " if self.span else ""
+        hint = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{where}{self.message}{hint}"
+
+
+class ErrorGroup(DqsqlError):
+    """Several independent errors found in one pass, for example one per bad annotation."""
+
+    def __init__(self, errors: Sequence[DqsqlError]) -> None:
+        super().__init__("\n".join(str(error) for error in errors))
+        self.errors = tuple(errors)
+
+
+class UsageError(DqsqlError):
+    """A command-line option or an API argument that cannot be used."""
+
+    kind = "usage error"
+
+
+class SelectionError(UsageError):
+    """`--select` or `--exclude` cannot be understood."""
+
+
+class ConfigError(DqsqlError):
+    """`dqsql_project.yml`, `profiles.yml`, sources, or a `config(..)` block is wrong."""
+
+    kind = "configuration error"
+
+
+class ProfileError(ConfigError):
+    """The connection profile is missing or wrong."""
+
+
+class LoadError(DqsqlError):
+    """A file of the project cannot be read or understood."""
+
+    kind = "project error"
+
+
+class JinjaError(LoadError):
+    """Rendering a file with Jinja failed."""
+
+
+class SqlSyntaxError(LoadError):
+    """SQL text that does not parse."""
+
+
+class AnnotationError(LoadError):
+    """An annotation that cannot be parsed, bound to a column, or understood."""
+
+
+class CompileError(DqsqlError):
+    """A check that cannot be turned into SQL."""
+
+    kind = "compile error"
+
+
+class UnknownNameError(CompileError):
+    """A name that is no check, metric, monitor, SQL function or column."""
+
+
+class MacroError(CompileError):
+    """A macro that fails, does not take the given arguments, or calls itself in a circle."""
+
+
+class UnsupportedExpressionError(CompileError):
+    """An expression that dqsql cannot rewrite without risk of changing its meaning."""
+
+
+class EngineError(DqsqlError):
+    """Spark could not do what was asked."""
+
+    kind = "engine error"
+
+
+class JavaNotFoundError(EngineError):
+    """No usable Java runtime for the embedded Spark session."""
+
+
+class SessionError(EngineError):
+    """The Spark session could not be started or reached."""
+
+
+class SourceNotFoundError(EngineError):
+    """A table or a file that a check model reads does not exist."""
+
+
+class QueryError(EngineError):
+    """A query that Spark refused or that failed while running."""
+
+
+class StorageError(EngineError):
+    """The warehouse tables cannot be read or written."""
+
+
+class DecisionError(DqsqlError):
+    """A detector was called with input that it cannot decide on."""
+
+    kind = "decision error"
+
+
+class PatternError(DqsqlError):
+    """A data pattern, or a pattern index, that cannot be used."""
+
+    kind = "pattern error"
+
+
+def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str | None:
+    """Return a hint that names up to three known names close to `name`, or None."""
+    candidates = sorted(set(known))
+    close = difflib.get_close_matches(name.lower(), [c.lower() for c in candidates], n=3, cutoff=0.6)
+    by_lower = {c.lower(): c for c in candidates}
+    names = [by_lower[c] for c in close]
+    return f"{label} {' or '.join(repr(n) for n in names)}?" if names else None

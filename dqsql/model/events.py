@@ -1,0 +1,51 @@
+"""What a run tells while it works; the report layer turns it into lines, bars or JSON."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dqsql.model.results import ModelResult, RunResult
+
+
+class RunListener(Protocol):
+    """Receives the progress of a run. Implementations must not raise."""
+
+    def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
+        """The project is compiled; work on the models begins."""
+
+    def session_starting(self) -> None:
+        """A Spark session is about to be started, which takes seconds."""
+
+    def model_started(self, index: int, total: int, model: str) -> None:
+        """Model number `index` (from 1) of `total` begins."""
+
+    def model_step(self, model: str, step: str) -> None:
+        """The model enters a step, for example 'scanning 120 batches'."""
+
+    def model_finished(self, index: int, total: int, result: ModelResult) -> None:
+        """The model is done; its rows are stored."""
+
+    def run_finished(self, result: RunResult) -> None:
+        """Everything is done."""
+
+
+class SilentListener:
+    """A listener that ignores everything; the default of the Python API."""
+
+    def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
+        """Ignored."""
+
+    def session_starting(self) -> None:
+        """Ignored."""
+
+    def model_started(self, index: int, total: int, model: str) -> None:
+        """Ignored."""
+
+    def model_step(self, model: str, step: str) -> None:
+        """Ignored."""
+
+    def model_finished(self, index: int, total: int, result: ModelResult) -> None:
+        """Ignored."""
+
+    def run_finished(self, result: RunResult) -> None:
+        """Ignored."""

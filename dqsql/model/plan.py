@@ -1,0 +1,154 @@
+"""What compiling produces: for one check model, the states to scan and what to derive from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sqlglot import exp
+
+from dqsql.errors import DqsqlError, Span
+from dqsql.model.project import CheckModel, CheckSettings, NoData, Scope, Severity
+
+
+class Buffer(StrEnum):
+    """How Spark keeps an aggregate's intermediate value, which decides what it may share a scan with.
+
+    `FIXED` buffers stay on the code-generated path. One `OBJECT` buffer (a sketch, min/max over
+    strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
+    is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
+    make Spark expand the rows and are scanned by themselves.
+    """
+
+    FIXED = "fixed"
+    ORDERED = "ordered"
+    OBJECT = "object"
+    DISTINCT = "distinct"
+
+
+@dataclass(frozen=True, slots=True)
+class StateColumn:
+    """One column of a model's state table.
+
+    `scan` is an aggregate over the model's rows. `merge` is an aggregate over rows of the state
+    table that yields the state of the union, or None when the state does not merge; it may read
+    other state columns, which `group` names.
+    """
+
+    name: str
+    scan: exp.Expression
+    merge: exp.Expression | None
+    buffer: Buffer
+    group: tuple[str, ...] = ()
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether the state of a union of batches can be had from their states."""
+        return self.merge is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named value per batch and segment, derived from states by `finish`.
+
+    `alias` names the value's column in the metric query. `column` is the column that the metric
+    is about or None; `parameters` are its further arguments as SQL text. `text` is the metric as a
+    user would write it.
+    """
+
+    alias: str
+    name: str
+    column: str | None
+    parameters: str
+    text: str
+    finish: exp.Expression
+    states: tuple[str, ...]
+    scope: Scope = Scope.DELTA
+    where: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What identifies the metric's value within a model, batch and segment."""
+        return (self.column or "", self.name, self.parameters, self.scope.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The interval that a check demands of its metric, where its predicate is that simple."""
+
+    metric: str
+    lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A boolean SQL expression over metrics.
+
+    `predicate` reads metrics by their aliases; `alias` names its column in the metric query.
+    """
+
+    id: str
+    alias: str
+    name: str
+    model: str
+    column: str | None
+    expression: str
+    predicate: exp.Expression
+    metrics: tuple[str, ...]
+    bounds: Bounds | None
+    severity: Severity
+    no_data: NoData
+    settings: CheckSettings
+    span: Span
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A check whose bounds are learned from history. `arguments` are SQL texts by name or position."""
+
+    id: str
+    name: str
+    kind: str
+    model: str
+    column: str | None
+    expression: str
+    arguments: Mapping[str, Any]
+    severity: Severity
+    settings: CheckSettings
+    span: Span
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that dqsql computes for one check model, independent of any data.
+
+    `states` are deduplicated over all checks. `rejected` are annotations that could not be
+    compiled, each with its error; the rest of the plan stands without them.
+    """
+
+    model: CheckModel
+    states: tuple[StateColumn, ...]
+    metrics: tuple[Metric, ...]
+    checks: tuple[Check, ...]
+    monitors: tuple[Monitor, ...] = ()
+    rejected: tuple[DqsqlError, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def metric(self, alias: str) -> Metric:
+        """The metric whose value column is `alias`. Raises KeyError."""
+        return next(m for m in self.metrics if m.alias == alias)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement that the engine will run, for `target/compiled/` and for `compile`'s summary."""
+
+    purpose: str
+    sql: str
+    scans: int
+    columns: tuple[str, ...] = field(default_factory=tuple)

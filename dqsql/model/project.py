@@ -1,0 +1,204 @@
+"""What loading produces: a project of check models with their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import Span
+
+
+class Severity(StrEnum):
+    """What a failing check means for the run: `error` makes it exit 1, `warn` does not."""
+
+    WARN = "warn"
+    ERROR = "error"
+
+
+class NoData(StrEnum):
+    """What a check means whose metric is null because there was nothing to measure."""
+
+    WARN = "warn"
+    ERROR = "error"
+    IGNORE = "ignore"
+
+
+class Scope(StrEnum):
+    """Which rows a metric is about: one batch, or all accepted batches up to and including it."""
+
+    DELTA = "delta"
+    CUMULATIVE = "cumulative"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """The settings behind an annotation's expression: `@mean > 3 {severity: warn}`.
+
+    `severity` None means: the model's, else the project's. `where` is a SQL predicate that
+    restricts the rows of every aggregate in the check. `fpr` is the monitor's false-positive rate
+    in (0, 1). `options` holds settings that a monitor defines for itself.
+    """
+
+    severity: Severity | None = None
+    where: str | None = None
+    name: str | None = None
+    tags: tuple[str, ...] = ()
+    description: str | None = None
+    enabled: bool = True
+    scope: Scope = Scope.DELTA
+    pii: bool = False
+    no_data: NoData | None = None
+    fpr: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One `@expression {settings}` found in a comment.
+
+    `expression` is SQL text as written (after Jinja). `column` is the output column that the
+    annotation is about, or None when it is about the model. `candidates` is not empty when the
+    annotation stands on a line with several projections: it must then name one of them itself.
+    """
+
+    expression: str
+    settings: CheckSettings
+    span: Span
+    column: str | None = None
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One output column of a check model's SELECT. `name` is None for `*` and the like."""
+
+    name: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The settings of a check model, from `config(..)` and from the project file.
+
+    `batch_by` is a SQL expression over the output columns; its value names the batch. Without it,
+    each run is one batch. `segment_by` are output columns. `extra` holds settings for monitors
+    (for example `avh`), by name.
+    """
+
+    batch_by: str | None = None
+    segment_by: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    severity: Severity | None = None
+    no_data: NoData | None = None
+    enabled: bool = True
+    owner: str | None = None
+    description: str | None = None
+    pii: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input relation named in a sources file.
+
+    `relation` is the SQL text that `{{ source(..) }}` renders to. For a file source `path` is the
+    absolute path and `file_format` the Spark format; the engine registers it as a temporary view.
+    """
+
+    name: str
+    table: str
+    relation: str
+    span: Span
+    path: str | None = None
+    file_format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def unique_id(self) -> str:
+        """`source.<name>.<table>`, as dbt writes it."""
+        return f"source.{self.name}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckModel:
+    """One SQL file: a SELECT whose output is checked, and the annotations in its comments.
+
+    `sql` is the text after Jinja and is what Spark runs, verbatim. `line_map[i]` is the 1-based
+    line in the file that rendered line `i + 1` came from. `columns` is None when the projections
+    are not closed (`select *`).
+    """
+
+    name: str
+    path: str
+    raw_sql: str
+    sql: str
+    config: ModelConfig
+    projections: tuple[Projection, ...]
+    annotations: tuple[Annotation, ...]
+    line_map: tuple[int, ...]
+    depends_on: tuple[str, ...] = ()
+    checksum: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the output columns in order, or None when they are not known from the text."""
+        names = tuple(p.name for p in self.projections if p.name is not None)
+        return names if names and len(names) == len(self.projections) else None
+
+    @property
+    def unique_id(self) -> str:
+        """`model.<name>`."""
+        return f"model.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MacroFile:
+    """A file of Jinja macros: shipped, of the project, or of a package."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One output of a profile: how to reach Spark and where the warehouse tables live.
+
+    `method` is `session` (embedded or by `spark_conf`) or `connect`. `warehouse` is the root of
+    path-based tables, absolute, or None when tables live in the session's catalog. `schema` is
+    the schema (or folder) of dqsql's tables.
+    """
+
+    name: str
+    profile: str
+    method: str = "session"
+    master: str | None = None
+    url: str | None = None
+    schema: str = "dq"
+    warehouse: str | None = None
+    table_format: str = "parquet"
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    ansi: bool = False
+    threads: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A loaded project. `root` is absolute; every other path in it is relative to `root`."""
+
+    name: str
+    root: Path
+    target: Target
+    models: tuple[CheckModel, ...]
+    sources: tuple[Source, ...]
+    macros: tuple[MacroFile, ...]
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
+    target_path: str = "target"
+    severity: Severity = Severity.ERROR
+    no_data: NoData = NoData.WARN
+    settings: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,170 @@
+"""What a run produces: metric values, verdicts, and the summary of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from dqsql.errors import DqsqlError
+from dqsql.model.project import Severity
+
+
+class Status(StrEnum):
+    """The verdict of a check on one batch and segment.
+
+    `NO_DATA` means that the metric is null because there was nothing to measure; `ERROR` that the
+    check could not be evaluated; `SKIPPED` that it was not meant to be (disabled, or a monitor
+    with too short a history).
+    """
+
+    PASS = "pass"
+    WARN = "warn"
+    FAIL = "fail"
+    NO_DATA = "no_data"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+class BatchStatus(StrEnum):
+    """Whether a batch belongs to the history that monitors and cumulative metrics use."""
+
+    ACCEPTED = "accepted"
+    FLAGGED = "flagged"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One metric of one batch and segment: a row of `dq_metrics`.
+
+    `value` is the number (booleans as 0 and 1), `value_text` the value of dates, strings and the
+    like; both are None when the metric is null. `sample_size` is the number of rows.
+    """
+
+    model: str
+    batch: str
+    segment: str | None
+    column: str | None
+    metric: str
+    parameters: str
+    scope: str
+    value: float | None
+    value_text: str | None
+    sample_size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One verdict: a row of `dq_results`. `details` is JSON-serialisable."""
+
+    check_id: str
+    model: str
+    batch: str | None
+    segment: str | None
+    column: str | None
+    check_name: str
+    detector: str
+    status: Status
+    severity: Severity
+    message: str
+    observed: float | None = None
+    observed_text: str | None = None
+    lower: float | None = None
+    upper: float | None = None
+    score: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether a person should look at it."""
+        return self.status in (Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRecord:
+    """A row of `dq_batches`: a batch of a model whose verdicts are stored."""
+
+    model: str
+    batch: str
+    status: BatchStatus
+    rows: int
+    run_id: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResult:
+    """What a run did for one check model. `error` is set when the model could not be checked."""
+
+    model: str
+    path: str
+    batches: tuple[str, ...] = ()
+    results: tuple[Result, ...] = ()
+    checks: int = 0
+    metrics: int = 0
+    scans: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    error: DqsqlError | None = None
+    skipped: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def count(self, *statuses: Status) -> int:
+        """Number of results with one of the given statuses."""
+        return sum(r.status in statuses for r in self.results)
+
+    @property
+    def status(self) -> Status:
+        """The worst that happened: error, fail, warn, skipped or pass."""
+        if self.error is not None or self.count(Status.ERROR):
+            return Status.ERROR
+        if self.count(Status.FAIL):
+            return Status.FAIL
+        if self.count(Status.WARN, Status.NO_DATA):
+            return Status.WARN
+        return Status.SKIPPED if self.skipped else Status.PASS
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of `dqsql run`, returned by the Python API.
+
+    `exit_code` is 0 when everything passed (or only warned), 1 when a check of severity error
+    failed, 2 when dqsql could not do its work.
+    """
+
+    run_id: str
+    project: str
+    target: str
+    started_at: datetime
+    finished_at: datetime
+    models: tuple[ModelResult, ...]
+    versions: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Elapsed time of the run in seconds."""
+        return (self.finished_at - self.started_at).total_seconds()
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """All verdicts of all models."""
+        return tuple(r for m in self.models for r in m.results)
+
+    @property
+    def findings(self) -> tuple[Result, ...]:
+        """The verdicts that a person should look at."""
+        return tuple(r for r in self.results if r.is_finding)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 2; see the class."""
+        worst = {m.status for m in self.models}
+        if Status.ERROR in worst:
+            return 2
+        return 1 if Status.FAIL in worst else 0

@@ -1,0 +1,27 @@
+"""Locates the files shipped with dqsql: SQL macros and document templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dqsql.errors import LoadError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def resource_dir(name: str) -> Path:
+    """Return the folder of shipped resources called `name` (`macros` or `templates`).
+
+    In a wheel the folders lie inside the package; in a source checkout (also an editable install)
+    they lie beside it, where `pyproject.toml` stands.
+    """
+    inside = _PACKAGE / name
+    if inside.is_dir():
+        return inside
+    beside = _PACKAGE.parent / name
+    if beside.is_dir() and (_PACKAGE.parent / "pyproject.toml").is_file():
+        return beside
+    raise LoadError(
+        f"the installation of dqsql is incomplete: no folder {name!r}",
+        hint="reinstall dqsql",
+    )

@@ -1,0 +1,4 @@
+{# Every value is different from the other value or column; rows where either is null pass. #}
+{% macro check_not_equal_to(column, other) -%}
+    compliance({{ column }} is null or {{ other }} is null or {{ column }} <> {{ other }}) = 1
+{%- endmacro %}
