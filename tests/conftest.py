@@ -1,0 +1,109 @@
+"""What all tests share: one Spark session, throw-away projects, the evaluation data."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "example_project"
+
+PROJECT_YML = """\
+name: test_project
+version: "1.0"
+profile: test
+"""
+PROFILES_YML = """\
+test:
+  target: local
+  outputs:
+    local:
+      type: spark
+      method: session
+      schema: dq
+"""
+
+MakeProject = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One small Spark session for all tests, which leaves nothing behind where pytest runs.
+
+    Tests must not stop it, and must put back what they change in its configuration.
+    """
+    from pyspark.sql import SparkSession
+
+    home = tmp_path_factory.mktemp("spark")
+    # Bound to loopback: tests must also run where the host's name does not resolve.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("dqsql tests")
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
+        .config("spark.local.dir", str(home / "local"))
+        .config("spark.sql.artifact.isolation.enabled", "false")
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def make_project(tmp_path: Path) -> MakeProject:
+    """Makes a project in a temporary folder: `make_project({"checks/a.sql": "select .."})`.
+
+    The project file and the profile are written unless given; a text of None leaves a file out.
+    Several projects of one test need different `name`s.
+    """
+
+    def make(files: Mapping[str, str | None], name: str = "project") -> Path:
+        root = tmp_path / name
+        defaults = {"dqsql_project.yml": PROJECT_YML, "profiles.yml": PROFILES_YML}
+        for path, text in {**defaults, **files}.items():
+            if text is not None:
+                file = root / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(textwrap.dedent(text), encoding="utf-8")
+        return root
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def example_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the example project that no run has touched. Shared: runs see earlier runs."""
+    copy = tmp_path_factory.mktemp("example") / "example_project"
+    shutil.copytree(EXAMPLE, copy, ignore=shutil.ignore_patterns("target", "warehouse"))
+    return copy
+
+
+@pytest.fixture(scope="session")
+def eval_data() -> Path:
+    """The folder of evaluation data sets, which are not part of the repository."""
+    folder = os.environ.get("DQSQL_EVAL_DATA")
+    if not folder:
+        pytest.skip("DQSQL_EVAL_DATA is not set: evaluation data sets are not in the repository")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"DQSQL_EVAL_DATA is {folder}, which is no folder")
+    return path
