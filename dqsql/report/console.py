@@ -1,0 +1,190 @@
+"""The lines that `dqsql run` prints, in the manner of dbt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from dqsql.model.results import ModelResult, RunResult, Status
+from dqsql.report.errors import print_error
+from dqsql.report.findings import FindingGroup, describe, group_findings, tally
+from dqsql.report.progress import Progress
+from dqsql.report.terminal import Terminal
+from dqsql.report.text import duration, plural, printable, shorten
+
+MAX_FINDINGS = 10
+_WIDTH = 80
+_COLORS = {
+    Status.PASS: "green",
+    Status.WARN: "yellow",
+    Status.NO_DATA: "yellow",
+    Status.FAIL: "red",
+    Status.ERROR: "red",
+    Status.SKIPPED: "dim",
+}
+_LABELS = {Status.NO_DATA: "NODATA", Status.SKIPPED: "SKIP"}
+
+
+def label(status: Status) -> str:
+    """Return the word for a status on the console: PASS, WARN, FAIL, NODATA, ERROR, SKIP."""
+    return _LABELS.get(status, status.value.upper())
+
+
+class ConsoleListener:
+    """Prints the progress of a run.
+
+    Args:
+        out: where the lines go.
+        progress: the spinner on standard error.
+        quiet: print failures and errors only.
+        roots: folders that the files of errors may be relative to.
+        clock: the wall clock, for the time at the beginning of each line.
+    """
+
+    def __init__(
+        self,
+        out: Terminal,
+        progress: Progress,
+        *,
+        quiet: bool = False,
+        roots: Sequence[Path] = (),
+        clock: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        self._out = out
+        self._progress = progress
+        self._quiet = quiet
+        self._roots = roots
+        self._clock = clock
+
+    def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
+        """Print what was found in the project."""
+        self._say(
+            f"Found {plural(models, 'check model')}, {plural(checks, 'check')}, target {target}"
+        )
+
+    def session_starting(self) -> None:
+        """Show that Spark is starting."""
+        self._progress.step("Starting Spark")
+
+    def model_started(self, index: int, total: int, model: str) -> None:
+        """Print the line `1 of 3 START check model flights ........ [RUN]`."""
+        text = f"{index} of {total} START check model {printable(model)} "
+        self._say(f"{text.ljust(_WIDTH - 7, '.')} {'[RUN]'}")
+        self._progress.step(f"{printable(model)}")
+
+    def model_step(self, model: str, step: str) -> None:
+        """Show the step."""
+        self._progress.step(printable(f"{model}: {step}"))
+
+    def model_finished(self, index: int, total: int, result: ModelResult) -> None:
+        """Print the model's line, its error and its findings."""
+        self._progress.step("")
+        status = result.status
+        if not self._quiet or status in (Status.FAIL, Status.ERROR):
+            text = f"{index} of {total} {self._word(status)} {printable(result.model)}: "
+            self._line(f"{text}{_outcome(result)}")
+        if result.error is not None:
+            print_error(self._out, result.error, self._roots)
+        self._print_findings(result)
+        for note in result.notes:
+            self._say(f"  note: {printable(note)}")
+
+    def run_finished(self, result: RunResult) -> None:
+        """Print the summary."""
+        self._progress.step("")
+        for warning in result.warnings:
+            self._say(f"{self._out.style('WARNING', 'yellow')} {printable(warning)}")
+        if self._quiet:
+            return
+        counts = tally(*result.models)
+        self._out.line()
+        self._say(f"{_work_done(result)} in {duration(result.seconds)}.")
+        self._say(self._verdict(result))
+        self._say(
+            f"Done. PASS={counts.passed} WARN={counts.warned} FAIL={counts.failed} "
+            f"NODATA={counts.no_data} ERROR={counts.errors} SKIP={counts.skipped} "
+            f"TOTAL={counts.total}"
+        )
+
+    def _print_findings(self, result: ModelResult) -> None:
+        groups = group_findings(result.results)
+        if self._quiet:
+            groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
+        for group in groups[:MAX_FINDINGS]:
+            self._out.line(f"            {self._finding(group, len(result.batches))}")
+        rest = len(groups) - MAX_FINDINGS
+        if rest > 0:
+            self._out.line(
+                f"            ... and {rest} more: see dq_results or target/run_results.json"
+            )
+
+    def _finding(self, group: FindingGroup, batches: int) -> str:
+        # A run need not list its batches (one without `batch_by` may not), the findings do.
+        known = max(batches, group.batches)
+        return f"{self._word(group.status)} {shorten(describe(group, known), 400)}"
+
+    def _verdict(self, result: RunResult) -> str:
+        counts = tally(*result.models)
+        problems = [
+            plural(n, noun)
+            for n, noun in ((counts.errors, "error"), (counts.failed, "failure"))
+            if n
+        ]
+        warnings = counts.warned + counts.no_data
+        if warnings:
+            problems.append(plural(warnings, "warning"))
+        if not problems:
+            return self._out.style("Completed successfully", "green")
+        color = "yellow" if result.exit_code == 0 else "red"
+        return self._out.style(f"Completed with {', '.join(problems)}", color)
+
+    def _word(self, status: Status) -> str:
+        return self._out.style(label(status), _COLORS[status])
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            self._line(text)
+
+    def _line(self, text: str) -> None:
+        self._out.line(f"{self._clock():%H:%M:%S}  {text}")
+
+
+def _outcome(result: ModelResult) -> str:
+    """What happened to a model, after its name."""
+    if result.error is not None:
+        return f"could not be checked (after {duration(result.seconds)})"
+    if result.skipped:
+        return printable(result.skipped)
+    if not result.batches and not result.results:
+        return "nothing new, every batch has been checked"
+    counts = tally(result)
+    parts = [
+        f"{n:,} {word}"
+        for n, word in (
+            (counts.passed, "pass"),
+            (counts.warned, "warn"),
+            (counts.failed, "fail"),
+            (counts.no_data, "no data"),
+            (counts.errors, "error"),
+            (counts.skipped, "skipped"),
+        )
+        if n
+    ]
+    return (
+        f"{plural(len(result.batches), 'batch')}, {plural(result.checks, 'check')}, "
+        f"{plural(counts.total, 'verdict')}: {', '.join(parts) or 'none'} "
+        f"in {duration(result.seconds)}"
+    )
+
+
+def _work_done(result: RunResult) -> str:
+    models = result.models
+    batches = sum(len(m.batches) for m in models)
+    if models and not batches and not any(m.results or m.error for m in models):
+        return f"Nothing new: {plural(len(models), 'check model')} looked at"
+    return (
+        f"Checked {plural(len(models), 'model')}, {plural(batches, 'batch')}, "
+        f"{plural(sum(m.rows for m in models), 'row')} "
+        f"with {plural(sum(m.scans for m in models), 'scan')}"
+    )

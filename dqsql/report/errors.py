@@ -1,0 +1,126 @@
+"""Errors as a person reads them: the place, the message, the line with a caret, the hint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import DqsqlError, ErrorGroup, Span
+from dqsql.report.terminal import Terminal
+from dqsql.report.text import display_width, plural, printable
+
+_MAX_LINE = 100
+_MAX_FILE_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Excerpt:
+    """The offending line and where the caret goes, in terminal cells."""
+
+    text: str
+    offset: int
+    length: int
+
+
+def flatten(error: DqsqlError) -> tuple[DqsqlError, ...]:
+    """Return the independent errors in `error`, without repetitions."""
+    if not isinstance(error, ErrorGroup):
+        return (error,)
+    inner = [e for member in error.errors for e in flatten(member)]
+    return tuple({(str(e.span), e.message): e for e in inner}.values())
+
+
+def print_error(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> None:
+    """Print one block per error.
+
+    Args:
+        terminal: where to print.
+        error: what happened; the members of an `ErrorGroup` are printed one by one.
+        roots: folders that the files of spans may be relative to, tried in order.
+    """
+    errors = flatten(error)
+    for each in errors:
+        for line in error_lines(terminal, each, roots):
+            terminal.line(line)
+    if len(errors) > 1:
+        terminal.line(terminal.style(plural(len(errors), "error"), "red", "bold"))
+
+
+def error_lines(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> Iterator[str]:
+    """Yield the lines of the block for one error."""
+    kind = terminal.style(error.kind, "red", "bold")
+    first, *rest = error.message.splitlines() or [""]
+    path = _resolve(error.span, roots) if error.span else None
+    where = f"{_shown(error.span, path)}: " if error.span else ""
+    yield f"{terminal.style(where, 'bold')}{kind}: {printable(first)}"
+    yield from (f"  {printable(line)}" for line in rest)
+    excerpt = _excerpt(error.span, path) if error.span and path else None
+    if error.span and excerpt:
+        gutter = " " * len(str(error.span.line))
+        caret = terminal.style("^" * max(excerpt.length, 1), "red", "bold")
+        yield f"  {error.span.line} | {excerpt.text}"
+        yield f"  {gutter} | {' ' * excerpt.offset}{caret}"
+    if error.hint:
+        first, *rest = error.hint.splitlines()
+        yield f"  {terminal.style('hint:', 'cyan')} {printable(first)}"
+        yield from (f"        {printable(line)}" for line in rest)
+
+
+def error_record(error: DqsqlError) -> dict[str, Any]:
+    """Return the error as plain data for JSON output."""
+    span = error.span
+    return {
+        "kind": error.kind,
+        "type": type(error).__name__,
+        "message": error.message,
+        "file": span.file if span else None,
+        "line": span.line if span else None,
+        "column": span.column if span else None,
+        "text": span.text if span else None,
+        "hint": error.hint,
+    }
+
+
+def _resolve(span: Span, roots: Sequence[Path]) -> Path | None:
+    candidates = [root / span.file for root in (*roots, Path())]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _shown(span: Span, path: Path | None) -> str:
+    """The place, relative to the current folder, so that editors and terminals can open it."""
+    if path is None:
+        return printable(str(span))
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # another drive
+        relative = str(path)
+    shown = relative if not relative.startswith(os.path.join("..", "..")) else str(path)
+    return printable(f"{shown}:{span.line}:{span.column}")
+
+
+def _excerpt(span: Span, path: Path) -> _Excerpt | None:
+    line = _read_line(path, span.line)
+    if line is None or not line.strip():
+        return None
+    start = min(max(span.column - 1, 0), len(line))
+    wanted = span.text.splitlines()[0] if span.text else ""
+    length = len(wanted) if wanted and line.startswith(wanted, start) else 1
+    # A very long line (generated SQL) is cut around the place.
+    left = max(0, start - _MAX_LINE // 2) if len(line) > _MAX_LINE else 0
+    window = line[left : left + _MAX_LINE]
+    before = printable(line[left:start])
+    marked = printable(line[start : min(start + length, left + len(window))])
+    return _Excerpt(printable(window), display_width(before), display_width(marked))
+
+
+def _read_line(path: Path, number: int) -> str | None:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            return None
+        lines = path.read_text("utf-8", errors="replace").split("\n")
+    except OSError:
+        return None
+    return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else None

@@ -1,0 +1,174 @@
+"""Findings put together so that a person can read them: one line per check, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.text import number, plural, printable, shorten
+
+# The worst first.
+_ORDER = (
+    Status.ERROR,
+    Status.FAIL,
+    Status.WARN,
+    Status.NO_DATA,
+    Status.SKIPPED,
+    Status.PASS,
+)
+_MAX_MESSAGE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGroup:
+    """The findings of one check with one status, over any number of batches and segments."""
+
+    status: Status
+    check_id: str
+    check_name: str
+    column: str | None
+    findings: tuple[Result, ...]
+    worst: Result
+
+    @property
+    def batches(self) -> int:
+        """In how many batches."""
+        return len({r.batch for r in self.findings})
+
+    @property
+    def segments(self) -> int:
+        """In how many segments; 0 when the findings are about whole batches."""
+        return len({r.segment for r in self.findings if r.segment is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Numbers of verdicts by status. Models that could not be checked count as errors."""
+
+    passed: int = 0
+    warned: int = 0
+    failed: int = 0
+    no_data: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(
+            (self.passed, self.warned, self.failed, self.no_data, self.errors, self.skipped)
+        )
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the numbers under the names of the statuses."""
+        return {
+            "pass": self.passed,
+            "warn": self.warned,
+            "fail": self.failed,
+            "no_data": self.no_data,
+            "error": self.errors,
+            "skipped": self.skipped,
+            "total": self.total,
+        }
+
+
+def tally(*models: ModelResult) -> Tally:
+    """Count the verdicts of the models."""
+    return Tally(
+        passed=sum(m.count(Status.PASS) for m in models),
+        warned=sum(m.count(Status.WARN) for m in models),
+        failed=sum(m.count(Status.FAIL) for m in models),
+        no_data=sum(m.count(Status.NO_DATA) for m in models),
+        errors=sum(m.count(Status.ERROR) + (m.error is not None) for m in models),
+        skipped=sum(m.count(Status.SKIPPED) for m in models),
+    )
+
+
+def run_status(result: RunResult) -> Status:
+    """Return the worst status of the run's models."""
+    return worst_status(m.status for m in result.models)
+
+
+def worst_status(statuses: Iterable[Status]) -> Status:
+    """Return the worst of the statuses, `pass` when there are none."""
+    return min(statuses, key=_ORDER.index, default=Status.PASS)
+
+
+def group_findings(results: Iterable[Result]) -> tuple[FindingGroup, ...]:
+    """Return the findings among the results, grouped by check and status.
+
+    The worst statuses come first; within one status the checks with the most batches.
+    """
+    groups: dict[tuple[str, Status], list[Result]] = {}
+    for result in results:
+        if result.is_finding:
+            groups.setdefault((result.check_id, result.status), []).append(result)
+    made = [_group(status, findings) for (_, status), findings in groups.items()]
+    return tuple(sorted(made, key=lambda g: (_ORDER.index(g.status), -g.batches, g.check_id)))
+
+
+def _group(status: Status, findings: list[Result]) -> FindingGroup:
+    first = findings[0]
+    worst = max(findings, key=_badness)
+    return FindingGroup(
+        status, first.check_id, first.check_name, first.column, tuple(findings), worst
+    )
+
+
+def _badness(result: Result) -> tuple[float, str]:
+    """How far the observation lies outside its bounds; the newest batch where that is not known."""
+    observed = result.observed
+    distance = 0.0
+    if observed is not None:
+        if result.upper is not None:
+            distance = max(distance, observed - result.upper)
+        if result.lower is not None:
+            distance = max(distance, result.lower - observed)
+    return (distance, result.batch or "")
+
+
+def expectation(result: Result) -> str | None:
+    """Return the demanded interval in words, None when the check has no simple bounds."""
+    if result.lower is not None and result.upper is not None:
+        if result.lower == result.upper:
+            return f"expected {number(result.lower)}"
+        return f"expected {number(result.lower)} to {number(result.upper)}"
+    if result.lower is not None:
+        return f"expected at least {number(result.lower)}"
+    return f"expected at most {number(result.upper)}" if result.upper is not None else None
+
+
+def observation(result: Result) -> str:
+    """Return what was seen and what was expected: the check's own message where it has one."""
+    if result.message:
+        return shorten(printable(result.message), _MAX_MESSAGE)
+    seen = result.observed_text if result.observed is None else number(result.observed)
+    parts = (f"observed {seen}" if seen else None, expectation(result))
+    return printable(", ".join(p for p in parts if p)) or result.status.value
+
+
+def check_label(name: str, column: str | None) -> str:
+    """Return `mean on dep_delay`, or the name alone for a check about the model or naming it."""
+    if column is None or column in name:
+        return printable(name)
+    return printable(f"{name} on {column}")
+
+
+def place(result: Result) -> str:
+    """Return the batch and segment of a verdict: `2013-02-09 [EWR]`, empty without batches."""
+    segment = f" [{result.segment}]" if result.segment is not None else ""
+    return printable(f"{result.batch or ''}{segment}".strip())
+
+
+def describe(group: FindingGroup, batches: int) -> str:
+    """Return one line about the group; `batches` is how many the model had in the run."""
+    label = check_label(group.check_name, group.column)
+    worst = group.worst
+    if len(group.findings) == 1:
+        where = place(worst)
+        return f"{label}: {where + ': ' if where and batches > 1 else ''}{observation(worst)}"
+    extent = f"{group.batches:,} of {plural(batches, 'batch')}"
+    if group.segments > 1:
+        extent += f", {plural(group.segments, 'segment')}"
+    return f"{label}: {extent}, worst {place(worst)} ({observation(worst)})"

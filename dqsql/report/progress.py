@@ -1,0 +1,69 @@
+"""A spinner with the step and the time it takes, for people at a terminal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from dqsql.report.terminal import Terminal
+from dqsql.report.text import duration, shorten
+
+_INTERVAL = 0.1
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ASCII_FRAMES = "|/-\\"
+
+
+class Progress:
+    """Shows what is being done and for how long, on a terminal only.
+
+    Use as a context manager: a thread redraws the line while the work goes on. `step("")` hides
+    the line. Where no terminal is attached nothing is written and no thread is started.
+    """
+
+    def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
+        self._terminal = terminal
+        self._clock = clock
+        self._frames = _FRAMES if terminal.unicode else _ASCII_FRAMES
+        self._text = ""
+        self._since = clock()
+        self._frame = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Progress:
+        """Start redrawing."""
+        if self._terminal.is_terminal:
+            self._thread = threading.Thread(target=self._redraw, name="progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop redrawing and clean the line."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.step("")
+
+    def step(self, text: str) -> None:
+        """Begin a step; its time counts from now."""
+        self._text = text
+        self._since = self._clock()
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the line once."""
+        if not self._terminal.is_terminal:
+            return
+        text = self._text
+        if not text:
+            self._terminal.status("")
+            return
+        self._frame = (self._frame + 1) % len(self._frames)
+        line = f"{self._frames[self._frame]} {text}  {duration(self._clock() - self._since)}"
+        # A line that wraps cannot be erased.
+        self._terminal.status(shorten(line, self._terminal.width() - 1))
+
+    def _redraw(self) -> None:
+        while not self._stop.wait(_INTERVAL):
+            self.draw()

@@ -1,0 +1,134 @@
+"""Writing to a terminal, a pipe or a file without ever failing on what the text is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+}
+_ERASE_LINE = "\r\x1b[K"
+
+
+@dataclass(slots=True)
+class OutputFailure:
+    """Why standard output could not be written, other than its reader having gone."""
+
+    reason: str
+
+
+class Terminal:
+    """One output stream: lines, colours where they belong, and silence once the reader is gone.
+
+    Args:
+        stream: where to write, or None when the process has no such stream.
+        color: True or False to force it, None to colour only on a terminal.
+    """
+
+    def __init__(self, stream: TextIO | None, *, color: bool | None = None) -> None:
+        self._stream = stream
+        self._lock = threading.RLock()
+        self._status = ""
+        self.failure: OutputFailure | None = None
+        self.is_terminal = _is_terminal(stream)
+        self.color = self.is_terminal if color is None else color
+        self.unicode = _encoding(stream).startswith("utf")
+
+    def style(self, text: str, *names: str) -> str:
+        """Return `text` in the named styles, or as it is where colour does not belong."""
+        if not self.color or not names:
+            return text
+        return f"\x1b[{';'.join(_STYLES[n] for n in names)}m{text}\x1b[0m"
+
+    def line(self, text: str = "") -> None:
+        """Write one line. A broken pipe makes the terminal silent from then on."""
+        with self._lock:
+            status, self._status = self._status, ""
+            erase = _ERASE_LINE if status else ""
+            self._write(f"{erase}{text}\n{status}")
+            self._status = status
+
+    def status(self, text: str) -> None:
+        """Show `text` as the last, passing line of a terminal; an empty text removes it."""
+        with self._lock:
+            if text != self._status:
+                self._write(f"{_ERASE_LINE if self._status else ''}{text}")
+                self._status = text
+
+    def width(self) -> int:
+        """The number of columns, 80 where that is not known."""
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 80
+        except (OSError, ValueError, AttributeError):
+            return 80
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(_encodable(text, _encoding(self._stream)))
+            self._stream.flush()
+        except BrokenPipeError:
+            self._silence()
+        except ValueError:  # the stream is closed
+            self._silence()
+        except OSError as error:
+            self.failure = OutputFailure(error.strerror or str(error))
+            self._silence()
+
+    def _silence(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            _discard(stream)
+
+
+def _discard(stream: TextIO) -> None:
+    """Let what is still buffered in the stream go nowhere, or Python complains when it exits."""
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, stream.fileno())
+        os.close(sink)
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+def _encoding(stream: TextIO | None) -> str:
+    return (getattr(stream, "encoding", None) or "utf-8").lower()
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """Return `text` with what the encoding lacks written as escapes."""
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def color_wanted(flag: bool | None, environment: Mapping[str, str]) -> bool | None:
+    """Return whether to colour: the flag first, then `NO_COLOR`, else None for `as it fits`.
+
+    See https://no-color.org: any value that is not empty counts.
+    """
+    if flag is not None:
+        return flag
+    return False if environment.get("NO_COLOR") or environment.get("TERM") == "dumb" else None
+
+
+def standard_terminals(flag: bool | None) -> tuple[Terminal, Terminal]:
+    """Return standard output and standard error of this process."""
+    color = color_wanted(flag, os.environ)
+    return Terminal(sys.stdout, color=color), Terminal(sys.stderr, color=color)

@@ -1,0 +1,67 @@
+"""Small pieces of text: safe, short, and the same everywhere."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+_ELLIPSIS = "..."
+# Characters that reorder what a terminal shows.
+_BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def printable(text: str) -> str:
+    """Return `text` on one line and without control characters.
+
+    Batch names, messages and file contents come from data: an escape sequence in them must not
+    reach the terminal, and a line break must not tear a line apart.
+    """
+    flat = " ".join(text.split()) if "\n" in text or "\r" in text else text.replace("\t", " ")
+    return "".join("?" if _is_control(c) else c for c in flat)
+
+
+def _is_control(character: str) -> bool:
+    return unicodedata.category(character) == "Cc" or character in _BIDIRECTIONAL
+
+
+def shorten(text: str, width: int) -> str:
+    """Return `text` cut to `width` characters, with dots where something is missing."""
+    return text if len(text) <= width else text[: max(width - len(_ELLIPSIS), 0)] + _ELLIPSIS
+
+
+def display_width(text: str) -> int:
+    """Return how many terminal cells `text` takes: wide characters take two, combining ones none."""
+    return sum(_cells(c) for c in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+
+
+def number(value: float) -> str:
+    """Return a number as people write it: 82.1, 14, 0.00123, 1,234,567."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """Return `1 batch`, `2 batches`: the count with the right form of the noun."""
+    if count == 1:
+        return f"1 {noun}"
+    default = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
+    return f"{count:,} {nouns or default}"
+
+
+def duration(seconds: float) -> str:
+    """Return `6.1s`, `2m 05s` or `1h 02m`."""
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {rest:02d}s"
+    return f"{minutes // 60}h {minutes % 60:02d}m"
