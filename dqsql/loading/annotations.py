@@ -1,0 +1,271 @@
+"""Finds `@expression {settings}` in the text of a comment.
+
+The text is that of one comment after Jinja. Positions are offsets into it; the caller turns them
+into places in the user's file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import yaml
+from sqlglot.tokens import TokenType
+
+from dqsql.dialect import parse_prefix, tokenize
+from dqsql.errors import DqsqlError, SqlSyntaxError
+from dqsql.loading.settings import SettingProblem, read_check_settings
+from dqsql.model.project import CheckSettings
+
+_START = re.compile(r"(?<!\S)@(?=[^\W\d])")
+# Looks like an annotation, but is none: better refused than silently ignored.
+_ODD_START = re.compile(r"(?<!\S)@(?=[@(`])")
+_PROSE = re.compile(r"[\w\s.,;:!?\-]*")
+_WORD = re.compile(r"[^\W\d]\w*")
+_NUMBER = re.compile(r"\b\d")
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+class AnnotationProblem(Exception):
+    """Something wrong at `offset` in the comment; the caller knows the file."""
+
+    def __init__(self, message: str, offset: int, text: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.text = text
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAnnotation:
+    """One annotation. `offset` is that of the `@` in the comment's text."""
+
+    expression: str
+    settings: CheckSettings
+    offset: int
+    text: str
+
+
+def has_annotation(comment: str) -> bool:
+    """Whether the text of a comment holds an annotation, or something that tries to be one."""
+    return _START.search(comment) is not None or _ODD_START.search(comment) is not None
+
+
+def annotation_offsets(comment: str) -> list[int]:
+    """The offset of the `@` of each annotation in a comment's text."""
+    first = _START.search(comment)
+    return list(_starts(comment, first.start())) if first else []
+
+
+def parse_comment(
+    comment: str, known_names: Collection[str] = ()
+) -> Iterator[ParsedAnnotation | AnnotationProblem]:
+    """Yield each annotation of a comment, or what is wrong with it.
+
+    `known_names` are the names of check and metric macros: prose behind an annotation must not
+    contain one, since it could be a check whose `@` was forgotten.
+    """
+    if odd := _ODD_START.search(comment):
+        shown = comment[odd.start() :].split("\n")[0].strip()
+        yield AnnotationProblem(
+            "an annotation starts with @ and a name",
+            odd.start(),
+            shown,
+            "write a free expression as @expect(..)",
+        )
+        return
+    offsets = annotation_offsets(comment)
+    for start, end in pairwise([*offsets, len(comment)]):
+        try:
+            yield _parse_one(comment, start, end, known_names)
+        except AnnotationProblem as problem:
+            yield problem
+
+
+def _starts(comment: str, first: int) -> Iterator[int]:
+    """Offsets of `@name` at bracket depth 0 and outside of strings, from the first one on."""
+    depth, position = 0, first
+    while position < len(comment):
+        char = comment[position]
+        if char == "{" and depth == 0:
+            # YAML has its own rules for quotes, so the mapping is skipped as a whole.
+            end = _mapping_end(comment, position)
+            position = end if end is not None else position + 1
+            continue
+        if char in "'\"`":
+            position = _string_end(comment, position)
+            continue
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth = max(0, depth - 1)
+        elif char == "@" and depth == 0 and _START.match(comment, position):
+            yield position
+        position += 1
+
+
+def _string_end(text: str, start: int) -> int:
+    quote, position = text[start], start + 1
+    while position < len(text):
+        if text[position] == "\\" and quote != "`":
+            position += 1
+        elif text[position] == quote:
+            return position + 1
+        position += 1
+    # An apostrophe in prose: nothing behind it is swallowed, the tokenizer will complain.
+    return start + 1
+
+
+def _mapping_end(text: str, start: int) -> int | None:
+    """The offset behind the YAML flow mapping at `start`, or None when there is none."""
+    end = text.find("}", start)
+    while end >= 0:
+        try:
+            node = yaml.compose(text[start : end + 1], Loader=yaml.SafeLoader)
+        except yaml.YAMLError:
+            end = text.find("}", end + 1)
+            continue
+        return end + 1 if isinstance(node, yaml.MappingNode) else None
+    return None
+
+
+def _split_settings(text: str) -> int | None:
+    """The offset of the `{` at depth 0 that starts the settings, or None."""
+    depth, position = 0, 0
+    while position < len(text):
+        char = text[position]
+        if char in "'\"`":
+            position = _string_end(text, position)
+            continue
+        if char == "{" and depth == 0:
+            return position
+        depth += (char in _OPEN) - (char in _CLOSE)
+        position += 1
+    return None
+
+
+def _parse_one(
+    comment: str, start: int, end: int, known_names: Collection[str]
+) -> ParsedAnnotation:
+    text = comment[start + 1 : end]
+    brace = _split_settings(text)
+    expression_text = text if brace is None else text[:brace]
+    expression = _expression(expression_text, start + 1)
+    rest_at = len(expression)
+    settings = CheckSettings()
+    stop = rest_at
+    if brace is not None:
+        if gap := expression_text[rest_at:].strip():
+            _refuse_rest(gap, start + 1 + expression_text.index(gap, rest_at))
+        stop = _settings_end(text, brace, start + 1)
+        settings = _settings(text[brace:stop], start + 1 + brace)
+    _check_prose(text[stop:], start + 1 + stop, known_names)
+    shown = comment[start : start + 1 + stop].strip()
+    return ParsedAnnotation(expression.strip(), settings, start, shown)
+
+
+def _expression(text: str, offset: int) -> str:
+    """The longest SQL expression at the start of `text`."""
+    candidate = text
+    while True:
+        try:
+            return candidate[: parse_prefix(_until_semicolon(candidate)).end]
+        except SqlSyntaxError as error:
+            shorter = _without_prose_with_quote(candidate)
+            if shorter is None:
+                raise _expression_problem(text, offset, error) from error
+            candidate = shorter
+
+
+def _until_semicolon(text: str) -> str:
+    """`text` up to its first semicolon token, which ends a statement for sqlglot."""
+    for token in tokenize(text):
+        if token.token_type is TokenType.SEMICOLON:
+            return text[: token.start]
+    return text
+
+
+def _without_prose_with_quote(text: str) -> str | None:
+    """`text` up to a quote that is never closed: an apostrophe of prose, judged as rest later."""
+    position = 0
+    while position < len(text):
+        if text[position] in "'\"`":
+            end = _string_end(text, position)
+            if end == position + 1:
+                return text[:position] if text[:position].strip() else None
+            position = end
+        else:
+            position += 1
+    return None
+
+
+def _expression_problem(text: str, offset: int, error: DqsqlError) -> AnnotationProblem:
+    shown = text.strip()
+    depth = sum(text.count(c) for c in _OPEN) - sum(text.count(c) for c in _CLOSE)
+    hint = "a parenthesis is not closed" if depth > 0 else None
+    return AnnotationProblem(error.message, offset, f"@{shown}", hint)
+
+
+def _settings_end(text: str, brace: int, offset: int) -> int:
+    end = _mapping_end(text, brace)
+    if end is not None:
+        return end
+    shown = text[brace:].strip()
+    detail = ""
+    try:
+        yaml.compose(shown, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None)
+        detail = f": {problem}" if problem else ""
+    raise AnnotationProblem(
+        f"the settings are no YAML mapping{detail}",
+        offset + brace,
+        shown,
+        "write {severity: warn, where: \"a > 0\"}",
+    )
+
+
+def _settings(text: str, offset: int) -> CheckSettings:
+    values: Any = yaml.safe_load(text)
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise AnnotationProblem("the settings' keys must be names", offset, text)
+    for key, value in values.items():
+        # `{warn}` is a YAML mapping of warn to null.
+        if value is None and key not in ("description", "name", "where", "fpr"):
+            raise AnnotationProblem(
+                f"the setting {key!r} has no value", offset + text.index(key), text,
+                f"write {{{key}: ..}}",
+            )
+    try:
+        return read_check_settings({k: v for k, v in values.items() if v is not None})
+    except SettingProblem as problem:
+        at = max(0, text.find(problem.key))
+        raise AnnotationProblem(problem.message, offset + at, text, problem.hint) from problem
+
+
+def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:
+    rest = text.strip()
+    at = offset + len(text) - len(text.lstrip())
+    if not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
+        _refuse_rest(rest, at)
+    for word in _WORD.finditer(rest):
+        if word.group().lower() in known_names:
+            raise AnnotationProblem(
+                f"{word.group()!r} after an annotation is the name of a check or metric",
+                at + word.start(),
+                rest,
+                f"write @{word.group()} to check it, or put prose into {{description: ..}}",
+            )
+
+
+def _refuse_rest(rest: str, offset: int) -> None:
+    raise AnnotationProblem(
+        f"text after the annotation: {rest!r}",
+        offset,
+        rest,
+        "put prose before the @ or into {description: ..}",
+    )

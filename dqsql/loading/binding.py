@@ -1,0 +1,249 @@
+"""Binds comments to projections by their positions, and annotations to columns."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
+from dqsql.loading.annotations import (
+    AnnotationProblem,
+    ParsedAnnotation,
+    annotation_offsets,
+    has_annotation,
+    parse_comment,
+)
+from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, read_layout
+from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
+from dqsql.loading.scanner import Segment, SegmentKind, line_starts
+from dqsql.model.project import Annotation, CheckModel, Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a comment is about: a column, one of several, or (both empty) the model."""
+
+    column: str | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class BindingProblem(Exception):
+    """A comment whose annotations belong to nothing that can be checked."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """The parts of a check model that come from its text. `sql` has no trailing semicolon."""
+
+    sql: str
+    projections: tuple[Projection, ...]
+    annotations: tuple[Annotation, ...]
+
+
+def bind_model(
+    rendering: Rendering, path: str, known_names: Collection[str], errors: list[DqsqlError]
+) -> BoundModel | None:
+    """Read projections and annotations of a rendered model.
+
+    Errors are appended to `errors`; None when the text is no SELECT. `known_names` are the names
+    of check and metric macros (see `parse_comment`).
+    """
+    try:
+        layout = read_layout(rendering.sql)
+    except LayoutProblem as problem:
+        span = _span(rendering, path, problem.offset, problem.text)
+        errors.append(SqlSyntaxError(problem.message, span=span, hint=problem.hint))
+        return None
+    binder = _Binder(rendering.sql, layout)
+    annotations: list[Annotation] = []
+    for comment in rendering.comments:
+        annotations += _annotations(rendering, path, comment, binder, known_names, errors)
+    projections = tuple(
+        Projection(item.name, _span(rendering, path, item.start, item.tokens[0].text))
+        for item in layout.items
+    )
+    return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
+
+
+def raw_position(model: CheckModel, rendered_line: int, rendered_column: int) -> Span:
+    """The place in the model's file of a line and column (from 1) of its rendered SQL.
+
+    For errors that Spark reports against the text that it was given.
+    """
+    line, column = raw_line_column(
+        model.raw_sql, model.sql, model.line_map, rendered_line, rendered_column
+    )
+    lines = model.raw_sql.split("\n")
+    return Span(model.path, line, column, lines[line - 1].strip())
+
+
+def _without(text: str, offsets: tuple[int, ...]) -> str:
+    for offset in reversed(offsets):
+        text = text[:offset] + text[offset + 1 :]
+    return text
+
+
+def _span(rendering: Rendering, path: str, offset: int, text: str) -> Span:
+    line, column = rendering.raw_place(offset)
+    return Span(path, line, column, text)
+
+
+def _annotations(
+    rendering: Rendering,
+    path: str,
+    comment: RenderedComment,
+    binder: _Binder,
+    known_names: Collection[str],
+    errors: list[DqsqlError],
+) -> Iterator[Annotation]:
+    text = _comment_text(rendering.sql, comment.segment)
+    if not has_annotation(text):
+        return
+    for found in parse_comment(text, known_names):
+        line, column = _raw_place(rendering, comment, text, found.offset)
+        span = Span(path, line, column, found.text)
+        if isinstance(found, AnnotationProblem):
+            errors.append(AnnotationError(found.message, span=span, hint=found.hint))
+            continue
+        try:
+            binding = binder.bind(comment.segment)
+        except BindingProblem as problem:
+            errors.append(AnnotationError(problem.message, span=span, hint=problem.hint))
+            continue
+        yield _annotation(found, binding, span)
+
+
+def _annotation(found: ParsedAnnotation, binding: Binding, span: Span) -> Annotation:
+    return Annotation(found.expression, found.settings, span, binding.column, binding.candidates)
+
+
+def _comment_text(sql: str, segment: Segment) -> str:
+    text = sql[segment.body_start : segment.body_end]
+    if segment.kind is SegmentKind.BLOCK_COMMENT and text.startswith("*"):
+        # `/**` comments decorate their lines with a star.
+        lines = text.split("\n")
+        text = "\n".join(
+            line.replace("*", " ", 1) if line.lstrip().startswith("*") else line for line in lines
+        )
+    return text
+
+
+def _raw_place(
+    rendering: Rendering, comment: RenderedComment, text: str, offset: int
+) -> tuple[int, int]:
+    """Line and column in the raw text of an offset in a rendered comment's text."""
+    if comment.raw is None:
+        return rendering.raw_place(comment.segment.body_start + offset)
+    raw_text = _comment_text(rendering.raw, comment.raw)
+    at = offset
+    if raw_text[: offset + 1] != text[: offset + 1]:
+        # Jinja inside the comment: the n-th annotation here is the n-th one there.
+        here, there = annotation_offsets(text), annotation_offsets(raw_text)
+        nth = bisect_right(here, offset) - 1
+        at = there[nth] if len(here) == len(there) and nth >= 0 else 0
+    return _line_column(rendering.raw, comment.raw.body_start + at)
+
+
+def _line_column(text: str, offset: int) -> tuple[int, int]:
+    line = text.count("\n", 0, offset) + 1
+    return line, offset - (text.rfind("\n", 0, offset) + 1) + 1
+
+
+class _Binder:
+    """Answers what a comment at some place in a SELECT is about."""
+
+    def __init__(self, sql: str, layout: Layout) -> None:
+        self._starts = line_starts(sql)
+        self._layout = layout
+        # For each branch, the ordinals of the projections that have tokens on a line.
+        self._by_line = [self._lines_of(branch) for branch in layout.branches]
+
+    def bind(self, comment: Segment) -> Binding:
+        """The binding of a comment, or a BindingProblem."""
+        if any(start < comment.start < end for start, end in self._layout.subqueries):
+            raise BindingProblem(
+                "the annotation stands inside a subquery or a CTE",
+                "put it into the final SELECT, next to the output column that it is about",
+            )
+        for number, branch in enumerate(self._layout.branches):
+            if branch.select < comment.start < branch.list_end:
+                return self._bind_in_list(comment, number)
+        return Binding()
+
+    def _line(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
+
+    def _lines_of(self, branch: Branch) -> dict[int, list[int]]:
+        by_line: dict[int, list[int]] = {}
+        for ordinal, item in enumerate(branch.items):
+            lines: set[int] = set()
+            for token in item.tokens:
+                lines.update(range(self._line(token.start), self._line(token.end) + 1))
+            for line in lines:
+                by_line.setdefault(line, []).append(ordinal)
+        return by_line
+
+    def _bind_in_list(self, comment: Segment, number: int) -> Binding:
+        by_line = self._by_line[number]
+        first, last = self._line(comment.start), self._line(comment.end - 1)
+        ordinals = by_line.get(first) or by_line.get(last) or []
+        if len(ordinals) > 1:
+            return self._candidates(number, ordinals)
+        ordinal = ordinals[0] if ordinals else self._own_line(comment, number)
+        if ordinal is None:
+            return Binding()
+        return Binding(_checked_name(self._output(number, ordinal)))
+
+    def _own_line(self, comment: Segment, number: int) -> int | None:
+        branch = self._layout.branches[number]
+        if self._line(branch.select) == self._line(comment.start):
+            raise BindingProblem(
+                "it is not clear which column this annotation is about",
+                "put it on the line of a column, or on a line of its own above one",
+            )
+        for ordinal, item in enumerate(branch.items):
+            if comment.start < item.end:
+                return ordinal
+        if not branch.has_clause:
+            return None
+        raise BindingProblem(
+            "no column follows this annotation",
+            "put it on the line of a column, or behind FROM when it is about the model",
+        )
+
+    def _candidates(self, number: int, ordinals: list[int]) -> Binding:
+        items = [self._output(number, ordinal) for ordinal in ordinals]
+        names = tuple(item.name for item in items if item.name is not None)
+        return Binding(None, names) if names else Binding(_checked_name(items[0]))
+
+    def _output(self, number: int, ordinal: int) -> Item:
+        """The output column that a branch's projection feeds: the first branch names them."""
+        outputs = self._layout.items
+        if number == 0:
+            return outputs[ordinal]
+        own = self._layout.branches[number].items[: ordinal + 1]
+        if ordinal >= len(outputs) or any(i.is_star for i in (*outputs[: ordinal + 1], *own)):
+            raise BindingProblem(
+                "the first SELECT of the set operation names no column at this place",
+                "annotate the columns of the first SELECT",
+            )
+        return outputs[ordinal]
+
+
+def _checked_name(item: Item) -> str:
+    if item.is_star:
+        raise BindingProblem(
+            "an annotation on * could be about any column",
+            "list the column by name and annotate it, or put a check of the model behind FROM",
+        )
+    if item.name is None:
+        raise BindingProblem(
+            "the annotated expression has no name", "give it one: expression as name"
+        )
+    return item.name

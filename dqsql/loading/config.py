@@ -1,0 +1,272 @@
+"""Reads `dqsql_project.yml`: the project's settings, before any model is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.loading.documents import Document, read_document
+from dqsql.loading.settings import (
+    SettingProblem,
+    as_choice,
+    as_names,
+    as_text,
+    is_model_setting,
+    read_model_settings,
+)
+from dqsql.model.project import NoData, Severity
+from dqsql.templating import MacroLibrary, base_context
+
+FILE_NAME = "dqsql_project.yml"
+# Settings that monitors and reports read from `Project.settings`.
+SETTING_KEYS = frozenset(
+    {
+        "adopt_dbt_tests",
+        "anomaly",
+        "avh",
+        "backtest",
+        "dbt",
+        "dbt_project",
+        "failures",
+        "false_alarm_budget",
+        "freshness",
+        "index",
+        "lookback",
+        "max_segments",
+        "meta",
+        "novelty",
+        "pattern",
+        "patterns",
+        "reports",
+        "retention",
+        "scope",
+        "store_failures",
+    }
+)
+_TARGET_KEYS = frozenset({"warehouse", "table_format", "schema", "ansi", "spark_conf", "threads"})
+_OWN_KEYS = frozenset(
+    {
+        "name",
+        "version",
+        "config_version",
+        "profile",
+        "model_paths",
+        "macro_paths",
+        "source_paths",
+        "target_path",
+        "vars",
+        "severity",
+        "no_data",
+        "functions",
+        "models",
+        "sources",
+    }
+)
+_KNOWN_KEYS = _OWN_KEYS | _TARGET_KEYS | SETTING_KEYS
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDefaults:
+    """Settings that a folder gives to the models below it. `folder` () is the whole project."""
+
+    folder: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectConfig:
+    """The project file as read. `document` is kept for the places of its keys."""
+
+    name: str
+    document: Document
+    profile: str | None = None
+    model_paths: tuple[str, ...] = ("checks",)
+    macro_paths: tuple[str, ...] = ("macros",)
+    source_paths: tuple[str, ...] = ()
+    target_path: str = "target"
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity = Severity.ERROR
+    no_data: NoData = NoData.WARN
+    functions: tuple[str, ...] = ()
+    target_defaults: Mapping[str, Any] = field(default_factory=dict)
+    folder_defaults: tuple[FolderDefaults, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def defaults_for(self, path: str) -> dict[str, Any]:
+        """The settings of all folders above a model, outermost first; tags add up."""
+        result: dict[str, Any] = {}
+        parts = self._below_model_path(path)
+        for defaults in self.folder_defaults:
+            if parts[: len(defaults.folder)] == defaults.folder:
+                result = merge_settings(result, defaults.settings)
+        return result
+
+    def _below_model_path(self, path: str) -> tuple[str, ...]:
+        file = PurePosixPath(path).with_suffix("")
+        for folder in sorted(self.model_paths, key=len, reverse=True):
+            if file.is_relative_to(folder):
+                return file.relative_to(folder).parts
+        return file.parts
+
+
+def merge_settings(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
+    """Inner settings over outer ones; tags and monitors' own settings add up."""
+    tags = tuple(dict.fromkeys((*outer.get("tags", ()), *inner.get("tags", ()))))
+    extra = {**outer.get("extra", {}), **inner.get("extra", {})}
+    return {**outer, **inner, "tags": tags, "extra": extra}
+
+
+def parse_vars(text: str) -> dict[str, Any]:
+    """The value of `--vars`: a YAML mapping. Raises UsageError."""
+    hint = "write --vars '{name: value}'"
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"--vars is no YAML: {text!r}", hint=hint) from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict) or not all(isinstance(k, str) for k in values):
+        raise UsageError(f"--vars must be a mapping, not {text!r}", hint=hint)
+    return values
+
+
+def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig:
+    """Read `dqsql_project.yml` in `root`; `overrides` are the variables of the command line.
+
+    Raises ConfigError with the place of what is wrong.
+    """
+    file = root / FILE_NAME
+    if not file.is_file():
+        raise ConfigError(
+            f"there is no {FILE_NAME} in {root}",
+            span=Span(FILE_NAME),
+            hint="`dqsql init` writes one; --project-dir names another folder",
+        )
+    library = MacroLibrary((), base_context(overrides, None))
+    document = read_document(file, FILE_NAME, library.render)
+    values = _normalised(document)
+    name = _name(document, values)
+    lists: dict[str, tuple[str, ...]] = {
+        key: document.read(values, key, as_names)
+        for key in ("model_paths", "macro_paths", "source_paths", "functions")
+        if values.get(key) is not None
+    }
+    variables = document.mapping(values.get("vars"), "vars", what="'vars'")
+    scoped = variables.get(name)
+    if isinstance(scoped, dict):
+        # dbt's `vars: {project: {..}}`.
+        variables = {**{k: v for k, v in variables.items() if k != name}, **scoped}
+    return ProjectConfig(
+        name=name,
+        document=document,
+        profile=document.read(values, "profile", as_text),
+        target_path=document.read(values, "target_path", as_text) or "target",
+        vars={**variables, **overrides},
+        severity=document.read(values, "severity", as_choice(Severity)) or Severity.ERROR,
+        no_data=document.read(values, "no_data", as_choice(NoData)) or NoData.WARN,
+        target_defaults=_target_defaults(document, values),
+        folder_defaults=tuple(_folder_defaults(document, values, name)),
+        settings={k: v for k, v in values.items() if k in SETTING_KEYS},
+        **_paths(lists),
+    )
+
+
+def _normalised(document: Document) -> dict[str, Any]:
+    """The top level with `-` and `_` in keys taken for the same, every key known."""
+    values: dict[str, Any] = {}
+    for key, value in document.data.items():
+        plain = key.replace("-", "_")
+        if plain not in _KNOWN_KEYS:
+            document.check_keys({key: value}, _KNOWN_KEYS, what="the project file")
+        values[plain] = value
+    return values
+
+
+def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    trimmed = {
+        key: tuple(str(PurePosixPath(p)) for p in value) if key.endswith("_paths") else value
+        for key, value in lists.items()
+    }
+    return trimmed
+
+
+def _name(document: Document, values: Mapping[str, Any]) -> str:
+    name = document.read(values, "name", as_text)
+    if not name:
+        raise document.problem("the project has no name", hint="add `name: my_project`")
+    if not _NAME.fullmatch(name):
+        raise document.problem(
+            f"the project name {name!r} is not usable",
+            "name",
+            hint="use letters, digits and underscores",
+        )
+    return str(name)
+
+
+def _target_defaults(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
+    """`warehouse: path`, or a mapping of warehouse settings, and the same keys at the top."""
+    defaults = {k: v for k, v in values.items() if k in _TARGET_KEYS and v is not None}
+    warehouse = defaults.get("warehouse")
+    if isinstance(warehouse, dict):
+        del defaults["warehouse"]
+        aliases = {"path": "warehouse", "format": "table_format"}
+        known = {*_TARGET_KEYS - {"warehouse"}, *aliases}
+        document.check_keys(warehouse, known, "warehouse", what="'warehouse'")
+        defaults.update({aliases.get(k, k): v for k, v in warehouse.items()})
+    return defaults
+
+
+def _folder_defaults(
+    document: Document, values: Mapping[str, Any], name: str
+) -> list[FolderDefaults]:
+    models = document.mapping(values.get("models"), "models", what="'models'")
+    result: list[FolderDefaults] = []
+    _collect(document, models, ("models",), (), result)
+    # dbt puts the project's name above the folders.
+    return [
+        FolderDefaults(d.folder[1:] if d.folder[:1] == (name,) else d.folder, d.settings)
+        for d in result
+    ]
+
+
+def _collect(
+    document: Document,
+    values: Mapping[str, Any],
+    keys: tuple[str, ...],
+    folder: tuple[str, ...],
+    result: list[FolderDefaults],
+) -> None:
+    own: dict[str, Any] = {}
+    below: dict[str, Any] = {}
+    for key, value in values.items():
+        # Without the plus sign a mapping is a folder, as in dbt.
+        is_setting = key.startswith("+") or not isinstance(value, dict)
+        (own if is_setting else below)[key] = value
+    if own:
+        settings = _settings(document, own, keys)
+        result.append(FolderDefaults(folder, settings))
+    for key, value in below.items():
+        child = document.mapping(value, *keys, key, what=f"the folder {key!r}")
+        _collect(document, child, (*keys, key), (*folder, key), result)
+
+
+def _settings(
+    document: Document, own: Mapping[str, Any], keys: tuple[str, ...]
+) -> dict[str, Any]:
+    plain = {key.removeprefix("+"): value for key, value in own.items()}
+    try:
+        return read_model_settings(plain)
+    except SettingProblem as problem:
+        key = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
+        hint = problem.hint
+        if not is_model_setting(problem.key) and not hint:
+            hint = "a folder must be a mapping"
+        raise document.problem(problem.message, *keys, key, hint=hint) from problem
+

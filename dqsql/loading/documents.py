@@ -1,0 +1,186 @@
+"""Reads YAML files and remembers where each key and value stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dqsql.errors import ConfigError, LoadError, Span, nearest
+from dqsql.loading.settings import SettingProblem
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML mapping and the places of its parts.
+
+    `error` is the kind of ConfigError that its problems are.
+    """
+
+    path: str
+    data: dict[str, Any]
+    marks: Mapping[KeyPath, tuple[int, int]] = field(default_factory=dict)
+    error: type[ConfigError] = ConfigError
+
+    def span(self, *keys: str | int) -> Span:
+        """The place of the key at the end of a path of keys, or of the nearest known parent."""
+        path: KeyPath = keys
+        if keys and keys not in self.marks and isinstance(keys[0], str):
+            # The project file takes `model_paths` and `model-paths` for the same.
+            path = (keys[0].replace("_", "-"), *keys[1:])
+        while path and path not in self.marks:
+            path = path[:-1]
+        line, column = self.marks.get(path, (1, 1))
+        return Span(self.path, line, column, str(keys[-1]) if keys else "")
+
+    def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:
+        """An error at the place of a key."""
+        return self.error(message, span=self.span(*keys), hint=hint)
+
+    def check_keys(
+        self, values: Mapping[str, Any], known: Collection[str], *parents: str | int, what: str
+    ) -> None:
+        """Raise on the first unknown key of the mapping at `parents`."""
+        for key in values:
+            if key not in known:
+                hint = nearest(key, known) or f"known: {', '.join(sorted(known))}"
+                raise self.problem(f"unknown key {key!r} in {what}", *parents, key, hint=hint)
+
+    def read(
+        self, values: Mapping[str, Any], key: str, reader: Callable[[str, Any], Any], *parents: Any
+    ) -> Any:
+        """`values[key]` as read by a function of `settings`, or None."""
+        if values.get(key) is None:
+            return None
+        try:
+            return reader(key, values[key])
+        except SettingProblem as problem:
+            raise self.problem(problem.message, *parents, key, hint=problem.hint) from problem
+
+    def mapping(self, value: object, *keys: str | int, what: str) -> dict[str, Any]:
+        """`value` as a mapping with text keys; nothing is an empty one."""
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(k, str) for k in value):
+            raise self.problem(f"{what} must be a mapping", *keys)
+        return value
+
+    def sequence(self, value: object, *keys: str | int, what: str) -> list[Any]:
+        """`value` as a list; nothing is an empty one."""
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.problem(f"{what} must be a list", *keys)
+        return value
+
+
+def read_text(file: Path, shown: str) -> str:
+    """The text of a file. Raises LoadError when it cannot be read or is not UTF-8."""
+    span = Span(shown)
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        span = Span(shown, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        raise LoadError("the file is not UTF-8 text", span=span, hint="save it as UTF-8") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LoadError(f"cannot read the file: {reason}", span=span) from error
+
+
+def read_document(
+    file: Path,
+    shown: str,
+    render: Callable[[str, str], str] | None = None,
+    error: type[ConfigError] = ConfigError,
+) -> Document:
+    """Parse a YAML file whose top level is a mapping.
+
+    `render(text, path)` renders values that contain Jinja. Raises ConfigError, or `error`.
+    """
+    text = read_text(file, shown)
+    marks: dict[KeyPath, tuple[int, int]] = {}
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        data = {} if node is None else _Builder(loader, marks, shown, render, error).build(node, ())
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        offending = _line(text, line)
+        raise error(
+            f"YAML: {problem.problem or problem.context}", span=Span(shown, line, column, offending)
+        ) from problem
+    except yaml.YAMLError as problem:
+        raise error(f"YAML: {problem}", span=Span(shown)) from problem
+    finally:
+        loader.dispose()
+    if not isinstance(data, dict):
+        raise error("the file must hold a mapping", span=Span(shown), hint="write `key: value`")
+    document = Document(shown, data, marks, error)
+    document.mapping(data, what="the file")
+    return document
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.splitlines()
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+@dataclass(slots=True)
+class _Builder:
+    loader: yaml.SafeLoader
+    marks: dict[KeyPath, tuple[int, int]]
+    shown: str
+    render: Callable[[str, str], str] | None
+    error: type[ConfigError]
+    open: set[int] = field(default_factory=set)
+
+    def build(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.marks.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
+        if id(node) in self.open:
+            raise self.error("an anchor that contains itself", span=self._span(node))
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.build(item, (*path, i)) for i, item in enumerate(node.value)]
+            return self._scalar(node)
+        finally:
+            self.open.discard(id(node))
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[Any, Any]:
+        merged = any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value)
+        self.loader.flatten_mapping(node)
+        result: dict[Any, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if not isinstance(key, str | int | float | bool):
+                raise self.error("a key must be a word", span=self._span(key_node))
+            if key in result and not merged:
+                raise self.error(f"the key {key!r} is there twice", span=self._span(key_node))
+            mark = key_node.start_mark
+            self.marks[(*path, str(key))] = (mark.line + 1, mark.column + 1)
+            result[key] = self.build(value_node, (*path, str(key)))
+        return result
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        value = self.loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        if self.render is None or not isinstance(value, str):
+            return value
+        if "{{" not in value and "{%" not in value:
+            return value
+        try:
+            return self.render(value, self.shown)
+        except LoadError as error:
+            raise self.error(error.message, span=self._span(node), hint=error.hint) from error
+
+    def _span(self, node: yaml.Node) -> Span:
+        text = node.value if isinstance(node.value, str) else ""
+        return Span(self.shown, node.start_mark.line + 1, node.start_mark.column + 1, text)

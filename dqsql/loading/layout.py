@@ -1,0 +1,396 @@
+"""Reads the layout of a SELECT from its tokens: where the projections stand and what they are called.
+
+Works on tokens, not on a syntax tree: sqlglot rejects some SQL that Spark accepts, and Spark has
+the last word on syntax. Only what would make positions meaningless is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot.tokens import Token, TokenType
+
+from dqsql.dialect import tokenize
+from dqsql.errors import SqlSyntaxError
+from dqsql.loading.scanner import SegmentKind, blank, scan
+
+_OPENERS = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
+_CLOSERS = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]", TokenType.R_BRACE: "}"}
+_SET_OPERATORS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
+_QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES)
+_CLAUSES = (
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.SORT_BY,
+    TokenType.CLUSTER_BY,
+    TokenType.DISTRIBUTE_BY,
+    TokenType.LIMIT,
+    TokenType.OFFSET,
+    TokenType.LATERAL,
+    TokenType.PIPE_GT,
+)
+_LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
+# Words behind which an identifier is an operand and no alias.
+_OPERATOR_WORDS = frozenset(
+    "and or not is like ilike rlike regexp in between div from distinct over escape collate "
+    "when then else case any some all exists interval".split()
+)
+_FUNCTIONS_WITHOUT_PARENTHESES = frozenset(
+    "current_date current_timestamp current_time current_user localtimestamp session_user user "
+    "true false null current_catalog current_schema current_database".split()
+)
+_INTERVAL_UNITS = frozenset(
+    f"{unit}{s}"
+    for unit in "year quarter month week day hour minute second millisecond microsecond".split()
+    for s in ("", "s")
+)
+
+
+class LayoutProblem(Exception):
+    """Gross error in the SQL text at `offset` of the rendered text."""
+
+    def __init__(self, message: str, offset: int, text: str = "", hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.text = text
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One projection: its name, or None, its tokens, and whether it is a star."""
+
+    name: str | None
+    tokens: tuple[Token, ...]
+    is_star: bool
+
+    @property
+    def start(self) -> int:
+        """Offset of the first character."""
+        return self.tokens[0].start
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last character."""
+        return self.tokens[-1].end + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One SELECT of the final query; several when it is a set operation.
+
+    `select` is the offset of the SELECT keyword and `list_end` the offset where the select list
+    ends: at FROM or another clause, or where the branch ends (`has_clause` False).
+    """
+
+    select: int
+    items: tuple[Item, ...]
+    list_end: int
+    has_clause: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The branches of the final query, and the parentheses that hold another query."""
+
+    branches: tuple[Branch, ...]
+    subqueries: tuple[tuple[int, int], ...]
+    semicolons: tuple[int, ...]
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The output columns: the projections of the first branch."""
+        return self.branches[0].items
+
+
+def read_layout(sql: str) -> Layout:
+    """Read the layout of rendered SQL. Raises LayoutProblem."""
+    tokens = _tokens(sql)
+    _check_balance(tokens)
+    statement, semicolons = _one_statement(tokens)
+    if not statement:
+        raise LayoutProblem("there is no SELECT in this file", 0, hint="write a SELECT statement")
+    pairs = _pairs(statement)
+    reader = _Reader(statement, pairs, len(sql))
+    branches = tuple(reader.branches(0, len(statement)))
+    if not branches:
+        first = statement[0]
+        raise LayoutProblem(
+            "there is no SELECT whose columns could be checked",
+            first.start,
+            first.text,
+            "a check model is one SELECT statement",
+        )
+    subqueries = tuple(
+        (statement[i].start, statement[j].end)
+        for i, j in pairs.items()
+        if i not in reader.unwrapped and _opens_query(statement, i)
+    )
+    return Layout(branches, subqueries, semicolons)
+
+
+def _tokens(sql: str) -> list[Token]:
+    found = scan(sql, jinja=False)
+    if found.unclosed_quote is not None:
+        quote = sql[found.unclosed_quote]
+        raise LayoutProblem(f"the quote {quote} is never closed", found.unclosed_quote, quote)
+    for segment in found.segments:
+        if not segment.closed:
+            raise LayoutProblem("the comment is never closed", segment.start, "/*")
+    hidden = tuple(s for s in found.segments if s.is_comment or s.kind is SegmentKind.HINT)
+    try:
+        return tokenize(blank(sql, hidden))
+    except SqlSyntaxError as error:
+        raise LayoutProblem(error.message.splitlines()[-1], 0) from error
+
+
+def _check_balance(tokens: list[Token]) -> None:
+    stack: list[Token] = []
+    for token in tokens:
+        if token.token_type in _OPENERS:
+            stack.append(token)
+        elif token.token_type in _CLOSERS:
+            closer = _CLOSERS[token.token_type]
+            if not stack or _OPENERS[stack[-1].token_type] != closer:
+                raise LayoutProblem(f"{closer!r} closes nothing", token.start, closer)
+            stack.pop()
+    if stack:
+        opener = stack[-1]
+        raise LayoutProblem(f"{opener.text!r} is never closed", opener.start, opener.text)
+
+
+def _one_statement(tokens: list[Token]) -> tuple[list[Token], tuple[int, ...]]:
+    ends = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
+    if not ends:
+        return tokens, ()
+    rest = [t for t in tokens[ends[0] :] if t.token_type is not TokenType.SEMICOLON]
+    if rest:
+        raise LayoutProblem(
+            "more than one statement", rest[0].start, rest[0].text, "one file holds one SELECT"
+        )
+    return tokens[: ends[0]], tuple(tokens[i].start for i in ends)
+
+
+def _pairs(tokens: list[Token]) -> dict[int, int]:
+    """The index of the closing parenthesis or bracket by that of the opening one."""
+    pairs: dict[int, int] = {}
+    stack: list[int] = []
+    for i, token in enumerate(tokens):
+        if token.token_type in _OPENERS:
+            stack.append(i)
+        elif token.token_type in _CLOSERS:
+            pairs[stack.pop()] = i
+    return pairs
+
+
+def _opens_query(tokens: list[Token], index: int) -> bool:
+    while index < len(tokens) and tokens[index].token_type is TokenType.L_PAREN:
+        index += 1
+    return index < len(tokens) and tokens[index].token_type in _QUERY_STARTS
+
+
+class _Reader:
+    """Finds the branches of a query between two token indexes."""
+
+    def __init__(self, tokens: list[Token], pairs: dict[int, int], text_end: int) -> None:
+        self.tokens = tokens
+        self.pairs = pairs
+        self.text_end = text_end
+        self.unwrapped: set[int] = set()
+
+    def branches(self, start: int, end: int) -> Iterator[Branch]:
+        start = self._after_with(start, end)
+        for left, right in self._operands(start, end):
+            if left < right and self._type(left) is TokenType.L_PAREN:
+                self.unwrapped.add(left)
+                yield from self.branches(left + 1, self.pairs[left])
+            elif (select := self._find_select(left, right)) is not None:
+                yield self._branch(select, right)
+
+    def _type(self, index: int) -> TokenType:
+        return self.tokens[index].token_type
+
+    def _top_level(self, start: int, end: int) -> Iterator[int]:
+        """Indexes of the tokens that are in no parentheses."""
+        index = start
+        while index < end:
+            yield index
+            index = self.pairs.get(index, index) + 1
+
+    def _after_with(self, start: int, end: int) -> int:
+        if start >= end or self._type(start) is not TokenType.WITH:
+            return start
+        # `with a as (..), b (x) as (..)`: the query starts behind a `)` that no comma, AS or
+        # opening parenthesis follows.
+        previous = start
+        for index in self._top_level(start + 1, end):
+            closed = self.pairs.get(previous, previous) != previous
+            if closed and self._type(index) not in (TokenType.COMMA, TokenType.ALIAS):
+                return index
+            previous = index
+        return end
+
+    def _operands(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        left = start
+        for index in self._top_level(start, end):
+            if self._is_set_operator(index, start):
+                yield left, index
+                left = self._after_quantifier(index + 1, end)
+        yield left, end
+
+    def _is_set_operator(self, index: int, start: int) -> bool:
+        is_minus = self.tokens[index].text.lower() == "minus" and index + 1 < len(self.tokens)
+        if is_minus:
+            following = self._type(index + 1)
+            return following in (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT) or (
+                following is TokenType.L_PAREN and _opens_query(self.tokens, index + 1)
+            )
+        if self._type(index) not in _SET_OPERATORS or index == start:
+            return False
+        # `* except (a)` leaves columns out.
+        return self._type(index - 1) not in (TokenType.STAR, TokenType.DOT, TokenType.ALIAS)
+
+    def _after_quantifier(self, index: int, end: int) -> int:
+        if index < end and self._type(index) in (TokenType.ALL, TokenType.DISTINCT):
+            return index + 1
+        return index
+
+    def _find_select(self, start: int, end: int) -> int | None:
+        # Hive's `from t select a` puts FROM first.
+        if start < end and self._type(start) not in (TokenType.SELECT, TokenType.FROM):
+            return None
+        for index in self._top_level(start, end):
+            if self._type(index) is TokenType.SELECT:
+                return index
+        return None
+
+    def _branch(self, select: int, end: int) -> Branch:
+        items: list[Item] = []
+        current: list[int] = []
+        index = self._after_quantifier(select + 1, end)
+        stop = end
+        while index < end:
+            if self._ends_list(index, current):
+                stop = index
+                break
+            if self._type(index) is TokenType.COMMA:
+                items.append(self._item(current, index))
+                current = []
+                index += 1
+                continue
+            following = self._next(index, end)
+            current.extend(range(index, following))
+            index = following
+        items.append(self._item(current, stop))
+        list_end = self._start_of(stop)
+        return Branch(self.tokens[select].start, tuple(items), list_end, stop < end)
+
+    def _start_of(self, index: int) -> int:
+        return self.tokens[index].start if index < len(self.tokens) else self.text_end
+
+    def _next(self, index: int, end: int) -> int:
+        """The index behind the token, or behind the parentheses or type that it opens."""
+        if index in self.pairs:
+            return self.pairs[index] + 1
+        if self._type(index) is not TokenType.DCOLON:
+            return index + 1
+        # `a::struct<x:int, y:int>`: the commas of a type separate no projections.
+        index, depth = index + 1, 0
+        while index < end:
+            text = self.tokens[index].text
+            if text in ("<", "<>"):
+                depth += text == "<"
+            elif text and set(text) == {">"}:
+                depth -= len(text)
+            elif depth == 0 and index + 1 < end and self.tokens[index + 1].text != "<":
+                return index + 1
+            index += 1
+            if depth <= 0 and text and set(text) == {">"}:
+                return index
+        return end
+
+    def _ends_list(self, index: int, current: list[int]) -> bool:
+        kind = self._type(index)
+        before = self._type(index - 1)
+        if before in (TokenType.DOT, TokenType.ALIAS):
+            return False
+        if kind is TokenType.FROM:
+            # `a is [not] distinct from b`
+            return not (before is TokenType.DISTINCT and len(current) > 1)
+        return kind in _CLAUSES and bool(current)
+
+    def _item(self, indexes: list[int], at: int) -> Item:
+        if not indexes:
+            offset = self._start_of(at)
+            text = self.tokens[at].text if at < len(self.tokens) else ""
+            raise LayoutProblem(
+                "a column is missing in the select list",
+                min(offset, max(0, self.text_end - 1)),
+                text,
+                "remove the comma, or write the column",
+            )
+        tokens = tuple(self.tokens[i] for i in indexes)
+        top = [self.tokens[i] for i in self._top_level(indexes[0], indexes[-1] + 1)]
+        star = _is_star(top)
+        return Item(None if star else _name(top), tokens, star)
+
+
+def _is_star(tokens: list[Token]) -> bool:
+    index = 0
+    while index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.DOT:
+        index += 2
+    return index < len(tokens) and tokens[index].token_type is TokenType.STAR
+
+
+def _is_word(token: Token) -> bool:
+    if token.token_type is TokenType.IDENTIFIER:
+        return True
+    if token.token_type in _LITERALS:
+        return False
+    text = token.text
+    return bool(text) and (text[0].isalnum() or text[0] == "_") and text.replace("_", "a").isalnum()
+
+
+def _name(tokens: list[Token]) -> str | None:
+    """The output name of a projection, from its tokens outside of parentheses."""
+    last = tokens[-1]
+    if not _is_word(last):
+        return None
+    if len(tokens) == 1:
+        is_function = last.token_type is not TokenType.IDENTIFIER and (
+            last.text.lower() in _FUNCTIONS_WITHOUT_PARENTHESES
+        )
+        return None if is_function else last.text
+    before = tokens[-2]
+    if before.token_type is TokenType.ALIAS:
+        return last.text
+    if before.token_type is TokenType.DOT:
+        is_path = all(
+            _is_word(t) if i % 2 == 0 else t.token_type is TokenType.DOT
+            for i, t in enumerate(tokens)
+        )
+        return last.text if is_path else None
+    return last.text if _is_implicit_alias(tokens) else None
+
+
+def _is_implicit_alias(tokens: list[Token]) -> bool:
+    last, before = tokens[-1], tokens[-2]
+    quoted = last.token_type is TokenType.IDENTIFIER
+    word = last.text.lower()
+    if not quoted:
+        if word in ("end", "null", "true", "false", "unknown"):
+            return False
+        if word == "nulls" and before.text.lower() in ("ignore", "respect"):
+            return False
+        has_interval = any(t.token_type is TokenType.INTERVAL for t in tokens)
+        if has_interval and word in _INTERVAL_UNITS:
+            return False
+    if before.token_type is TokenType.IDENTIFIER or before.token_type in _LITERALS:
+        return True
+    if before.token_type in _OPENERS or before.token_type in _CLOSERS:
+        return True
+    return _is_word(before) and before.text.lower() not in _OPERATOR_WORDS

@@ -1,0 +1,244 @@
+"""Loads check models: renders each file, reads its `config(..)`, binds its annotations."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, nearest
+from dqsql.loading.binding import bind_model
+from dqsql.loading.config import ProjectConfig, merge_settings
+from dqsql.loading.documents import read_text
+from dqsql.loading.rendering import Rendering, render_model
+from dqsql.loading.settings import SettingProblem, read_model_settings
+from dqsql.loading.sources import quote
+from dqsql.model.project import CheckModel, ModelConfig, Source
+from dqsql.templating import MacroLibrary, call_error, locate
+
+MACRO_PREFIXES = ("check_", "metric_")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file that holds a check model. `path` is relative to the project's root."""
+
+    name: str
+    path: str
+    file: Path
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """What one model said while it was rendered."""
+
+    file: ModelFile
+    raw: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    depends_on: dict[str, None] = field(default_factory=dict)
+
+
+class ModelContext:
+    """The functions that Jinja in check models sees: `config`, `ref` and `source`.
+
+    One context serves all models, so that macros can call `ref` too; it knows which model is
+    being rendered.
+    """
+
+    def __init__(self, models: Collection[str], sources: Sequence[Source]) -> None:
+        self._models = frozenset(models)
+        self._sources = {(s.name, s.table): s for s in sources}
+        self.current: _Recorder | None = None
+
+    def functions(self) -> dict[str, object]:
+        """The functions by name."""
+        return {"config": self.config, "ref": self.ref, "source": self.source}
+
+    def config(self, values: Mapping[str, Any] | None = None, /, **settings: Any) -> str:
+        """`{{ config(batch_by = 'day') }}`: settings of the model; renders to nothing."""
+        recorder = self._recorder("config")
+        given = {**(values or {}), **settings}
+        try:
+            checked = read_model_settings(given)
+        except SettingProblem as problem:
+            raise problem.at(ConfigError, _config_span(recorder, problem.key)) from problem
+        recorder.settings = merge_settings(recorder.settings, checked)
+        return ""
+
+    def ref(self, *names: str, **_: Any) -> str:
+        """`{{ ref('flights') }}`: another check model as a relation."""
+        recorder = self._recorder("ref")
+        name = names[-1] if names else ""
+        if name not in self._models:
+            shown = names[0] if names else ""
+            hint = nearest(name, self._models) or "a table is read by source('..', '..')"
+            raise call_error("ref", shown, f"there is no check model {name!r}", hint)
+        recorder.depends_on[f"model.{name}"] = None
+        return quote(f"dqsql__{name}")
+
+    def source(self, name: str, table: str) -> str:
+        """`{{ source('nyc', 'flights') }}`: a table or file that a sources file names."""
+        recorder = self._recorder("source")
+        found = self._sources.get((name, table))
+        if found is None:
+            raise self._unknown_source(name, table)
+        recorder.depends_on[found.unique_id] = None
+        return found.relation
+
+    def _unknown_source(self, name: str, table: str) -> LoadError:
+        names = {source for source, _ in self._sources}
+        if name in names:
+            tables = [t for source, t in self._sources if source == name]
+            hint = nearest(table, tables) or f"its tables: {', '.join(sorted(tables))}"
+            message = f"the source {name!r} has no table {table!r}"
+            return call_error("source", name, message, hint)
+        hint = nearest(name, names) or "declare it under `sources:` in a YAML file"
+        return call_error("source", name, f"there is no source {name!r}", hint)
+
+    def _recorder(self, function: str) -> _Recorder:
+        if self.current is None:
+            raise LoadError(f"{function}() can only be used in a check model")
+        return self.current
+
+
+def _config_span(recorder: _Recorder, key: str) -> Span:
+    """The place of a key in a model's `config(..)`, else of the call."""
+    raw = recorder.raw
+    call = locate(raw, r"\bconfig\s*\(") or (1, 1)
+    place = locate(raw, rf"\b{key}\b\s*[=:'\"]", call[0]) or call
+    return Span(recorder.file.path, place[0], place[1], key)
+
+
+def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
+    """One error for each second model of a name."""
+    seen: dict[str, ModelFile] = {}
+    errors: list[DqsqlError] = []
+    for file in files:
+        first = seen.setdefault(file.name, file)
+        if first is not file:
+            message = f"two check models are called {file.name!r}: {first.path} and {file.path}"
+            errors.append(LoadError(message, span=Span(file.path), hint="rename one of the files"))
+    return errors
+
+
+def load_model(
+    file: ModelFile,
+    project: ProjectConfig,
+    library: MacroLibrary,
+    context: ModelContext,
+    errors: list[DqsqlError],
+) -> CheckModel | None:
+    """Load one file. What is wrong with it is appended to `errors`, and None returned."""
+    before = len(errors)
+    try:
+        raw = read_text(file.file, file.path)
+        if not raw.strip():
+            raise LoadError("the file is empty", span=Span(file.path), hint="write a SELECT")
+        recorder = _Recorder(file, raw)
+        rendering = _render(raw, file, library, context, recorder)
+        config = _model_config(recorder, project)
+    except DqsqlError as error:
+        errors.append(error)
+        return None
+    if not config.enabled:
+        return _model(file, rendering, rendering.sql, config, recorder)
+    bound = bind_model(rendering, file.path, _known_names(library), errors)
+    if bound is None or len(errors) > before:
+        return None
+    return _model(
+        file, rendering, bound.sql, config, recorder, bound.projections, bound.annotations
+    )
+
+
+def _known_names(library: MacroLibrary) -> frozenset[str]:
+    return frozenset(
+        name.removeprefix(prefix)
+        for name in library.macros
+        for prefix in MACRO_PREFIXES
+        if name.startswith(prefix)
+    )
+
+
+def _render(
+    raw: str,
+    file: ModelFile,
+    library: MacroLibrary,
+    context: ModelContext,
+    recorder: _Recorder,
+) -> Rendering:
+    def render(text: str) -> str:
+        recorder.settings = {}
+        context.current = recorder
+        try:
+            return library.render(text, file.path)
+        finally:
+            context.current = None
+
+    return render_model(raw, render)
+
+
+def _model_config(recorder: _Recorder, project: ProjectConfig) -> ModelConfig:
+    return ModelConfig(
+        **merge_settings(project.defaults_for(recorder.file.path), recorder.settings)
+    )
+
+
+def _model(
+    file: ModelFile,
+    rendering: Rendering,
+    sql: str,
+    config: ModelConfig,
+    recorder: _Recorder,
+    projections: tuple[Any, ...] = (),
+    annotations: tuple[Any, ...] = (),
+) -> CheckModel:
+    return CheckModel(
+        name=file.name,
+        path=file.path,
+        raw_sql=rendering.raw,
+        sql=sql,
+        config=config,
+        projections=projections,
+        annotations=annotations,
+        line_map=rendering.line_map,
+        depends_on=tuple(recorder.depends_on),
+        checksum=hashlib.sha256(rendering.raw.encode()).hexdigest(),
+    )
+
+
+def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
+    """An error that names a circle of refs, or None."""
+    by_id = {model.unique_id: model for model in models}
+    done: set[str] = set()
+    for start in by_id:
+        if circle := _circle_from(start, by_id, done):
+            names = " -> ".join(by_id[uid].name for uid in circle)
+            model = by_id[circle[0]]
+            following = by_id[circle[1]].name
+            place = locate(model.raw_sql, rf"\bref\s*\(\s*['\"]{following}['\"]") or (1, 1)
+            span = Span(model.path, *place, f"ref('{following}')")
+            return LoadError(f"check models refer to each other in a circle: {names}", span=span)
+    return None
+
+
+def _circle_from(
+    start: str, by_id: Mapping[str, CheckModel], done: set[str]
+) -> list[str] | None:
+    path: list[str] = []
+    stack: list[tuple[str, bool]] = [(start, True)]
+    while stack:
+        uid, entering = stack.pop()
+        if not entering:
+            path.pop()
+            done.add(uid)
+            continue
+        if uid in path:
+            return [*path[path.index(uid) :], uid]
+        if uid in done or uid not in by_id:
+            continue
+        path.append(uid)
+        stack.append((uid, False))
+        stack.extend((d, True) for d in reversed(by_id[uid].depends_on) if d in by_id)
+    return None

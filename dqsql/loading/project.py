@@ -1,0 +1,212 @@
+"""Loads a project: its settings, sources, macros, target and check models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, Span
+from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
+from dqsql.loading.documents import Document, read_document, read_text
+from dqsql.loading.models import (
+    ModelContext,
+    ModelFile,
+    check_model_names,
+    load_model,
+    refuse_circle,
+)
+from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
+from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.loading.sources import read_sources, refuse_duplicates
+from dqsql.model.project import CheckModel, MacroFile, Project, Source, Target
+from dqsql.resources import resource_dir
+from dqsql.templating import MacroLibrary, base_context
+
+_YAML_KEYS = ("version", "sources")
+
+__all__ = ["load_project", "parse_vars"]
+
+
+def load_project(
+    project_dir: str | Path,
+    *,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | Path | None = None,
+    vars: Mapping[str, Any] | str | None = None,
+) -> Project:
+    """Load the project in `project_dir`.
+
+    `vars` (a mapping, or YAML text) overrides the project's variables. Models are in the order of
+    their paths, disabled ones included.
+
+    Raises ConfigError or ProfileError when the settings are wrong; what is wrong with sources,
+    macros and models is collected and raised together as an ErrorGroup (a single error as
+    itself). Nothing is written and Spark is not started.
+    """
+    root = Path(project_dir).expanduser().resolve()
+    overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
+    config = read_project_file(root, overrides)
+    chosen = load_target(
+        TargetRequest(
+            root=root,
+            project_name=config.name,
+            profile=profile,
+            project_profile=config.profile,
+            target=target,
+            profiles_dir=profiles_dir,
+            defaults=config.target_defaults,
+            vars=config.vars,
+        )
+    )
+    errors: list[DqsqlError] = []
+    sources = _load_sources(root, config, chosen, errors)
+    macros = _macro_files(root, config, errors)
+    _raise(errors)
+    models = _load_models(root, config, chosen, sources, macros)
+    return Project(
+        name=config.name,
+        root=root,
+        target=chosen,
+        models=models,
+        sources=sources,
+        macros=macros,
+        vars=config.vars,
+        functions=config.functions,
+        target_path=config.target_path,
+        severity=config.severity,
+        no_data=config.no_data,
+        settings=config.settings,
+    )
+
+
+def _raise(errors: list[DqsqlError]) -> None:
+    flat: list[DqsqlError] = []
+    for error in errors:
+        flat.extend(error.errors if isinstance(error, ErrorGroup) else [error])
+    # One fault of a macro or a variable is met by every model that uses it.
+    unique = list({str(error): error for error in flat}.values())
+    if len(unique) == 1:
+        raise unique[0]
+    if unique:
+        raise ErrorGroup(unique)
+
+
+def _files(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:
+    """Files below the folders, ordered by path; hidden files and folders are left out."""
+    found = {
+        file
+        for folder in folders
+        for file in (root / folder).rglob("*")
+        if file.suffix in suffixes and file.is_file() and not _is_hidden(file, root / folder)
+    }
+    return sorted(found)
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _relative(file: Path, root: Path) -> str:
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+
+
+def _load_sources(
+    root: Path, config: ProjectConfig, target: Target, errors: list[DqsqlError]
+) -> tuple[Source, ...]:
+    library = MacroLibrary((), base_context(config.vars, target))
+    files = _files(root, (*config.model_paths, *config.source_paths), (".yml", ".yaml"))
+    files += [
+        root / path
+        for path in ("sources.yml", "sources.yaml", *config.source_paths)
+        if (root / path).is_file()
+    ]
+    sources: list[Source] = []
+    documents: list[Document] = [config.document]
+    for file in dict.fromkeys(files):
+        if file.name in (FILE_NAME, PROFILES_FILE):
+            continue
+        try:
+            documents.append(_source_document(file, root, library))
+        except DqsqlError as error:
+            errors.append(error)
+    for document in documents:
+        try:
+            sources += read_sources(document, root)
+        except ConfigError as error:
+            errors.append(error)
+    errors.extend(refuse_duplicates(sources))
+    return tuple(sources)
+
+
+def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
+    document = read_document(file, _relative(file, root), library.render)
+    for key in document.data:
+        if key == "models":
+            raise document.problem(
+                "check models are not described in YAML",
+                key,
+                hint="use {{ config(..) }} in the model, or `models:` in dqsql_project.yml",
+            )
+    document.check_keys(document.data, _YAML_KEYS, what="a sources file")
+    return document
+
+
+def _macro_files(
+    root: Path, config: ProjectConfig, errors: list[DqsqlError]
+) -> tuple[MacroFile, ...]:
+    """Shipped files by absolute path, then the project's by relative path."""
+    shipped = resource_dir("macros")
+    files = [MacroFile(str(f), read_text(f, str(f))) for f in _files(shipped, (".",), (".sql",))]
+    for file in _files(root, config.macro_paths, (".sql",)):
+        shown = _relative(file, root)
+        try:
+            files.append(MacroFile(shown, read_text(file, shown)))
+        except DqsqlError as error:
+            errors.append(error)
+    return tuple(files)
+
+
+def _model_files(root: Path, config: ProjectConfig) -> list[ModelFile]:
+    files = _files(root, config.model_paths, (".sql",))
+    return [ModelFile(file.stem, _relative(file, root), file) for file in files]
+
+
+def _load_models(
+    root: Path,
+    config: ProjectConfig,
+    target: Target,
+    sources: tuple[Source, ...],
+    macros: tuple[MacroFile, ...],
+) -> tuple[CheckModel, ...]:
+    files = _model_files(root, config)
+    errors = _missing_folders(root, config)
+    errors += check_model_names(files)
+    context = ModelContext({file.name for file in files}, sources)
+    library = MacroLibrary(macros, {**base_context(config.vars, target), **context.functions()})
+    models = [load_model(file, config, library, context, errors) for file in files]
+    loaded = tuple(model for model in models if model is not None)
+    if circle := refuse_circle(loaded):
+        errors.append(circle)
+    _raise(errors)
+    return loaded
+
+
+def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:
+    """A folder that the project file names but that is not there, likely misspelt."""
+    if not any(key in config.document.data for key in ("model-paths", "model_paths")):
+        return []
+    return [
+        ConfigError(
+            f"the folder {path!r} of check models does not exist",
+            span=Span(FILE_NAME, *_place(config, "model_paths"), path),
+        )
+        for path in config.model_paths
+        if not (root / path).is_dir()
+    ]
+
+
+def _place(config: ProjectConfig, key: str) -> tuple[int, int]:
+    span = config.document.span(key)
+    return span.line, span.column

@@ -1,0 +1,225 @@
+"""Reads settings of annotations and models: known keys, types, and clear errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from dqsql.errors import DqsqlError, nearest
+from dqsql.model.project import CheckSettings, NoData, Scope, Severity
+
+# Settings that a monitor defines for itself; monitors extend this list.
+MONITOR_OPTIONS = frozenset(
+    {
+        "alpha",
+        "baseline",
+        "cadence",
+        "columns",
+        "direction",
+        "history",
+        "k",
+        "lag",
+        "limit",
+        "max_age",
+        "max_change",
+        "max_decrease",
+        "max_history",
+        "max_increase",
+        "metrics",
+        "min_history",
+        "min_support",
+        "period",
+        "seasonality",
+        "sensitivity",
+        "store_failures",
+        "threshold",
+        "transform",
+        "two_sided",
+        "valid_from",
+        "valid_to",
+        "window",
+    }
+)
+
+# Settings of a model that monitors and later parts of dqsql read from `ModelConfig.extra`.
+MODEL_EXTRAS = frozenset(
+    {
+        "avh",
+        "novelty",
+        "anomaly",
+        "pattern",
+        "scope",
+        "lookback",
+        "max_segments",
+        "begin",
+        "batch_size",
+        "event_time",
+        "meta",
+    }
+)
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class SettingProblem(Exception):
+    """A setting that cannot be used; the caller knows the place and the kind of error.
+
+    `key` is the setting to point at.
+    """
+
+    def __init__(self, message: str, key: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.key = key
+        self.hint = hint
+
+    def at(self, error: type[DqsqlError], span: Any) -> DqsqlError:
+        """The same problem as an error of dqsql at a place in the user's file."""
+        return error(self.message, span=span, hint=self.hint)
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else repr(value)
+
+
+def as_text(key: str, value: object) -> str:
+    """A string; a number is taken as its text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise SettingProblem(f"{key!r} must be text, not {_shown(value)}", key)
+
+
+def as_bool(key: str, value: object) -> bool:
+    """True or false, also as rendered by Jinja."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise SettingProblem(f"{key!r} must be true or false, not {_shown(value)}", key)
+
+
+def as_int(key: str, value: object, *, minimum: int = 0) -> int:
+    """A whole number of at least `minimum`, also as rendered by Jinja."""
+    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+        return value
+    raise SettingProblem(
+        f"{key!r} must be a whole number of at least {minimum}, not {_shown(value)}", key
+    )
+
+
+def as_rate(key: str, value: object) -> float:
+    """A number between 0 and 1, both excluded."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
+        return float(value)
+    raise SettingProblem(f"{key!r} must be a number between 0 and 1, not {_shown(value)}", key)
+
+
+def as_names(key: str, value: object) -> tuple[str, ...]:
+    """A list of strings; a single string is a list of one."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise SettingProblem(f"{key!r} must be text or a list of texts, not {_shown(value)}", key)
+
+
+def as_mapping(key: str, value: object) -> dict[str, Any]:
+    """A mapping with string keys."""
+    if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+        return dict(value)
+    raise SettingProblem(f"{key!r} must be a mapping, not {_shown(value)}", key)
+
+
+def as_choice(kind: type[_Choice]) -> Callable[[str, object], _Choice]:
+    """A reader of one of the values of an enumeration."""
+
+    def read(key: str, value: object) -> _Choice:
+        if isinstance(value, str) and value.lower() in [c.value for c in kind]:
+            return kind(value.lower())
+        choices = " or ".join(repr(c.value) for c in kind)
+        raise SettingProblem(
+            f"{key!r} must be {choices}, not {_shown(value)}",
+            key,
+            nearest(str(value), [c.value for c in kind]),
+        )
+
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    readers: Mapping[str, Callable[[str, Any], Any]]
+    options: frozenset[str]
+
+    def read(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Split `values` into checked known settings and options."""
+        known: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        for key, value in values.items():
+            if key in self.readers:
+                known[key] = self.readers[key](key, value)
+            elif key in self.options:
+                options[key] = value
+            else:
+                names = [*self.readers, *self.options]
+                hint = nearest(key, names) or f"known settings: {', '.join(sorted(self.readers))}"
+                raise SettingProblem(f"unknown setting {key!r}", key, hint)
+        return known, options
+
+
+_CHECK = _Known(
+    {
+        "severity": as_choice(Severity),
+        "where": as_text,
+        "name": as_text,
+        "tags": as_names,
+        "description": as_text,
+        "enabled": as_bool,
+        "scope": as_choice(Scope),
+        "pii": as_bool,
+        "no_data": as_choice(NoData),
+        "fpr": as_rate,
+    },
+    MONITOR_OPTIONS,
+)
+
+_MODEL = _Known(
+    {
+        "batch_by": as_text,
+        "segment_by": as_names,
+        "tags": as_names,
+        "severity": as_choice(Severity),
+        "no_data": as_choice(NoData),
+        "enabled": as_bool,
+        "owner": as_text,
+        "description": as_text,
+        "pii": as_names,
+    },
+    MODEL_EXTRAS,
+)
+
+
+def read_check_settings(values: Mapping[str, Any]) -> CheckSettings:
+    """The settings behind an annotation. Raises SettingProblem."""
+    known, options = _CHECK.read(values)
+    return CheckSettings(**known, options=options)
+
+
+def read_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of `config(..)` or of a folder, checked; monitors' own are under `extra`.
+
+    Raises SettingProblem.
+    """
+    known, extra = _MODEL.read({k: v for k, v in values.items() if v is not None})
+    return {**known, "extra": extra}
+
+
+def is_model_setting(key: str) -> bool:
+    """Whether `config(key=..)` is known."""
+    return key in _MODEL.readers or key in _MODEL.options

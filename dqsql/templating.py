@@ -1,0 +1,444 @@
+"""Jinja for check models and macros: a sandbox, and a flat namespace of macros as in dbt."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from dqsql.errors import DqsqlError, JinjaError, MacroError, Span, nearest
+from dqsql.model.project import MacroFile, Project, Target
+
+# What a template can raise that is the template's fault. Everything else is a defect of dqsql.
+TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+# Deeper nesting of macros than this is taken for a circle; each level costs a handful of frames
+# of Python, whose own limit is 1000.
+_MAX_DEPTH = 50
+_SELF = "_dqsql_macro"
+
+
+def create_environment() -> ImmutableSandboxedEnvironment:
+    """A sandboxed Jinja environment in which an undefined name is an error."""
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        extensions=["jinja2.ext.do"],
+        autoescape=False,
+    )
+    for name in ("as_text", "as_number", "as_bool", "as_native"):
+        # dbt's filters for YAML values; the reader of the YAML converts by the key's type instead.
+        environment.filters[name] = _same
+    return environment
+
+
+def _same(value: object) -> object:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class MacroDef:
+    """The signature and place of one macro.
+
+    `required` counts the leading parameters without a default. `doc` is the Jinja comment
+    directly above the macro.
+    """
+
+    name: str
+    path: str
+    line: int
+    parameters: tuple[str, ...]
+    required: int
+    catches_varargs: bool = False
+    catches_kwargs: bool = False
+    doc: str = ""
+
+    @property
+    def span(self) -> Span:
+        """Where the macro is defined."""
+        return Span(self.path, self.line, 1, self.name)
+
+    @property
+    def signature(self) -> str:
+        """`name(a, b, c?)`: a question mark is behind each optional parameter."""
+        shown = [p if i < self.required else f"{p}?" for i, p in enumerate(self.parameters)]
+        shown += ["*varargs"] * self.catches_varargs + ["**kwargs"] * self.catches_kwargs
+        return f"{self.name}({', '.join(shown)})"
+
+
+class MacroLibrary:
+    """All macros of all files in one flat namespace, as in dbt.
+
+    A later file overrides a macro of the same name in an earlier one: shipped files (absolute
+    paths) come first, then the project's (relative paths). Each macro is compiled on its own, so
+    that an override also reaches the callers in the overridden file.
+
+    Raises:
+        JinjaError: a file does not parse.
+        MacroError: two files of the project, or one file twice, define the same macro.
+    """
+
+    def __init__(self, files: Sequence[MacroFile], context: Mapping[str, object]) -> None:
+        self.environment = create_environment()
+        self._globals: dict[str, object] = dict(context)
+        self._stack: list[str] = []
+        self._functions: dict[str, Callable[..., object]] = {}
+        self._sources: dict[str, str] = {file.path: file.text for file in files}
+        found: dict[str, MacroDef] = {}
+        for file in files:
+            for definition, node in self._read(file):
+                _refuse_duplicate(definition, found.get(definition.name))
+                found[definition.name] = definition
+                self._functions[definition.name] = self._compile(definition, node)
+        self.macros: Mapping[str, MacroDef] = found
+        self._globals.update({name: self._bind(name) for name in found})
+
+    def call(
+        self,
+        name: str,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        span: Span | None = None,
+    ) -> str:
+        """Render the macro `name` and return its text.
+
+        Raises MacroError: no such macro, wrong arguments (at `span`, the place of the call), a
+        circle of macros, or a failure inside the macro (at the line of the macro's file).
+        """
+        if name not in self.macros:
+            raise MacroError(
+                f"there is no macro {name!r}", span=span, hint=nearest(name, self.macros)
+            )
+        place = span or self.macros[name].span
+        return str(self._invoke(name, tuple(args), dict(kwargs or {}), place))
+
+    def render(self, text: str, path: str, context: Mapping[str, object] | None = None) -> str:
+        """Render a template that sees all macros, the library's context, and `context`.
+
+        Raises JinjaError at the line of the template, MacroError at the line of a macro, and
+        passes on errors of dqsql's own functions with the template's line added.
+        """
+        template = self._template(text, path)
+        variables = template.new_context({**self._globals, **(context or {})}, shared=False)
+        try:
+            return "".join(template.root_render_func(variables))
+        except DqsqlError as error:
+            raise _with_span(error, path, text) from error
+        except TEMPLATE_FAULTS as error:
+            raise _template_error(error, path, text, [*self._globals, *(context or {})]) from error
+
+    def _template(self, text: str, path: str) -> jinja2.Template:
+        try:
+            return self.environment.from_string(text, globals=self._globals)
+        except jinja2.TemplateSyntaxError as error:
+            raise _syntax_error(error, path, text) from error
+
+    def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
+        try:
+            tree = self.environment.parse(file.text)
+            docs = _docs(self.environment, file.text)
+        except jinja2.TemplateSyntaxError as error:
+            raise _syntax_error(error, file.path, file.text) from error
+        seen: set[str] = set()
+        for node in tree.find_all(nodes.Macro):
+            definition = _definition(node, file, docs.get((node.lineno, node.name), ""))
+            if node.name in seen:
+                raise MacroError(
+                    f"the macro {node.name!r} is defined twice in this file", span=definition.span
+                )
+            seen.add(node.name)
+            yield definition, node
+
+    def _compile(self, definition: MacroDef, node: nodes.Macro) -> Callable[..., object]:
+        # Under another name, so that a call of itself also goes through the library.
+        node.name = _SELF
+        root = nodes.Template([node], lineno=node.lineno)
+        root.set_environment(self.environment)
+        try:
+            code = self.environment.compile(root, name=definition.path, filename=definition.path)
+        except jinja2.TemplateSyntaxError as error:
+            raise _syntax_error(error, definition.path, None) from error
+        template = jinja2.Template.from_code(self.environment, code, self._globals)
+        context = template.new_context(self._globals, shared=True)
+        for _ in template.root_render_func(context):
+            pass
+        function: Callable[..., object] = context.vars[_SELF]
+        return function
+
+    def _bind(self, name: str) -> Callable[..., object]:
+        def macro(*args: object, **kwargs: object) -> object:
+            return self._invoke(name, args, kwargs, None)
+
+        macro.__name__ = name
+        return macro
+
+    def _invoke(
+        self, name: str, args: tuple[object, ...], kwargs: dict[str, object], span: Span | None
+    ) -> object:
+        definition = self.macros[name]
+        # Jinja hands the body of a {% call %} block over as a keyword.
+        named = {k: v for k, v in kwargs.items() if k != "caller"}
+        if problem := _argument_problem(definition, args, named):
+            raise MacroError(
+                f"{problem}; its parameters are {definition.signature}",
+                span=span,
+            )
+        if len(self._stack) >= _MAX_DEPTH:
+            raise self._circle(name)
+        with self._entered(name):
+            try:
+                return self._functions[name](*args, **kwargs)
+            except DqsqlError as error:
+                raise _with_span(error, definition.path, self._text(definition)) from error
+            except TEMPLATE_FAULTS as error:
+                raise self._failure(error, definition) from error
+
+    @contextmanager
+    def _entered(self, name: str) -> Iterator[None]:
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._stack.pop()
+
+    def _text(self, definition: MacroDef) -> str:
+        return self._sources.get(definition.path, "")
+
+    def _circle(self, name: str) -> MacroError:
+        chain = [*self._stack, name]
+        start = len(chain) - 2 - chain[-2::-1].index(name) if name in chain[:-1] else 0
+        circle = " -> ".join(chain[start:])
+        return MacroError(f"circular macro {circle}", span=self.macros[name].span)
+
+    def _failure(self, error: Exception, definition: MacroDef) -> MacroError:
+        line = _traceback_line(error, definition.path) or definition.line
+        text = self._text(definition)
+        span, hint = _locate_fault(error, definition.path, text, line, list(self._globals))
+        return MacroError(f"the macro {definition.name!r} failed: {error}", span=span, hint=hint)
+
+
+def _refuse_duplicate(new: MacroDef, old: MacroDef | None) -> None:
+    if old is None or Path(old.path).is_absolute() or Path(new.path).is_absolute():
+        return
+    raise MacroError(
+        f"the macro {new.name!r} is defined twice: here and at {old.span}",
+        span=new.span,
+        hint="rename one of them",
+    )
+
+
+def _definition(node: nodes.Macro, file: MacroFile, doc: str) -> MacroDef:
+    names = {n.name for n in node.find_all(nodes.Name)}
+    return MacroDef(
+        name=node.name,
+        path=file.path,
+        line=node.lineno,
+        parameters=tuple(a.name for a in node.args),
+        required=len(node.args) - len(node.defaults),
+        catches_varargs="varargs" in names,
+        catches_kwargs="kwargs" in names,
+        doc=doc,
+    )
+
+
+def _docs(environment: jinja2.Environment, text: str) -> dict[tuple[int, str], str]:
+    """The comment directly above each macro, by the macro's line and name."""
+    docs: dict[tuple[int, str], str] = {}
+    comment = ""
+    words: list[str] = []
+    for line, kind, value in environment.lex(text):
+        if kind == "comment":
+            comment, words = " ".join(value.split()), []
+        elif kind == "data" and (value.strip() or value.count("\n") > 1):
+            comment = ""
+        elif kind == "block_begin":
+            words = []
+        elif kind == "name":
+            words.append(value)
+            if len(words) == 2 and words[0] == "macro":
+                docs[(line, value)] = comment
+        elif kind == "block_end":
+            comment = ""
+    return docs
+
+
+def _argument_problem(
+    macro: MacroDef, args: Sequence[object], kwargs: Mapping[str, object]
+) -> str | None:
+    given = macro.parameters[: len(args)]
+    if len(args) > len(macro.parameters) and not macro.catches_varargs:
+        return f"the macro {macro.name!r} got {len(args)} arguments"
+    if repeated := [k for k in kwargs if k in given]:
+        return f"the macro {macro.name!r} got {repeated[0]!r} twice"
+    unknown = [k for k in kwargs if k not in macro.parameters]
+    if unknown and not macro.catches_kwargs:
+        return f"the macro {macro.name!r} has no parameter {unknown[0]!r}"
+    missing = [
+        p for p in macro.parameters[: macro.required] if p not in given and p not in kwargs
+    ]
+    if missing:
+        listed = ", ".join(repr(p) for p in missing)
+        return f"the macro {macro.name!r} needs {listed}"
+    return None
+
+
+def _traceback_line(error: BaseException, path: str) -> int | None:
+    """The line of the innermost frame of a template, read from Jinja's line table."""
+    line = None
+    frame: TracebackType | None = error.__traceback__
+    while frame is not None:
+        template = frame.tb_frame.f_globals.get("__jinja_template__")
+        if isinstance(template, jinja2.Template) and template.filename in (path, None, "<template>"):
+            line = template.get_corresponding_lineno(frame.tb_lineno)
+        frame = frame.tb_next
+    return line
+
+
+def locate(text: str, pattern: str, line: int = 1) -> tuple[int, int] | None:
+    """Line and column of the first match of a regular expression at or below `line`.
+
+    Jinja reports lines only, and for a long expression its first one.
+    """
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+    offset = starts[min(line, len(starts)) - 1]
+    match = re.compile(pattern).search(text, offset)
+    if match is None:
+        return None
+    found = text.count("\n", 0, match.start())
+    return found + 1, match.start() - starts[found] + 1
+
+
+def _with_span(error: DqsqlError, path: str, text: str) -> DqsqlError:
+    """Add the template's line to an error that one of dqsql's own functions raised."""
+    if error.span is None:
+        line = _traceback_line(error, path) or 1
+        needle = getattr(error, "needle", None)
+        where = locate(text, needle, line) if needle else None
+        found_line, column = where or (line, 1)
+        error.span = Span(path, found_line, column, _line_text(text, found_line))
+    return error
+
+
+def _line_text(text: str, line: int) -> str:
+    lines = text.split("\n")
+    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+def _syntax_error(
+    error: jinja2.TemplateSyntaxError, path: str, text: str | None
+) -> JinjaError:
+    line = error.lineno or 1
+    shown = _line_text(text or "", line)
+    column = 1
+    if text is not None and shown:
+        raw = text.split("\n")[line - 1]
+        column = max(1, raw.find("{") + 1)
+    return JinjaError(f"Jinja syntax: {error.message}", span=Span(path, line, column, shown))
+
+
+_UNDEFINED = re.compile(r"^'([^']+)' is undefined$")
+_NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
+
+
+def _locate_fault(
+    error: Exception, path: str, text: str, line: int, known: Sequence[str]
+) -> tuple[Span, str | None]:
+    message = str(error)
+    hint, where = None, None
+    if match := _UNDEFINED.match(message):
+        hint = nearest(match.group(1), known)
+        where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
+    elif match := _NO_ATTRIBUTE.search(message):
+        where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
+    found_line, column = where or (line, 1)
+    return Span(path, found_line, column, _line_text(text, found_line)), hint
+
+
+def _template_error(
+    error: Exception, path: str, text: str, known: Sequence[str]
+) -> JinjaError:
+    line = _traceback_line(error, path) or 1
+    span, hint = _locate_fault(error, path, text, line, known)
+    return JinjaError(f"Jinja: {error}", span=span, hint=hint)
+
+
+class _CallError(JinjaError):
+    """An error of a template function; `needle` is a pattern that finds the call in the text."""
+
+    def __init__(self, message: str, *, hint: str | None, needle: str) -> None:
+        super().__init__(message, hint=hint)
+        self.needle = needle
+
+
+def call_error(function: str, argument: str, message: str, hint: str | None = None) -> JinjaError:
+    """An error about `function('argument')` whose place in the template is found afterwards."""
+    needle = rf"\b{re.escape(function)}\s*\(\s*(['\"]){re.escape(argument)}\1"
+    return _CallError(message, hint=hint, needle=needle)
+
+
+_MISSING = object()
+
+
+def var_function(variables: Mapping[str, Any]) -> Callable[..., Any]:
+    """`var('name', default)` for templates; an unknown name without default is a JinjaError."""
+
+    def var(name: str, default: Any = _MISSING) -> Any:
+        if name in variables:
+            return variables[name]
+        if default is not _MISSING:
+            return default
+        hint = nearest(name, variables) or "set it under `vars:` in dqsql_project.yml or by --vars"
+        raise call_error("var", name, f"the variable {name!r} is not defined", hint)
+
+    return var
+
+
+def env_var(name: str, default: Any = _MISSING) -> Any:
+    """`env_var('NAME', default)` for templates; unset without default is a JinjaError."""
+    if name in os.environ:
+        return os.environ[name]
+    if default is not _MISSING:
+        return default
+    message = f"the environment variable {name!r} is not set"
+    raise call_error("env_var", name, message, "set it, or give a default")
+
+
+def target_variables(target: Target) -> dict[str, object]:
+    """What templates see as `target`."""
+    return {
+        "name": target.name,
+        "profile_name": target.profile,
+        "type": "spark",
+        "method": target.method,
+        "schema": target.schema,
+        "threads": target.threads,
+    }
+
+
+def project_context(project: Project) -> dict[str, object]:
+    """What macros of a loaded project see: `var`, `env_var` and `target`."""
+    return base_context(project.vars, project.target)
+
+
+def base_context(variables: Mapping[str, Any], target: Target | None) -> dict[str, object]:
+    """`var`, `env_var` and, when there is one, `target`."""
+    context: dict[str, object] = {"var": var_function(variables), "env_var": env_var}
+    if target is not None:
+        context["target"] = target_variables(target)
+    return context
