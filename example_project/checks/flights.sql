@@ -9,7 +9,7 @@ select
     flight_date,
     carrier,          -- @not_null @approx_count_distinct between 10 and 20
     flight,           -- @positive
-    tailnum,          -- @completeness >= 0.95 {severity: warn} @matches('N[0-9A-Z]{2,5}') {severity: warn}
+    tailnum,          -- @completeness >= 0.95 {severity: warn} @matches('^N[0-9A-Z]{2,5}$') {severity: warn}
     origin,           -- @not_null @accepted_values('EWR', 'JFK', 'LGA')
     dest,             -- @not_null @min_length = 3 @max_length = 3
 

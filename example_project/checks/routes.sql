@@ -10,7 +10,7 @@ with places as (
 select
     f.flight_date,
     f.dest,
-    d.name as dest_name,     -- @completeness >= 0.95 {description: airports of Puerto Rico are not in the list} @min_length >= 3
+    d.name as dest_name,     -- @completeness >= 0.95 {description: airports in the Caribbean are not in the list} @min_length >= 3
     f.distance as miles,     -- @in_range(50, 5000)
 
     -- The great circle between the two airports, on a sphere with the earth's mean diameter.

@@ -15,7 +15,7 @@ select
     /* 1048 miles an hour were measured at EWR on 12 February: a broken sensor, not a storm.
        @in_range(0, 200) {severity: warn} */
     , wind_speed
-    , wind_gust       -- @greater_than_or_equal_to(wind_speed) {where: wind_gust > 0}
+    , wind_gust       -- @greater_than_or_equal_to(wind_speed)
     , precip          -- @non_negative @sum < 10
     , pressure        -- @completeness >= 0.5 {severity: warn} @min > 950 @max < 1050
     , visib           -- @in_range(0, 10) @mean > 2
