@@ -24,7 +24,7 @@ select
     dep_delay,
     arr_delay,        -- @median < 30 {severity: warn, tags: [disruption]} @stddev < 150
 
-    air_time,         -- @min >= 15 @max < 720 @quantile(0.99) < 420
+    air_time,         -- @min >= 15 @max < 720 @quantile(0.9) < 400
     distance,         -- @not_null @positive @less_than_or_equal_to(5000) @mean between 900 and 1200
     hour,             -- @in_range(0, 23)
     minute            -- @in_range(0, 59)
