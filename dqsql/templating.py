@@ -289,9 +289,7 @@ def _argument_problem(
     unknown = [k for k in kwargs if k not in macro.parameters]
     if unknown and not macro.catches_kwargs:
         return f"the macro {macro.name!r} has no parameter {unknown[0]!r}"
-    missing = [
-        p for p in macro.parameters[: macro.required] if p not in given and p not in kwargs
-    ]
+    missing = [p for p in macro.parameters[: macro.required] if p not in given and p not in kwargs]
     if missing:
         listed = ", ".join(repr(p) for p in missing)
         return f"the macro {macro.name!r} needs {listed}"
@@ -301,10 +299,11 @@ def _argument_problem(
 def _traceback_line(error: BaseException, path: str) -> int | None:
     """The line of the innermost frame of a template, read from Jinja's line table."""
     line = None
+    names = (path, None, "<template>")
     frame: TracebackType | None = error.__traceback__
     while frame is not None:
         template = frame.tb_frame.f_globals.get("__jinja_template__")
-        if isinstance(template, jinja2.Template) and template.filename in (path, None, "<template>"):
+        if isinstance(template, jinja2.Template) and template.filename in names:
             line = template.get_corresponding_lineno(frame.tb_lineno)
         frame = frame.tb_next
     return line
@@ -340,9 +339,7 @@ def _line_text(text: str, line: int) -> str:
     return lines[line - 1].strip() if 0 < line <= len(lines) else ""
 
 
-def _syntax_error(
-    error: jinja2.TemplateSyntaxError, path: str, text: str | None
-) -> JinjaError:
+def _syntax_error(error: jinja2.TemplateSyntaxError, path: str, text: str | None) -> JinjaError:
     line = error.lineno or 1
     shown = _line_text(text or "", line)
     column = 1
@@ -370,9 +367,7 @@ def _locate_fault(
     return Span(path, found_line, column, _line_text(text, found_line)), hint
 
 
-def _template_error(
-    error: Exception, path: str, text: str, known: Sequence[str]
-) -> JinjaError:
+def _template_error(error: Exception, path: str, text: str, known: Sequence[str]) -> JinjaError:
     line = _traceback_line(error, path) or 1
     span, hint = _locate_fault(error, path, text, line, known)
     return JinjaError(f"Jinja: {error}", span=span, hint=hint)

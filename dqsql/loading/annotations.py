@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import yaml
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from dqsql.dialect import parse_prefix, tokenize
 from dqsql.errors import DqsqlError, SqlSyntaxError
@@ -70,7 +70,7 @@ def parse_comment(
     contain one, since it could be a check whose `@` was forgotten.
     """
     if odd := _ODD_START.search(comment):
-        shown = comment[odd.start() :].split("\n")[0].strip()
+        shown = comment[odd.start() :].partition("\n")[0].strip()
         yield AnnotationProblem(
             "an annotation starts with @ and a name",
             odd.start(),
@@ -225,7 +225,7 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
         f"the settings are no YAML mapping{detail}",
         offset + brace,
         shown,
-        "write {severity: warn, where: \"a > 0\"}",
+        'write {severity: warn, where: "a > 0"}',
     )
 
 
@@ -237,7 +237,9 @@ def _settings(text: str, offset: int) -> CheckSettings:
         # `{warn}` is a YAML mapping of warn to null.
         if value is None and key not in ("description", "name", "where", "fpr"):
             raise AnnotationProblem(
-                f"the setting {key!r} has no value", offset + text.index(key), text,
+                f"the setting {key!r} has no value",
+                offset + text.index(key),
+                text,
                 f"write {{{key}: ..}}",
             )
     try:

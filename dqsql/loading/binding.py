@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
 from dqsql.loading.annotations import (
     AnnotationProblem,
-    ParsedAnnotation,
     annotation_offsets,
     has_annotation,
     parse_comment,
@@ -63,7 +62,11 @@ def bind_model(
     binder = _Binder(rendering.sql, layout)
     annotations: list[Annotation] = []
     for comment in rendering.comments:
-        annotations += _annotations(rendering, path, comment, binder, known_names, errors)
+        for found in _annotations(rendering, path, comment, binder, known_names):
+            if isinstance(found, Annotation):
+                annotations.append(found)
+            else:
+                errors.append(found)
     projections = tuple(
         Projection(item.name, _span(rendering, path, item.start, item.tokens[0].text))
         for item in layout.items
@@ -100,8 +103,7 @@ def _annotations(
     comment: RenderedComment,
     binder: _Binder,
     known_names: Collection[str],
-    errors: list[DqsqlError],
-) -> Iterator[Annotation]:
+) -> Iterator[Annotation | AnnotationError]:
     text = _comment_text(rendering.sql, comment.segment)
     if not has_annotation(text):
         return
@@ -109,18 +111,14 @@ def _annotations(
         line, column = _raw_place(rendering, comment, text, found.offset)
         span = Span(path, line, column, found.text)
         if isinstance(found, AnnotationProblem):
-            errors.append(AnnotationError(found.message, span=span, hint=found.hint))
+            yield AnnotationError(found.message, span=span, hint=found.hint)
             continue
         try:
             binding = binder.bind(comment.segment)
         except BindingProblem as problem:
-            errors.append(AnnotationError(problem.message, span=span, hint=problem.hint))
+            yield AnnotationError(problem.message, span=span, hint=problem.hint)
             continue
-        yield _annotation(found, binding, span)
-
-
-def _annotation(found: ParsedAnnotation, binding: Binding, span: Span) -> Annotation:
-    return Annotation(found.expression, found.settings, span, binding.column, binding.candidates)
+        yield Annotation(found.expression, found.settings, span, binding.column, binding.candidates)
 
 
 def _comment_text(sql: str, segment: Segment) -> str:

@@ -216,10 +216,10 @@ def _target_defaults(document: Document, values: Mapping[str, Any]) -> dict[str,
     warehouse = defaults.get("warehouse")
     if isinstance(warehouse, dict):
         del defaults["warehouse"]
-        aliases = {"path": "warehouse", "format": "table_format"}
+        aliases: dict[str, str] = {"path": "warehouse", "format": "table_format"}
         known = {*_TARGET_KEYS - {"warehouse"}, *aliases}
         document.check_keys(warehouse, known, "warehouse", what="'warehouse'")
-        defaults.update({aliases.get(k, k): v for k, v in warehouse.items()})
+        defaults.update({aliases.get(str(k), str(k)): v for k, v in warehouse.items()})
     return defaults
 
 
@@ -257,16 +257,13 @@ def _collect(
         _collect(document, child, (*keys, key), (*folder, key), result)
 
 
-def _settings(
-    document: Document, own: Mapping[str, Any], keys: tuple[str, ...]
-) -> dict[str, Any]:
-    plain = {key.removeprefix("+"): value for key, value in own.items()}
+def _settings(document: Document, own: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    plain: dict[str, Any] = {key.removeprefix("+"): value for key, value in own.items()}
     try:
         return read_model_settings(plain)
     except SettingProblem as problem:
-        key = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
+        name = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
         hint = problem.hint
         if not is_model_setting(problem.key) and not hint:
             hint = "a folder must be a mapping"
-        raise document.problem(problem.message, *keys, key, hint=hint) from problem
-
+        raise document.problem(problem.message, *keys, name, hint=hint) from problem

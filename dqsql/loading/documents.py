@@ -79,6 +79,43 @@ class Document:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A mapping inside a document, and the path of keys that leads to it."""
+
+    document: Document
+    values: Mapping[str, Any]
+    keys: KeyPath = ()
+
+    def read(self, key: str, reader: Callable[[str, Any], Any]) -> Any:
+        """The value of a key as read by a function of `settings`, or None."""
+        return self.document.read(self.values, key, reader, *self.keys)
+
+    def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:
+        """An error at the place of a key below this section."""
+        return self.document.problem(message, *self.keys, *keys, hint=hint)
+
+    def check_keys(self, known: Collection[str], what: str) -> None:
+        """Raise on the first unknown key."""
+        self.document.check_keys(self.values, known, *self.keys, what=what)
+
+    def section(self, key: str, what: str) -> Section:
+        """The mapping below a key; nothing is an empty one."""
+        keys = (*self.keys, key)
+        return Section(
+            self.document, self.document.mapping(self.values.get(key), *keys, what=what), keys
+        )
+
+    def sections(self, key: str, what: str) -> list[Section]:
+        """The mappings of the list below a key."""
+        keys = (*self.keys, key)
+        items = self.document.sequence(self.values.get(key), *keys, what=repr(key))
+        return [
+            Section(self.document, self.document.mapping(item, *keys, i, what=what), (*keys, i))
+            for i, item in enumerate(items)
+        ]
+
+
 def read_text(file: Path, shown: str) -> str:
     """The text of a file. Raises LoadError when it cannot be read or is not UTF-8."""
     span = Span(shown)
@@ -160,7 +197,7 @@ class _Builder:
         self.loader.flatten_mapping(node)
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = self.loader.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.loader.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | bool):
                 raise self.error("a key must be a word", span=self._span(key_node))
             if key in result and not merged:
@@ -171,7 +208,7 @@ class _Builder:
         return result
 
     def _scalar(self, node: yaml.Node) -> Any:
-        value = self.loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        value = self.loader.construct_object(node, deep=True)
         if self.render is None or not isinstance(value, str):
             return value
         if "{{" not in value and "{%" not in value:

@@ -1,4 +1,4 @@
-"""Reads the layout of a SELECT from its tokens: where the projections stand and what they are called.
+"""Reads the layout of a SELECT from its tokens: where its columns stand, and their names.
 
 Works on tokens, not on a syntax tree: sqlglot rejects some SQL that Spark accepts, and Spark has
 the last word on syntax. Only what would make positions meaningless is an error here.
@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.dialect import tokenize
 from dqsql.errors import SqlSyntaxError
 from dqsql.loading.scanner import SegmentKind, blank, scan
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 _OPENERS = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
 _CLOSERS = {TokenType.R_PAREN: ")", TokenType.R_BRACKET: "]", TokenType.R_BRACE: "}"}
@@ -34,17 +39,17 @@ _CLAUSES = (
 )
 _LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
 # Words behind which an identifier is an operand and no alias.
-_OPERATOR_WORDS = frozenset(
+_OPERATOR_WORDS = _words(
     "and or not is like ilike rlike regexp in between div from distinct over escape collate "
-    "when then else case any some all exists interval".split()
+    "when then else case any some all exists interval"
 )
-_FUNCTIONS_WITHOUT_PARENTHESES = frozenset(
+_FUNCTIONS_WITHOUT_PARENTHESES = _words(
     "current_date current_timestamp current_time current_user localtimestamp session_user user "
-    "true false null current_catalog current_schema current_database".split()
+    "true false null current_catalog current_schema current_database"
 )
 _INTERVAL_UNITS = frozenset(
     f"{unit}{s}"
-    for unit in "year quarter month week day hour minute second millisecond microsecond".split()
+    for unit in _words("year quarter month week day hour minute second millisecond microsecond")
     for s in ("", "s")
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, nearest
-from dqsql.loading.binding import bind_model
+from dqsql.loading.binding import BoundModel, bind_model
 from dqsql.loading.config import ProjectConfig, merge_settings
 from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
@@ -57,7 +57,7 @@ class ModelContext:
         return {"config": self.config, "ref": self.ref, "source": self.source}
 
     def config(self, values: Mapping[str, Any] | None = None, /, **settings: Any) -> str:
-        """`{{ config(batch_by = 'day') }}`: settings of the model; renders to nothing."""
+        """Take settings of the model, as in `config(batch_by = 'day')`; renders to nothing."""
         recorder = self._recorder("config")
         given = {**(values or {}), **settings}
         try:
@@ -68,7 +68,7 @@ class ModelContext:
         return ""
 
     def ref(self, *names: str, **_: Any) -> str:
-        """`{{ ref('flights') }}`: another check model as a relation."""
+        """Render another check model as a relation, as in `ref('flights')`."""
         recorder = self._recorder("ref")
         name = names[-1] if names else ""
         if name not in self._models:
@@ -79,7 +79,7 @@ class ModelContext:
         return quote(f"dqsql__{name}")
 
     def source(self, name: str, table: str) -> str:
-        """`{{ source('nyc', 'flights') }}`: a table or file that a sources file names."""
+        """Render a table or file that a sources file names, as in `source('nyc', 'flights')`."""
         recorder = self._recorder("source")
         found = self._sources.get((name, table))
         if found is None:
@@ -143,13 +143,12 @@ def load_model(
         errors.append(error)
         return None
     if not config.enabled:
-        return _model(file, rendering, rendering.sql, config, recorder)
+        # A model is often disabled because it is not finished: its text is not looked at.
+        return _model(recorder, rendering, config, BoundModel(rendering.sql, (), ()))
     bound = bind_model(rendering, file.path, _known_names(library), errors)
     if bound is None or len(errors) > before:
         return None
-    return _model(
-        file, rendering, bound.sql, config, recorder, bound.projections, bound.annotations
-    )
+    return _model(recorder, rendering, config, bound)
 
 
 def _known_names(library: MacroLibrary) -> frozenset[str]:
@@ -186,22 +185,16 @@ def _model_config(recorder: _Recorder, project: ProjectConfig) -> ModelConfig:
 
 
 def _model(
-    file: ModelFile,
-    rendering: Rendering,
-    sql: str,
-    config: ModelConfig,
-    recorder: _Recorder,
-    projections: tuple[Any, ...] = (),
-    annotations: tuple[Any, ...] = (),
+    recorder: _Recorder, rendering: Rendering, config: ModelConfig, bound: BoundModel
 ) -> CheckModel:
     return CheckModel(
-        name=file.name,
-        path=file.path,
+        name=recorder.file.name,
+        path=recorder.file.path,
         raw_sql=rendering.raw,
-        sql=sql,
+        sql=bound.sql,
         config=config,
-        projections=projections,
-        annotations=annotations,
+        projections=bound.projections,
+        annotations=bound.annotations,
         line_map=rendering.line_map,
         depends_on=tuple(recorder.depends_on),
         checksum=hashlib.sha256(rendering.raw.encode()).hexdigest(),
@@ -223,9 +216,7 @@ def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
     return None
 
 
-def _circle_from(
-    start: str, by_id: Mapping[str, CheckModel], done: set[str]
-) -> list[str] | None:
+def _circle_from(start: str, by_id: Mapping[str, CheckModel], done: set[str]) -> list[str] | None:
     path: list[str] = []
     stack: list[tuple[str, bool]] = [(start, True)]
     while stack:

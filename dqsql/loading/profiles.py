@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ProfileError, Span, nearest
-from dqsql.loading.documents import Document, read_document
+from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.settings import as_bool, as_int, as_mapping, as_text
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import Target
@@ -64,6 +64,7 @@ _DBT_KEYS = frozenset(
 )
 _KNOWN_KEYS = _OWN_KEYS | _DBT_KEYS | {"type", "dqsql"}
 _SESSION_CATALOG = "spark.sql.catalogImplementation"
+_DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 _ANSI = "spark.sql.ansi.enabled"
 
 
@@ -148,83 +149,77 @@ def _embedded(request: TargetRequest, profile: str) -> Target:
             hint=f"without a {FILE_NAME} the only target is {DEFAULT_TARGET!r}",
         )
     document = Document("dqsql_project.yml", {}, {}, ProfileError)
-    return _build(document, dict(request.defaults), (), DEFAULT_TARGET, profile, request)
+    output = Section(document, dict(request.defaults))
+    return _build(output, DEFAULT_TARGET, profile, request.root)
 
 
 def _from_profile(document: Document, profile: str, request: TargetRequest) -> Target:
-    values = document.mapping(document.data[profile], profile, what=f"the profile {profile!r}")
-    document.check_keys(values, ("target", "outputs", "config"), profile, what="a profile")
-    outputs = document.mapping(values.get("outputs"), profile, "outputs", what="'outputs'")
-    if not outputs:
-        raise document.problem(
+    section = Section(document, document.data).section(profile, f"the profile {profile!r}")
+    section.check_keys(("target", "outputs", "config"), "a profile")
+    outputs = section.section("outputs", "'outputs'")
+    if not outputs.values:
+        raise section.problem(
             f"the profile {profile!r} has no outputs",
-            profile,
             hint="write `outputs:` with a target below it",
         )
-    chosen = request.target or document.read(values, "target", as_text, profile) or "default"
-    if chosen not in outputs:
-        place = (profile, "target") if request.target is None else (profile, "outputs")
-        raise document.problem(
+    chosen = request.target or section.read("target", as_text) or "default"
+    if chosen not in outputs.values:
+        raise section.problem(
             f"the profile {profile!r} has no target {chosen!r}",
-            *place,
-            hint=nearest(chosen, outputs) or _known("targets", list(outputs)),
+            "target" if request.target is None else "outputs",
+            hint=nearest(chosen, outputs.values) or _known("targets", list(outputs.values)),
         )
-    keys = (profile, "outputs", chosen)
-    output = document.mapping(outputs[chosen], *keys, what=f"the target {chosen!r}")
-    document.check_keys(output, _KNOWN_KEYS, *keys, what="a target")
-    _check_type(document, output, keys)
-    own = document.mapping(output.get("dqsql"), *keys, "dqsql", what="'dqsql'")
-    document.check_keys(own, _OWN_KEYS, *keys, "dqsql", what="'dqsql'")
-    merged = {**request.defaults, **output, **own}
-    return _build(document, merged, keys, chosen, profile, request)
+    output = outputs.section(chosen, f"the target {chosen!r}")
+    output.check_keys(_KNOWN_KEYS, "a target")
+    _check_type(output)
+    own = output.section("dqsql", "'dqsql'")
+    own.check_keys(_OWN_KEYS, "'dqsql'")
+    merged = {**request.defaults, **output.values, **own.values}
+    return _build(Section(document, merged, output.keys), chosen, profile, request.root)
 
 
-def _check_type(document: Document, output: Mapping[str, Any], keys: tuple[str, ...]) -> None:
-    kind = output.get("type", "spark")
+def _check_type(output: Section) -> None:
+    kind = output.values.get("type", "spark")
     if kind != "spark":
-        raise document.problem(
+        raise output.problem(
             f"dqsql cannot connect to a target of type {kind!r}",
-            *keys,
             "type",
             hint="write `type: spark` with `method: session` or `method: connect`",
         )
 
 
-def _build(
-    document: Document,
-    values: Mapping[str, Any],
-    keys: tuple[str, ...],
-    name: str,
-    profile: str,
-    request: TargetRequest,
-) -> Target:
-    method = _method(document, values, keys)
-    conf = _spark_conf(document, values, keys)
-    catalog = document.read(values, "catalog", as_text, *keys)
-    if catalog is not None and catalog not in ("hive", "none"):
-        conf.setdefault("spark.sql.defaultCatalog", catalog)
-    elif catalog == "hive":
+def _build(output: Section, name: str, profile: str, root: Path) -> Target:
+    method = _method(output)
+    conf = _spark_conf(output)
+    catalog = output.read("catalog", as_text)
+    if catalog == "hive":
         conf.setdefault(_SESSION_CATALOG, "hive")
-    ansi = document.read(values, "ansi", as_bool, *keys)
+    elif catalog is not None:
+        conf.setdefault(_DEFAULT_CATALOG, catalog)
+    ansi = output.read("ansi", as_bool)
     if ansi is None:
         ansi = conf.get(_ANSI, "false").lower() == "true"
     return Target(
         name=name,
         profile=profile,
         method=method,
-        master=document.read(values, "master", as_text, *keys),
-        url=_url(document, values, keys) if method == "connect" else None,
-        schema=document.read(values, "schema", as_text, *keys) or "dq",
-        warehouse=_warehouse(document, values, keys, method, conf, request.root),
-        table_format=_table_format(document, values, keys),
+        master=output.read("master", as_text),
+        url=_url(output) if method == "connect" else None,
+        schema=output.read("schema", as_text) or "dq",
+        warehouse=_warehouse(output, method, conf, root),
+        table_format=_table_format(output),
         spark_conf=conf,
         ansi=ansi,
-        threads=_threads(document, values, keys),
+        threads=output.read("threads", _as_positive) or 1,
     )
 
 
-def _method(document: Document, values: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    method = (document.read(values, "method", as_text, *keys) or "session").lower()
+def _as_positive(key: str, value: object) -> int:
+    return as_int(key, value, minimum=1)
+
+
+def _method(output: Section) -> str:
+    method = str(output.read("method", as_text) or "session").lower()
     if method in METHODS:
         return method
     hint = nearest(method, METHODS) or f"known methods: {', '.join(METHODS)}"
@@ -233,81 +228,60 @@ def _method(document: Document, values: Mapping[str, Any], keys: tuple[str, ...]
             "dqsql reaches Spark by an embedded session or by Spark Connect: "
             "add `dqsql: {method: connect, url: 'sc://host:15002'}` to this target"
         )
-    raise document.problem(f"dqsql cannot use the method {method!r}", *keys, "method", hint=hint)
+    raise output.problem(f"dqsql cannot use the method {method!r}", "method", hint=hint)
 
 
-def _spark_conf(
-    document: Document, values: Mapping[str, Any], keys: tuple[str, ...]
-) -> dict[str, str]:
+def _spark_conf(output: Section) -> dict[str, str]:
     conf: dict[str, str] = {}
     for key in ("server_side_parameters", "spark_conf"):
-        given = document.read(values, key, as_mapping, *keys) or {}
-        for name, value in given.items():
+        for name, value in (output.read(key, as_mapping) or {}).items():
             if not isinstance(value, str | int | float | bool):
-                raise document.problem(
-                    f"the Spark setting {name!r} must be one value", *keys, key, name
-                )
+                raise output.problem(f"the Spark setting {name!r} must be one value", key, name)
             conf[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return conf
 
 
-def _url(document: Document, values: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    if url := document.read(values, "url", as_text, *keys):
+def _url(output: Section) -> str:
+    if url := output.read("url", as_text):
         if not url.startswith("sc://"):
-            raise document.problem(
-                f"the url {url!r} is no Spark Connect address", *keys, "url",
-                hint="write sc://host:15002",
+            raise output.problem(
+                f"the url {url!r} is no Spark Connect address", "url", hint="write sc://host:15002"
             )
         return str(url)
-    host = document.read(values, "host", as_text, *keys)
+    host = output.read("host", as_text)
     if not host or host.upper() == "NA":
-        raise document.problem(
-            "the method 'connect' needs a url or a host", *keys, hint="write url: sc://host:15002"
+        raise output.problem(
+            "the method 'connect' needs a url or a host", hint="write url: sc://host:15002"
         )
-    port = 15002
-    if values.get("port") is not None:
-        port = document.read(values, "port", lambda k, v: as_int(k, v, minimum=1), *keys)
+    port = output.read("port", _as_positive) or 15002
     parameters = [
-        f"{parameter}={document.read(values, key, as_text, *keys)}"
+        f"{parameter}={output.read(key, as_text)}"
         for key, parameter in (("user", "user_id"), ("token", "token"))
-        if values.get(key)
+        if output.values.get(key)
     ]
-    if document.read(values, "use_ssl", as_bool, *keys):
+    if output.read("use_ssl", as_bool):
         parameters.append("use_ssl=true")
     return f"sc://{host}:{port}" + ("/;" + ";".join(parameters) if parameters else "")
 
 
-def _warehouse(
-    document: Document,
-    values: Mapping[str, Any],
-    keys: tuple[str, ...],
-    method: str,
-    conf: Mapping[str, str],
-    root: Path,
-) -> str | None:
+def _warehouse(output: Section, method: str, conf: Mapping[str, str], root: Path) -> str | None:
     """The folder of path-based tables; None when the tables live in a catalog."""
-    if warehouse := document.read(values, "warehouse", as_text, *keys):
+    if warehouse := output.read("warehouse", as_text):
         return resolve_path(warehouse, root)
     has_catalog = conf.get(_SESSION_CATALOG) == "hive" or any(
-        key == "spark.sql.defaultCatalog" or key.startswith("spark.sql.catalog.") for key in conf
+        key == _DEFAULT_CATALOG or key.startswith("spark.sql.catalog.") for key in conf
     )
     if method != "session" or has_catalog:
         return None
     return str(root / "warehouse")
 
 
-def _table_format(document: Document, values: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    chosen = (document.read(values, "table_format", as_text, *keys) or "parquet").lower()
+def _table_format(output: Section) -> str:
+    chosen = str(output.read("table_format", as_text) or "parquet").lower()
     if chosen not in TABLE_FORMATS:
-        raise document.problem(
+        raise output.problem(
             f"unknown table format {chosen!r}",
-            *keys,
             "table_format",
             hint=f"one of {', '.join(TABLE_FORMATS)}",
         )
-    return str(chosen)
-
-
-def _threads(document: Document, values: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    threads = document.read(values, "threads", lambda k, v: as_int(k, v, minimum=1), *keys)
-    return 1 if threads is None else int(threads)
+    return chosen

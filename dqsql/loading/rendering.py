@@ -43,7 +43,9 @@ class Rendering:
         """Line and column in the raw text of an offset in the rendered text."""
         starts = line_starts(self.sql)
         line = bisect_right(starts, offset)
-        return raw_line_column(self.raw, self.sql, self.line_map, line, offset - starts[line - 1] + 1)
+        return raw_line_column(
+            self.raw, self.sql, self.line_map, line, offset - starts[line - 1] + 1
+        )
 
 
 def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
@@ -87,9 +89,7 @@ def _without_markers(text: str) -> tuple[str, dict[int, int]]:
     return "".join(parts), ids
 
 
-def _line_map(
-    raw: str, sql: str, found: Scan, render: Callable[[str], str]
-) -> tuple[int, ...]:
+def _line_map(raw: str, sql: str, found: Scan, render: Callable[[str], str]) -> tuple[int, ...]:
     if raw == sql:
         return tuple(range(1, sql.count("\n") + 2))
     try:
@@ -173,7 +173,9 @@ def _line_map_by_difference(raw: str, sql: str) -> tuple[int, ...]:
     for tag, raw_start, raw_end, start, end in matcher.get_opcodes():
         for i in range(start, end):
             # A replaced block keeps its order; what it grew by stays at its last line.
-            offset = i - start if tag == "equal" else min(i - start, max(0, raw_end - raw_start - 1))
+            offset = (
+                i - start if tag == "equal" else min(i - start, max(0, raw_end - raw_start - 1))
+            )
             result[i] = min(raw_start + offset, len(raw_lines) - 1) + 1
     return _fill(result)
 

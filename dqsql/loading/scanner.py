@@ -131,16 +131,17 @@ class _Scanner:
         # As in Jinja's own lexer, `}}` and `%}` close a block only outside of a dict literal.
         position, depth = start + 2, 0
         while match := _IN_JINJA.search(self.text, position):
-            found, position = match.group(), match.end()
-            if found in "'\"":
+            token: str = match.group()
+            position = match.end()
+            if token in "'\"":
                 position = self._jinja_string_end(match.start())
-            elif found == "{":
+            elif token == "{":
                 depth += 1
-            elif depth == 0 and found == "%}" and opener == "{%":
+            elif depth == 0 and token == "%}" and opener == "{%":
                 return position
             elif depth == 0 and opener == "{{" and self.text.startswith("}}", match.start()):
                 return match.start() + 2
-            elif found == "}":
+            elif token == "}":
                 depth = max(0, depth - 1)
         return -1
 

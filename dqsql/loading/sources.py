@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from dqsql.errors import ConfigError
-from dqsql.loading.documents import Document
+from dqsql.loading.documents import Document, Section
 from dqsql.loading.settings import as_mapping, as_names, as_text
 from dqsql.model.project import Source
 
@@ -43,135 +42,109 @@ def quote(*parts: str) -> str:
 def read_sources(document: Document, root: Path) -> list[Source]:
     """The sources of a YAML file. Raises ConfigError with the place of what is wrong."""
     return [
-        source
-        for number, entry in enumerate(
-            document.sequence(document.data.get("sources"), "sources", what="'sources'")
-        )
-        for source in _read_source(document, entry, number, root)
+        table
+        for source in Section(document, document.data).sections("sources", "a source")
+        for table in _read_source(source, root)
     ]
 
 
-def _name(document: Document, values: Mapping[str, Any], what: str, *keys: Any) -> str:
-    name = document.read(values, "name", as_text, *keys)
+def _name(section: Section, what: str) -> str:
+    name = section.read("name", as_text)
     if not name:
-        raise document.problem(f"{what} has no name", *keys)
+        raise section.problem(f"{what} has no name")
     return str(name)
 
 
-def _read_source(document: Document, entry: object, number: int, root: Path) -> list[Source]:
-    keys = ("sources", number)
-    values = document.mapping(entry, *keys, what="a source")
-    document.check_keys(values, _SOURCE_KEYS, *keys, what="a source")
-    name = _name(document, values, "the source", *keys)
-    tables = document.sequence(values.get("tables"), *keys, "tables", what="'tables'")
+def _read_source(source: Section, root: Path) -> list[Source]:
+    source.check_keys(_SOURCE_KEYS, "a source")
+    name = _name(source, "the source")
+    tables = source.sections("tables", "a table")
     if not tables:
-        raise document.problem(f"the source {name!r} has no tables", *keys, "name")
-    return [
-        _read_table(document, values, table, root, name, (*keys, "tables", i))
-        for i, table in enumerate(tables)
-    ]
+        raise source.problem(f"the source {name!r} has no tables", "name")
+    return [_read_table(source, table, root) for table in tables]
 
 
-def _read_table(
-    document: Document,
-    source: Mapping[str, Any],
-    entry: object,
-    root: Path,
-    name: str,
-    keys: tuple[str | int, ...],
-) -> Source:
-    values = document.mapping(entry, *keys, what="a table")
-    document.check_keys(values, _TABLE_KEYS, *keys, what="a table of a source")
-    table = _name(document, values, "the table", *keys)
-    path, file_format, options = _file(document, source, values, keys)
-    tags = (
-        *(document.read(source, "tags", as_names, *keys[:2]) or ()),
-        *(document.read(values, "tags", as_names, *keys) or ()),
-    )
+def _read_table(source: Section, table: Section, root: Path) -> Source:
+    table.check_keys(_TABLE_KEYS, "a table of a source")
+    source_name, name = _name(source, "the source"), _name(table, "the table")
+    path, file_format, options = _file(source, table)
     if path is None:
-        relation = _table_relation(document, source, values, name, table, keys)
+        relation = _table_relation(source, table)
     else:
-        relation = quote(f"dqsql_source__{name}__{table}")
+        relation = quote(f"dqsql_source__{source_name}__{name}")
         path = resolve_path(path, root)
         file_format = file_format or guess_format(path)
+    tags = (*(source.read("tags", as_names) or ()), *(table.read("tags", as_names) or ()))
     return Source(
-        name=name,
-        table=table,
+        name=source_name,
+        table=name,
         relation=relation,
-        span=document.span(*keys, "name"),
+        span=replace(table.document.span(*table.keys, "name"), text=name),
         path=path,
         file_format=file_format,
         options=options,
-        description=document.read(values, "description", as_text, *keys),
+        description=table.read("description", as_text),
         tags=tags,
     )
 
 
-def _table_relation(
-    document: Document,
-    source: Mapping[str, Any],
-    values: Mapping[str, Any],
-    name: str,
-    table: str,
-    keys: tuple[str | int, ...],
-) -> str:
-    catalog_key = "database" if source.get("database") else "catalog"
-    catalog = document.read(source, catalog_key, as_text, *keys[:2])
+def _table_relation(source: Section, table: Section) -> str:
+    catalog = source.read("database", as_text) or source.read("catalog", as_text)
     # As in dbt the schema is the source's name; `schema: null` leaves it to the session.
-    schema = document.read(source, "schema", as_text, *keys[:2]) if "schema" in source else name
-    identifier = document.read(values, "identifier", as_text, *keys) or table
+    has_schema = "schema" in source.values
+    schema = source.read("schema", as_text) if has_schema else _name(source, "the source")
+    identifier = table.read("identifier", as_text) or _name(table, "the table")
     return quote(*(part for part in (catalog, schema, identifier) if part))
 
 
-def _file(
-    document: Document,
-    source: Mapping[str, Any],
-    values: Mapping[str, Any],
-    keys: tuple[str | int, ...],
-) -> tuple[str | None, str | None, dict[str, str]]:
+def _file(source: Section, table: Section) -> tuple[str | None, str | None, dict[str, str]]:
     """Path, format and reader options of a table; those of the source are its defaults."""
     path: str | None = None
     file_format: str | None = None
     options: dict[str, str] = {}
-    for level, at in ((source, keys[:2]), (values, keys)):
-        external = level.get("external")
-        if isinstance(external, str):
-            external = {"location": external}
-        nested = document.mapping(external, *at, "external", what="'external'")
-        for settings, place in ((nested, (*at, "external")), (level, at)):
-            found = document.read(settings, "path", as_text, *place) or document.read(
-                settings, "location", as_text, *place
-            )
-            if found and path is not None and level is values and "path" in source:
-                found = f"{path.rstrip('/')}/{found}" if not _is_absolute(found) else found
-            path = found or path
-            for key in ("format", "file_format", "using"):
-                file_format = document.read(settings, key, as_text, *place) or file_format
-            given = document.read(settings, "options", as_mapping, *place) or {}
-            options.update({k: _option(v) for k, v in given.items()})
+    for section in (_external(source), source, _external(table), table):
+        found = section.read("path", as_text) or section.read("location", as_text)
+        is_below = found and path and section.keys[: len(table.keys)] == table.keys
+        if found and path and is_below and not _is_absolute(found):
+            # The source's path is the folder of its tables.
+            found = f"{path.rstrip('/')}/{found}"
+        path = found or path
+        for key in ("format", "file_format", "using"):
+            if value := section.read(key, as_text):
+                file_format = _known_format(section, key, value)
+        given = section.read("options", as_mapping) or {}
+        options.update({k: _option(v) for k, v in given.items()})
     if path is None and (file_format or options):
-        raise document.problem("a file source needs a path", *keys, hint="add `path: data/x.csv`")
-    if path is not None and source.get("path") == path and len(source["tables"]) > 1:
-        raise document.problem(
-            "the tables of this source would all be the same file", *keys, hint="give each a path"
+        raise table.problem("a file source needs a path", hint="add `path: data/x.csv`")
+    if path is not None and len(source.values["tables"]) > 1 and not _has_own_path(table):
+        raise table.problem(
+            "the tables of this source would all be the same file", hint="give each a path"
         )
-    if file_format is not None:
-        file_format = _known_format(document, file_format, keys)
     return path, file_format, options
+
+
+def _external(section: Section) -> Section:
+    """Dbt's `external:`, a location or a mapping with one."""
+    external = section.values.get("external")
+    if isinstance(external, str):
+        return Section(section.document, {"location": external}, (*section.keys, "external"))
+    return section.section("external", "'external'")
+
+
+def _has_own_path(table: Section) -> bool:
+    external = _external(table).values
+    return any(v.get(key) for v in (table.values, external) for key in ("path", "location"))
 
 
 def _option(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _known_format(document: Document, value: str, keys: tuple[str | int, ...]) -> str:
+def _known_format(section: Section, key: str, value: str) -> str:
     if value.lower() in FILE_FORMATS:
         return value.lower()
-    raise document.problem(
-        f"unknown file format {value!r}",
-        *keys,
-        "format",
-        hint=f"one of {', '.join(FILE_FORMATS)}",
+    raise section.problem(
+        f"unknown file format {value!r}", key, hint=f"one of {', '.join(FILE_FORMATS)}"
     )
 
 

@@ -1,0 +1,228 @@
+"""Chooses check models by dbt's selection syntax.
+
+Arguments and spaces are unions, commas are intersections: `tag:daily,path:checks/sales +orders`.
+A criterion is `[@][n+][method:]value[+n]`; without a method it is a name, a path or a glob.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from dqsql.errors import SelectionError, nearest
+from dqsql.model.project import CheckModel
+
+# A method answers whether it chooses a model. `argument` is what stands behind the dot of the
+# method's name, as in `config.severity:warn`.
+Method = Callable[["CheckModel", str, str], bool]
+
+_CRITERION = re.compile(
+    r"(?P<at>@)?(?:(?P<parents>\d*)\+)?"
+    r"(?:(?P<method>[a-z_]+)(?:\.(?P<argument>[\w.]+))?:)?(?P<value>[^+]+?)"
+    r"(?:\+(?P<children>\d*))?"
+)
+
+
+def _matches(value: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(value, pattern)
+
+
+def _by_name(model: CheckModel, _: str, value: str) -> bool:
+    return _matches(model.name, value)
+
+
+def _by_tag(model: CheckModel, _: str, value: str) -> bool:
+    return any(_matches(tag, value) for tag in model.config.tags)
+
+
+def _by_path(model: CheckModel, _: str, value: str) -> bool:
+    path = PurePosixPath(model.path)
+    wanted = str(PurePosixPath(value))
+    return any(_matches(str(p), wanted) for p in (path, *path.parents) if str(p) != ".") or (
+        wanted == "."
+    )
+
+
+def _by_file(model: CheckModel, _: str, value: str) -> bool:
+    path = PurePosixPath(model.path)
+    return _matches(path.name, value) or _matches(path.stem, value)
+
+
+def _by_config(model: CheckModel, argument: str, value: str) -> bool:
+    key, *rest = argument.split(".")
+    found = getattr(model.config, key) if key != "extra" and hasattr(model.config, key) else None
+    if found is None:
+        found = model.config.extra.get(key)
+    for part in rest:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    if found is None:
+        return False
+    if isinstance(found, list | tuple | set | frozenset):
+        return any(_matches(_text(item), value) for item in found)
+    return _matches(_text(found), value)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _by_source(model: CheckModel, _: str, value: str) -> bool:
+    parts = value.split(".")
+    wanted = f"source.{value}" if len(parts) > 1 else f"source.{value}.*"
+    return any(_matches(uid, wanted) for uid in model.depends_on)
+
+
+def _by_resource_type(_: CheckModel, __: str, value: str) -> bool:
+    return value == "model"
+
+
+METHODS: dict[str, Method] = {
+    "name": _by_name,
+    "fqn": _by_name,
+    "tag": _by_tag,
+    "path": _by_path,
+    "file": _by_file,
+    "config": _by_config,
+    "source": _by_source,
+    "resource_type": _by_resource_type,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Criterion:
+    text: str
+    method: str | None
+    argument: str
+    value: str
+    # Steps to ancestors and descendants: 0 none, None all.
+    parents: int | None = 0
+    children: int | None = 0
+    with_siblings: bool = False
+
+
+def select_models(
+    models: Sequence[CheckModel],
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    *,
+    methods: Mapping[str, Method] | None = None,
+) -> list[CheckModel]:
+    """The enabled models that `select` chooses (all when empty) and `exclude` does not.
+
+    The order of `models` is kept. `methods` adds methods such as `state:` and `result:`, whose
+    answers need more than the models. Choosing nothing is no error.
+
+    Raises SelectionError: a criterion that cannot be read, or an unknown method.
+    """
+    selector = _Selector(models, {**METHODS, **(methods or {})})
+    chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
+    chosen -= selector.union(exclude)
+    return [m for m in models if m.name in chosen and m.config.enabled]
+
+
+class _Selector:
+    def __init__(self, models: Sequence[CheckModel], methods: Mapping[str, Method]) -> None:
+        self._models = models
+        self._methods = methods
+        self.names = [m.name for m in models]
+        names_by_id = {m.unique_id: m.name for m in models}
+        self._parents: dict[str, set[str]] = {
+            m.name: {names_by_id[uid] for uid in m.depends_on if uid in names_by_id} for m in models
+        }
+        self._children: dict[str, set[str]] = {m.name: set() for m in models}
+        for child, parents in self._parents.items():
+            for parent in parents:
+                self._children[parent].add(child)
+
+    def union(self, arguments: Sequence[str]) -> set[str]:
+        chosen: set[str] = set()
+        for argument in arguments:
+            for term in argument.split():
+                chosen |= self._intersection(term)
+        return chosen
+
+    def _intersection(self, term: str) -> set[str]:
+        parts = term.split(",")
+        if not all(parts):
+            raise SelectionError(
+                f"cannot read the selection {term!r}", hint="a comma stands between two criteria"
+            )
+        return set.intersection(*(self._criterion(_parse(p, self._methods)) for p in parts))
+
+    def _criterion(self, criterion: _Criterion) -> set[str]:
+        chosen = {m.name for m in self._models if self._chooses(m, criterion)}
+        if criterion.with_siblings:
+            # dbt's `@`: the descendants, and everything that these need.
+            family = chosen | _walk(chosen, self._children, None)
+            return family | _walk(family, self._parents, None)
+        return (
+            chosen
+            | _walk(chosen, self._parents, criterion.parents)
+            | _walk(chosen, self._children, criterion.children)
+        )
+
+    def _chooses(self, model: CheckModel, criterion: _Criterion) -> bool:
+        if criterion.method is not None:
+            return self._methods[criterion.method](model, criterion.argument, criterion.value)
+        value = criterion.value
+        if "/" in value or value.endswith(".sql"):
+            return _by_path(model, "", value) or _by_file(model, "", value)
+        return _by_name(model, "", value) or _by_folder(model, value)
+
+
+def _by_folder(model: CheckModel, value: str) -> bool:
+    """Whether dbt's dotted name chooses it: `folder`, `folder.sub`, `folder.sub.model` below the first folder."""
+    parts = PurePosixPath(model.path).with_suffix("").parts[1:]
+    return any(_matches(".".join(parts[:n]), value) for n in range(1, len(parts) + 1))
+
+
+def _walk(start: set[str], edges: Mapping[str, set[str]], steps: int | None) -> set[str]:
+    """Everything reachable from `start` in at most `steps` steps (None: any number)."""
+    reached: set[str] = set()
+    queue = deque((name, 0) for name in start)
+    while queue:
+        name, distance = queue.popleft()
+        if steps is not None and distance >= steps:
+            continue
+        for following in edges[name] - reached:
+            reached.add(following)
+            queue.append((following, distance + 1))
+    return reached
+
+
+def _parse(text: str, methods: Mapping[str, Method]) -> _Criterion:
+    match = _CRITERION.fullmatch(text)
+    if match is None:
+        raise SelectionError(
+            f"cannot read the selection {text!r}",
+            hint="write a name, tag:x, path:x, config.key:x, source:x, with + for relatives",
+        )
+    at, method = match["at"] is not None, match["method"]
+    if at and (match["parents"] is not None or match["children"] is not None):
+        raise SelectionError(f"{text!r} mixes @ and +", hint="@ already takes all relatives")
+    if method is not None and method not in methods:
+        raise SelectionError(
+            f"unknown selection method {method!r} in {text!r}",
+            hint=nearest(method, methods) or f"known methods: {', '.join(sorted(methods))}",
+        )
+    if method == "config" and not match["argument"]:
+        raise SelectionError(f"{text!r} names no setting", hint="write config.severity:warn")
+    return _Criterion(
+        text=text,
+        method=method,
+        argument=match["argument"] or "",
+        value=match["value"],
+        parents=_steps(match["parents"]),
+        children=_steps(match["children"]),
+        with_siblings=at,
+    )
+
+
+def _steps(text: str | None) -> int | None:
+    if text is None:
+        return 0
+    return int(text) if text else None
