@@ -25,6 +25,7 @@ _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
 _ODD_START = re.compile(r"(?<!\S)@(?=[@(`])")
 _PROSE = re.compile(r"[\w\s.,;:!?\-]*")
 _WORD = re.compile(r"[^\W\d]\w*")
+_POSITION = re.compile(r"\.? Line \d+, Col: \d+\.?")
 _NUMBER = re.compile(r"\b\d")
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -204,10 +205,15 @@ def _without_prose_with_quote(text: str) -> str | None:
 
 
 def _expression_problem(text: str, offset: int, error: DqsqlError) -> AnnotationProblem:
-    shown = text.strip()
+    shown = " ".join(text.split())
+    detail = _POSITION.sub("", error.message).rpartition("': ")[2]
+    # sqlglot's messages about its own classes and texts say nothing to a user.
+    detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
     depth = sum(text.count(c) for c in _OPEN) - sum(text.count(c) for c in _CLOSE)
-    hint = "a parenthesis is not closed" if depth > 0 else None
-    return AnnotationProblem(error.message, offset, f"@{shown}", hint)
+    hint = "a parenthesis is not closed" if depth > 0 else "put prose before the @"
+    return AnnotationProblem(
+        f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
+    )
 
 
 def _settings_end(text: str, brace: int, offset: int) -> int:

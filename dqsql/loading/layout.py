@@ -318,6 +318,15 @@ class _Reader:
                 return index
         return end
 
+    def _outline(self, start: int, end: int) -> Iterator[Token]:
+        """The tokens in no parentheses; of a type behind `::` only the last one."""
+        while start < end:
+            yield self.tokens[start]
+            following = self._next(start, end)
+            if self._type(start) is TokenType.DCOLON:
+                yield self.tokens[following - 1]
+            start = following
+
     def _ends_list(self, index: int, current: list[int]) -> bool:
         kind = self._type(index)
         before = self._type(index - 1)
@@ -339,7 +348,7 @@ class _Reader:
                 "remove the comma, or write the column",
             )
         tokens = tuple(self.tokens[i] for i in indexes)
-        top = [self.tokens[i] for i in self._top_level(indexes[0], indexes[-1] + 1)]
+        top = list(self._outline(indexes[0], indexes[-1] + 1))
         star = _is_star(top)
         return Item(None if star else _name(top), tokens, star)
 
@@ -396,6 +405,9 @@ def _is_implicit_alias(tokens: list[Token]) -> bool:
             return False
     if before.token_type is TokenType.IDENTIFIER or before.token_type in _LITERALS:
         return True
-    if before.token_type in _OPENERS or before.token_type in _CLOSERS:
+    if before.token_type in _OPENERS:
+        return True
+    if before.token_type is TokenType.GT and tokens[-3].token_type is TokenType.DCOLON:
+        # The end of `::array<int>`, no comparison.
         return True
     return _is_word(before) and before.text.lower() not in _OPERATOR_WORDS

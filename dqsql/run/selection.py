@@ -175,7 +175,7 @@ class _Selector:
 
 
 def _by_folder(model: CheckModel, value: str) -> bool:
-    """Whether dbt's dotted name chooses it: `folder`, `folder.sub`, `folder.sub.model` below the first folder."""
+    """Whether dbt's dotted name chooses it: `folder`, `folder.sub` or `folder.sub.model`."""
     parts = PurePosixPath(model.path).with_suffix("").parts[1:]
     return any(_matches(".".join(parts[:n]), value) for n in range(1, len(parts) + 1))
 

@@ -1,0 +1,106 @@
+"""The grammar of annotations inside one comment."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dqsql.loading.annotations import AnnotationProblem, ParsedAnnotation, parse_comment
+from dqsql.model.project import CheckSettings, NoData, Scope, Severity
+
+KNOWN = frozenset({"unique", "not_null"})
+
+
+def parse(comment: str) -> list[ParsedAnnotation]:
+    found = list(parse_comment(comment, KNOWN))
+    assert all(isinstance(f, ParsedAnnotation) for f in found), found
+    return [f for f in found if isinstance(f, ParsedAnnotation)]
+
+
+@pytest.mark.parametrize(
+    ("comment", "expressions"),
+    [
+        (" nothing here, me@x.com, @ 3 dollars", []),
+        ("@not_null", ["not_null"]),
+        (" @not_null @accepted_values('EWR', '@x', \"y\")", ["not_null", "accepted_values('EWR', '@x', \"y\")"]),
+        (" @completeness >= 0.95 @pattern", ["completeness >= 0.95", "pattern"]),
+        (" @mean between -5 and 60 {severity: warn} @avh", ["mean between -5 and 60", "avh"]),
+        (" @avh(fpr => 0.001)", ["avh(fpr => 0.001)"]),
+        (" @anomaly(row_count, holt_winters(period => 7))", ["anomaly(row_count, holt_winters(period => 7))"]),
+        (" @expect(sum(a) / sum(b) between 5 and 9)   any SQL aggregate works.", ["expect(sum(a) / sum(b) between 5 and 9)"]),
+        (" mail me@x.com, don't @not_null, @unique; it is always there!", ["not_null", "unique"]),
+        ("@not a is null", ["not a is null"]),
+        ("@if(a, b) @exists @pattern", ["if(a, b)", "exists", "pattern"]),
+        ("@x = 5 @y = '@z @w'", ["x = 5", "y = '@z @w'"]),
+        ("@a {where: \"x = '}'\"} @b", ["a", "b"]),
+        ("@a {description: it's @home} @b", ["a", "b"]),
+        ("@matches('^[A-Z]{2,3}$') {tags: [a, b]}", ["matches('^[A-Z]{2,3}$')"]),
+        ("@min > (select 1)\n@max\n  < 5", ["min > (select 1)", "max\n  < 5"]),
+        ("@gültig", ["gültig"]),
+    ],
+)  # fmt: skip
+def test_expressions(comment: str, expressions: list[str]) -> None:
+    assert [a.expression for a in parse(comment)] == expressions
+
+
+def test_settings() -> None:
+    text = (
+        "@a {severity: WARN, where: 'x > 0', name: n, tags: t, description: d, enabled: false, "
+        "scope: cumulative, pii: true, no_data: ignore, fpr: 0.01, window: 7}"
+    )
+    assert parse(text)[0].settings == CheckSettings(
+        severity=Severity.WARN,
+        where="x > 0",
+        name="n",
+        tags=("t",),
+        description="d",
+        enabled=False,
+        scope=Scope.CUMULATIVE,
+        pii=True,
+        no_data=NoData.IGNORE,
+        fpr=0.01,
+        options={"window": 7},
+    )
+
+
+@pytest.mark.parametrize(
+    ("comment", "message", "text_at"),
+    [
+        ("@not_null unique", "'unique' after an annotation", "unique"),
+        ("@a Not_Null", "'Not_Null' after an annotation", "Not_Null"),
+        ("@a it's ok", "text after the annotation", "it's"),
+        ("@a, 10 times", "text after the annotation", ", 10"),
+        ("@a b + 3", "text after the annotation", "b + 3"),
+        ("@a) x", "text after the annotation", ") x"),
+        ("@a me@x.com", "text after the annotation", "me@x"),
+        ("@a b {severity: warn}", "text after the annotation", "b {"),
+        ("@a {severity: warn} {enabled: true}", "text after the annotation", "{enabled"),
+        ("@a {severity: wran}", "'severity' must be 'warn' or 'error'", "severity"),
+        ("@a {sevrity: warn}", "unknown setting 'sevrity'", "sevrity"),
+        ("@a {warn}", "the setting 'warn' has no value", "warn"),
+        ("@a {1: 2}", "keys must be names", "{1"),
+        ("@a {severity: [}", "no YAML mapping", "{severity"),
+        ("@a {x", "no YAML mapping", "{x"),
+        ("@a {fpr: 2}", "between 0 and 1", "fpr"),
+        ("@a {fpr: true}", "between 0 and 1", "fpr"),
+        ("@a {tags: 3}", "text or a list of texts", "tags"),
+        ("@a {enabled: 1}", "true or false", "enabled"),
+        ("@expect(a", "cannot parse the expression", "expect"),
+        ("@min > 3 *", "cannot parse the expression", "min"),
+        ("x @(a > 3)", "starts with @ and a name", "@("),
+        ("@`x y` > 3", "starts with @ and a name", "@`"),
+        ("@@x", "starts with @ and a name", "@@"),
+    ],
+)  # fmt: skip
+def test_problems(comment: str, message: str, text_at: str) -> None:
+    problems = [p for p in parse_comment(comment, KNOWN) if isinstance(p, AnnotationProblem)]
+    assert message in problems[0].message
+    assert problems[0].offset == comment.index(text_at)
+
+
+@given(st.text(alphabet="@ab ('\"){}:,.;>=1\n-`", max_size=40))
+def test_nothing_is_dropped_silently(comment: str) -> None:
+    starts = [i for i, c in enumerate(comment) if c == "@" and comment[i + 1 : i + 2].isalpha()]
+    plain = [i for i in starts if i == 0 or comment[i - 1].isspace()]
+    assert bool(list(parse_comment(comment))) >= bool(plain)
