@@ -22,10 +22,11 @@ Choices where the paper is silent:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+import numpy as np
 
 from dqsql.patterns.characters import DIGIT, shape
 from dqsql.patterns.language import escape_constant
@@ -40,6 +41,9 @@ MIN_CONSTANT_SHARE = 0.02
 _MAX_SHAPES = 1_000
 _MAX_NODES = 6_000
 _MAX_CONSTANTS = 24
+
+# Setting single bits one by one costs more than packing an array from about here.
+_FEW_BITS = 24
 
 _MAX_PARTS_OF_WORD = 4
 _WORDS_WITH_ALL_OPTIONS = 3
@@ -58,7 +62,7 @@ class ColumnSample:
 
     Attributes:
         rows: number of rows.
-        masks: for each distinct value the rows that hold it, as bits of an integer.
+        masks: for each distinct value the rows that hold it, as bits of an integer; bit i is row i.
     """
 
     rows: int
@@ -67,13 +71,25 @@ class ColumnSample:
 
 def column_sample(values: Iterable[str | None]) -> ColumnSample:
     """Return the sample of the given values without nulls; empty strings are values."""
-    counts = Counter(value for value in values if value is not None)
-    masks: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
     position = 0
-    for value, count in counts.items():
-        masks[value] = ((1 << count) - 1) << position
-        position += count
-    return ColumnSample(position, masks)
+    for value in values:
+        if value is not None:
+            places.setdefault(value, []).append(position)
+            position += 1
+    return ColumnSample(position, {value: _bits(rows) for value, rows in places.items()})
+
+
+def _bits(rows: list[int]) -> int:
+    """Return the integer with the given bits, ascending, in time linear in the last one."""
+    if len(rows) < _FEW_BITS:
+        mask = 0
+        for row in rows:
+            mask |= 1 << row
+        return mask
+    bits = np.zeros(rows[-1] + 1, dtype=np.uint8)
+    bits[rows] = 1
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
 def token_count(value: str) -> int:

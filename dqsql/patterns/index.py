@@ -35,22 +35,24 @@ import pyarrow.parquet as pq
 
 from dqsql.errors import PatternError
 from dqsql.patterns.generation import column_sample, pattern_masks
+from dqsql.patterns.language import parse_pattern
+from dqsql.patterns.validate import alarm_threshold
 
 FORMAT_VERSION = 1
 IMPURITY_SCALE = 1_000_000
 BUCKETS = 32
 
-CONTRIBUTION_SCHEMA = pa.schema(
-    [
-        ("table", pa.string()),
-        ("pattern", pa.string()),
-        ("coverage", pa.int32()),
-        ("impurity", pa.int64()),
-    ]
-)
-_SERVED_SCHEMA = pa.schema(
-    [("pattern", pa.string()), ("coverage", pa.int32()), ("impurity", pa.int64())]
-)
+#: The rehearsal on columns of the corpus, see `Backtest`.
+MIN_TRAINING_ROWS = 10
+TRAINING_SHARE = 0.9
+FEW_DISTINCT = 3
+_PRIOR_ALARMS, _PRIOR_TRIALS = 0.5, 5.0
+
+#: What is summed for each pattern, in this order wherever counts are kept as a list.
+COUNTS = ("coverage", "impurity", "trials_few", "alarms_few", "trials_many", "alarms_many")
+
+_SERVED_SCHEMA = pa.schema([("pattern", pa.string()), *((name, pa.int64()) for name in COUNTS)])
+CONTRIBUTION_SCHEMA = pa.schema([("table", pa.string()), *_SERVED_SCHEMA])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,12 @@ class IndexSettings:
 
 @dataclass(slots=True)
 class Contribution:
-    """What columns contribute: for each pattern [columns, impurity in millionths].
+    """What columns contribute: for each pattern the sums named in `COUNTS`.
 
     Attributes:
         columns: number of columns, those without any pattern included.
         value_bytes: UTF-8 bytes of the sampled values.
-        patterns: pattern -> [coverage, sum of impurity in millionths].
+        patterns: pattern -> sums, in the order of `COUNTS`.
     """
 
     columns: int
@@ -100,38 +102,82 @@ class Contribution:
         kept = [value for value in values if value is not None][: settings.max_values]
         self.columns += 1
         self.value_bytes += sum(map(len, kept))
-        for pattern, impurity in column_patterns(kept, settings).items():
-            entry = self.patterns.setdefault(pattern, [0, 0])
-            entry[0] += 1
-            entry[1] += impurity
+        for pattern, counts in column_patterns(kept, settings).items():
+            _add(self.patterns, pattern, counts)
 
     def merged(self, other: Contribution) -> Contribution:
         """Return the contribution of both sets of columns together."""
         patterns = {pattern: entry.copy() for pattern, entry in self.patterns.items()}
-        for pattern, (coverage, impurity) in other.patterns.items():
-            entry = patterns.setdefault(pattern, [0, 0])
-            entry[0] += coverage
-            entry[1] += impurity
+        for pattern, counts in other.patterns.items():
+            _add(patterns, pattern, counts)
         return Contribution(
             self.columns + other.columns, self.value_bytes + other.value_bytes, patterns
         )
 
 
-def column_patterns(values: Sequence[str], settings: IndexSettings) -> dict[str, int]:
-    """Return the patterns of a column with its impurity in millionths for each of them.
+def _add(patterns: dict[str, list[int]], pattern: str, counts: Sequence[int]) -> None:
+    entry = patterns.get(pattern)
+    if entry is None:
+        patterns[pattern] = list(counts)
+    else:
+        for position, count in enumerate(counts):
+            entry[position] += count
 
-    Raises:
-        PatternError: never for any text; settings are checked when they are made.
-    """
+
+def column_patterns(values: Sequence[str], settings: IndexSettings) -> dict[str, tuple[int, ...]]:
+    """Return what one column contributes to each of its patterns, in the order of `COUNTS`."""
     sample = column_sample(values)
     if not sample.rows:
         return {}
     min_rows = max(1, int(settings.min_share * sample.rows))
     masks = pattern_masks(sample, tau=settings.tau, min_rows=min_rows)
     scale = IMPURITY_SCALE / sample.rows
+    trial = Backtest.of(values)
     return {
-        pattern: round((sample.rows - mask.bit_count()) * scale) for pattern, mask in masks.items()
+        pattern: (1, round((sample.rows - mask.bit_count()) * scale), *trial.outcome(mask))
+        for pattern, mask in masks.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Backtest:
+    """A rehearsal on a column of the corpus: learn from its first tenth, test on the rest.
+
+    Attributes:
+        rows: rows of the column.
+        train: rows of the first part, 0 where the column is too short to be cut in two.
+        few: whether the first part holds at most `FEW_DISTINCT` distinct values.
+    """
+
+    rows: int
+    train: int
+    few: bool
+
+    @classmethod
+    def of(cls, values: Sequence[str]) -> Backtest:
+        """Return the rehearsal on the column's values, in their order."""
+        train = max(MIN_TRAINING_ROWS, len(values) // 10)
+        if len(values) < 2 * train:
+            return cls(len(values), 0, False)
+        return cls(len(values), train, len(set(values[:train])) <= FEW_DISTINCT)
+
+    def outcome(self, mask: int) -> tuple[int, int, int, int]:
+        """Return trials and alarms, with few and with many distinct values, for one pattern.
+
+        A pattern is on trial where it matches nine tenths of the first part; an alarm is what
+        `validate` would have raised on the rest. All rest is good data, so each alarm is false.
+        """
+        if not self.train:
+            return 0, 0, 0, 0
+        first = (mask & ((1 << self.train) - 1)).bit_count()
+        if first < TRAINING_SHARE * self.train:
+            return 0, 0, 0, 0
+        rest = self.rows - self.train
+        nonconforming = rest - (mask.bit_count() - first)
+        alarm = nonconforming > 0 and nonconforming >= alarm_threshold(
+            self.train - first, self.train, rest
+        )
+        return (1, int(alarm), 0, 0) if self.few else (0, 0, 1, int(alarm))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,24 +217,24 @@ class PatternIndex:
     def __init__(
         self,
         patterns: pa.Array | Sequence[str],
-        coverage: npt.ArrayLike,
-        impurity: npt.ArrayLike,
+        counts: npt.ArrayLike,
         *,
         columns: int,
         settings: IndexSettings | None = None,
     ) -> None:
-        array = patterns if isinstance(patterns, pa.Array) else pa.array(patterns, pa.string())
+        """Make an index of patterns and their sums, shape (len(patterns), len(COUNTS))."""
+        self._patterns = (
+            patterns if isinstance(patterns, pa.Array) else pa.array(patterns, pa.string())
+        )
         self.settings = settings or IndexSettings()
         self.columns = columns
-        self._patterns = array
-        self._coverage = np.asarray(coverage, dtype=np.int64)
-        self._impurity = np.asarray(impurity, dtype=np.int64)
-        hashes = _hashes(array)
+        self._counts = np.asarray(counts, dtype=np.int64).reshape(-1, len(COUNTS))
+        hashes = _hashes(self._patterns)
         self._order = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._order]
 
     def __len__(self) -> int:
-        return len(self._coverage)
+        return len(self._counts)
 
     @classmethod
     def from_contribution(
@@ -203,8 +249,7 @@ class PatternIndex:
         )
         return cls(
             [row[0] for row in rows],
-            np.array([row[1] for row in rows], dtype=np.int64),
-            np.array([row[2] for row in rows], dtype=np.int64),
+            np.array([row[1:] for row in rows], dtype=np.int64),
             columns=contribution.columns,
             settings=settings,
         )
@@ -221,39 +266,77 @@ class PatternIndex:
         table = pq.read_table(path / "patterns.parquet", schema=_SERVED_SCHEMA)
         return cls(
             table["pattern"].combine_chunks(),
-            table["coverage"].to_numpy(),
-            table["impurity"].to_numpy(),
+            np.column_stack([table[name].to_numpy() for name in COUNTS]),
             columns=meta.columns,
             settings=meta.settings,
         )
 
-    def lookup(
-        self, patterns: Sequence[str]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Return coverage and FPR of each pattern, in one batch; 0 and NaN for unknown ones."""
-        coverage = np.zeros(len(patterns), dtype=np.int64)
-        fpr = np.full(len(patterns), np.nan)
-        if not len(self) or not len(patterns):
-            return coverage, fpr
-        wanted = _hashes(pa.array(patterns, pa.string()))
-        place = np.minimum(np.searchsorted(self._hashes, wanted), len(self) - 1)
-        found = self._hashes[place] == wanted
-        rows = self._order[place[found]]
-        coverage[found] = self._coverage[rows]
-        fpr[found] = self._impurity[rows] / (IMPURITY_SCALE * self._coverage[rows])
-        return coverage, fpr
+    def lookup(self, patterns: Sequence[str]) -> Evidence:
+        """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
+        counts = np.zeros((len(patterns), len(COUNTS)), dtype=np.int64)
+        if len(self) and len(patterns):
+            wanted = _hashes(pa.array(patterns, pa.string()))
+            place = np.minimum(np.searchsorted(self._hashes, wanted), len(self) - 1)
+            found = self._hashes[place] == wanted
+            counts[found] = self._counts[self._order[place[found]]]
+        return Evidence(counts)
 
     def head(self, limit: int = 50, *, max_fpr: float = 0.1) -> list[PatternStatistics]:
-        """Return the patterns of largest coverage with FPR <= max_fpr: the common domains."""
-        fpr = self._impurity / (IMPURITY_SCALE * np.maximum(self._coverage, 1))
-        rows = np.flatnonzero(fpr <= max_fpr)
-        rows = rows[np.argsort(-self._coverage[rows], kind="stable")][:limit]
+        """Return the common domains: patterns of largest coverage with FPR <= max_fpr.
+
+        Of patterns with the same coverage and FPR, which match the same columns as a rule, only
+        the most specific is shown.
+        """
+        evidence = Evidence(self._counts)
+        rows = np.flatnonzero(evidence.fpr <= max_fpr)
+        rows = rows[np.argsort(-evidence.coverage[rows], kind="stable")]
+        best: dict[tuple[int, int], tuple[int, str]] = {}
+        for row in rows:
+            key = (int(self._counts[row, 0]), int(self._counts[row, 1]))
+            if key not in best and len(best) == limit:
+                break
+            text = self._patterns[int(row)].as_py()
+            rank = (parse_pattern(text).generality, text)
+            best[key] = min(best.get(key, rank), rank)
         return [
-            PatternStatistics(
-                self._patterns[int(row)].as_py(), int(self._coverage[row]), float(fpr[row])
-            )
-            for row in rows
+            PatternStatistics(text, coverage, impurity / (IMPURITY_SCALE * coverage))
+            for (coverage, impurity), (_, text) in best.items()
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a corpus says of a batch of patterns.
+
+    Attributes:
+        counts: sums, shape (patterns, len(COUNTS)).
+    """
+
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def coverage(self) -> npt.NDArray[np.int64]:
+        """Cov_T: columns with at least one match, shape (patterns,)."""
+        return self.counts[:, 0]
+
+    @property
+    def fpr(self) -> npt.NDArray[np.float64]:
+        """FPR_T: mean impurity over those columns, in [0, 1], NaN for unknown patterns."""
+        coverage = np.where(self.coverage > 0, self.coverage, np.nan)
+        rate: npt.NDArray[np.float64] = self.counts[:, 1] / (IMPURITY_SCALE * coverage)
+        return rate
+
+    def false_alarm_rate(self, *, few_distinct: bool) -> npt.NDArray[np.float64]:
+        """Share of rehearsals that ended in a false alarm, in (0, 1), shape (patterns,).
+
+        Rehearsals that began with few distinct values are counted apart: ten equal values say less
+        about what will come than ten different ones. The share is the mean of the posterior under
+        the prior Beta(1/2, 9/2), so that patterns with few rehearsals are near 10 %.
+        """
+        first = COUNTS.index("trials_few" if few_distinct else "trials_many")
+        trials, alarms = self.counts[:, first], self.counts[:, first + 1]
+        rate: npt.NDArray[np.float64] = (alarms + _PRIOR_ALARMS) / (trials + _PRIOR_TRIALS)
+        return rate
 
 
 _WEIGHTS = np.random.default_rng(20_210_620).integers(
@@ -338,8 +421,10 @@ def contribution_rows(table: str, contribution: Contribution) -> pa.Table:
         {
             "table": [table] * len(patterns),
             "pattern": patterns,
-            "coverage": [contribution.patterns[p][0] for p in patterns],
-            "impurity": [contribution.patterns[p][1] for p in patterns],
+            **{
+                name: [contribution.patterns[p][position] for p in patterns]
+                for position, name in enumerate(COUNTS)
+            },
         },
         schema=CONTRIBUTION_SCHEMA,
     )
@@ -412,7 +497,7 @@ def _serve(folder: Path, settings: IndexSettings) -> None:
     """
     total: pa.Table = _SERVED_SCHEMA.empty_table()
     for file in sorted((folder / "contributions").glob("bucket-*.parquet")):
-        rows = pq.read_table(file, columns=["pattern", "coverage", "impurity"])
+        rows = pq.read_table(file, columns=["pattern", *COUNTS])
         total = _summed(pa.concat_tables([total, rows.cast(_SERVED_SCHEMA)]))
     import pyarrow.compute as pc
 
@@ -421,8 +506,8 @@ def _serve(folder: Path, settings: IndexSettings) -> None:
 
 
 def _summed(rows: pa.Table) -> pa.Table:
-    grouped = rows.group_by("pattern").aggregate([("coverage", "sum"), ("impurity", "sum")])
-    grouped = grouped.select(["pattern", "coverage_sum", "impurity_sum"])
+    grouped = rows.group_by("pattern").aggregate([(name, "sum") for name in COUNTS])
+    grouped = grouped.select(["pattern", *(f"{name}_sum" for name in COUNTS)])
     return grouped.rename_columns(_SERVED_SCHEMA.names).cast(_SERVED_SCHEMA)
 
 
@@ -436,8 +521,7 @@ def _write(rows: pa.Table, file: Path) -> None:
         use_dictionary=["table"] if "table" in rows.column_names else False,
         column_encoding={
             "pattern": "DELTA_BYTE_ARRAY",
-            "coverage": "DELTA_BINARY_PACKED",
-            "impurity": "DELTA_BINARY_PACKED",
+            **dict.fromkeys(COUNTS, "DELTA_BINARY_PACKED"),
         },
     )
     temporary.replace(file)

@@ -16,7 +16,8 @@ from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.language import Pattern, parse_pattern
 from dqsql.patterns.regex import matcher, spark_regex
-from dqsql.patterns.vertical import Candidate, best_candidate, best_segmentation
+from dqsql.patterns.selection import Candidate, EvidenceKind, Judge
+from dqsql.patterns.vertical import best_segmentation
 
 #: On corpora of this many columns and more, m defaults to the paper's 100.
 _COLUMNS_OF_LARGE_CORPUS = 1_000_000
@@ -43,6 +44,7 @@ class InferenceSettings:
     vertical: bool = True
     horizontal: bool = True
     max_values: int = 1_000
+    evidence: EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
         if not 0 <= self.r <= 1:
@@ -149,17 +151,22 @@ def infer_pattern(
     if not kept:
         return NoPattern("no_values", "the column has no values to learn from")
     sample = column_sample(kept)
-    m = settings.min_coverage(index.columns)
+    judge = Judge(
+        index,
+        settings.evidence,
+        r=settings.r,
+        m=settings.min_coverage(index.columns),
+        distinct=len(sample.masks),
+    )
     min_share = 1 - settings.theta if settings.horizontal else 1.0
     whole = hypotheses(sample, tau=index.settings.tau, min_share=min_share)
-    found = best_candidate(whole, index, r=settings.r, m=m)
-    if settings.vertical:
-        bound = found.fpr if found else settings.r
-        cut = best_segmentation(sample, index, r=bound, m=m, min_share=min_share)
-        if cut is not None and (found is None or cut.fpr < found.fpr):
+    found = judge.choose(whole)
+    if settings.vertical and (found is None or settings.evidence == "impurity"):
+        cut = best_segmentation(sample, judge, min_share=min_share)
+        if cut is not None and (found is None or cut.rate < found.rate):
             found = cut
     if found is None:
-        return _explain(sample, whole, index, settings.r, m)
+        return _explain(sample, whole, judge)
     return _learned(found, sample, settings)
 
 
@@ -174,7 +181,7 @@ def _learned(
     cuts = "V" * settings.vertical + "H" * settings.horizontal
     return LearnedPattern(
         pattern=pattern.text,
-        fpr=found.fpr,
+        fpr=found.rate,
         coverage=found.coverage,
         rows=sample.rows,
         nonconforming=sample.rows - conforming,
@@ -182,30 +189,28 @@ def _learned(
     )
 
 
-def _explain(
-    sample: ColumnSample, whole: dict[str, int], index: PatternIndex, r: float, m: int
-) -> NoPattern:
+def _explain(sample: ColumnSample, whole: dict[str, int], judge: Judge) -> NoPattern:
+    tau = judge.index.settings.tau
     if not whole:
-        wide = hypotheses(sample, tau=index.settings.tau, min_share=0.5)
-        if wide:
+        if hypotheses(sample, tau=tau, min_share=0.5):
             return NoPattern(
                 "no_common_pattern", "the values follow no common pattern (free text?)"
             )
         return NoPattern(
             "too_wide",
             "most values share no pattern, or have more tokens than the index covers "
-            f"(tau = {index.settings.tau})",
+            f"(tau = {tau})",
         )
-    coverage, fpr = index.lookup(list(whole))
-    known = coverage >= m
+    coverage, rate = judge.rates(list(whole))
+    known = coverage >= judge.m
     if not known.any():
         return NoPattern(
             "unknown_domain",
-            f"no pattern of the values occurs in {m} columns of the corpus "
-            f"({index.columns} columns)",
+            f"no pattern of the values occurs in {judge.m} columns of the corpus "
+            f"({judge.index.columns} columns)",
         )
     return NoPattern(
         "high_fpr",
-        f"the best known pattern would flag {float(fpr[known].min()):.1%} of good values, "
-        f"more than r = {r:.1%}",
+        f"the best known pattern is expected to raise false alarms at a rate of "
+        f"{float(rate[known].min()):.1%}, more than r = {judge.r:.1%}",
     )

@@ -12,63 +12,27 @@ a stretch that some values lack becomes an optional group when it begins with a 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
+from dqsql.errors import PatternError
 from dqsql.patterns.alignment import WORD, Alignment, align
 from dqsql.patterns.generation import ColumnSample, hypotheses
-from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.language import escape_constant, parse_pattern
+from dqsql.patterns.selection import Candidate, Judge
 
-#: With this many equal rates and coverages the most specific pattern is sought among all of them.
-_MAX_TIED = 64
 _MAX_OPTIONAL_GROUPS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A pattern in printable form with its rate, coverage, and rows (as bits)."""
-
-    text: str
-    fpr: float
-    coverage: int
-    rows: int
-
-
-def best_candidate(
-    masks: dict[str, int], index: PatternIndex, *, r: float, m: int
-) -> Candidate | None:
-    """Return the pattern of least rate with rate <= r and coverage >= m, or None.
-
-    Among equal rates the larger coverage wins, then the more specific pattern, then the one whose
-    text is smaller.
-    """
-    texts = list(masks)
-    coverage, fpr = index.lookup(texts)
-    feasible = np.flatnonzero((coverage >= m) & (fpr <= r))
-    if not len(feasible):
-        return None
-    order = feasible[np.lexsort((-coverage[feasible], fpr[feasible]))]
-    first = order[0]
-    tied = [i for i in order if fpr[i] == fpr[first] and coverage[i] == coverage[first]]
-    best = min(
-        (texts[i] for i in tied[:_MAX_TIED]),
-        key=lambda text: (parse_pattern(text).generality, text),
-    )
-    return Candidate(best, float(fpr[first]), int(coverage[first]), masks[best])
-
-
 def best_segmentation(
-    sample: ColumnSample, index: PatternIndex, *, r: float, m: int, min_share: float
+    sample: ColumnSample, judge: Judge, *, min_share: float
 ) -> Candidate | None:
     """Return the chain of segments of least total rate, or None where none is feasible.
 
     Args:
         sample: the column.
-        r: largest total rate.
-        m: least coverage of each segment.
+        judge: which patterns are feasible; its r bounds the sum over segments.
         min_share: share of rows that the chain has to match, in (0, 1].
     """
     alignment = align(sample, min_share=min_share)
@@ -79,7 +43,7 @@ def best_segmentation(
     # that drop nothing more are sought.
     kept_share = min(1.0, needed / alignment.rows.bit_count())
     for share in dict.fromkeys((kept_share, 1.0)):
-        found = _Programme(alignment, index, r=r, m=m, share=share).solve()
+        found = _Programme(alignment, judge, share=share).solve()
         if found is not None and found.rows.bit_count() >= needed - 1e-9:
             return found
     return None
@@ -88,90 +52,139 @@ def best_segmentation(
 class _Programme:
     """The dynamic programme of equation (11) over one alignment."""
 
-    def __init__(
-        self, alignment: Alignment, index: PatternIndex, *, r: float, m: int, share: float
-    ) -> None:
+    def __init__(self, alignment: Alignment, judge: Judge, *, share: float) -> None:
         self._alignment = alignment
-        self._index = index
-        self._r = r
-        self._m = m
+        self._judge = judge
         self._share = share
+        self._everywhere = judge.index.columns
+        self._masks: dict[tuple[int, int], dict[str, int]] = {}
 
     def solve(self) -> Candidate | None:
-        """Return the best chain over all positions.
-
-        Every chain's last segment ends at the last position, so the best chain up to position e is
-        the best chain up to some s plus the segment (s, e]: the binary splits of equation (11)
-        reach no chain that this does not.
-        """
+        """Return the best chain over all positions."""
         stretches = list(_stretches(self._alignment))
         if sum(optional for _, _, optional in stretches) > _MAX_OPTIONAL_GROUPS:
             return None
-        total = Candidate("", 0.0, self._index.columns, self._alignment.rows)
+        if not any(column.kind == WORD for column in self._alignment.columns):
+            return None
+        chain: _Chain = ()
         for start, end, optional in stretches:
             part = self._chain(start, end)
-            if part is None or total.fpr + part.fpr > self._r:
+            if part is None:
                 return None
-            missing = self._alignment.rows & ~self._alignment.columns[start].rows
-            text = f"<(>{part.text}<)?>" if optional else part.text
-            total = Candidate(
-                total.text + text,
-                total.fpr + part.fpr,
-                min(total.coverage, part.coverage),
-                total.rows & (part.rows | (missing if optional else 0)),
-            )
-        return total if any(c.kind == WORD for c in self._alignment.columns) else None
+            chain += tuple(replace(segment, optional=optional) for segment in part)
+        if _rate(chain) > self._judge.r:
+            return None
+        if self._judge.evidence == "rehearsal":
+            chain = self._sharpened(chain)
+        return self._joined(chain)
 
-    def _chain(self, start: int, end: int) -> Candidate | None:
-        rows = self._alignment.columns[start].rows
-        best: dict[int, Candidate] = {start: Candidate("", 0.0, self._index.columns, rows)}
+    def _chain(self, start: int, end: int) -> _Chain | None:
+        """Return the best chain of segments over the positions start..end-1.
+
+        The best chain up to a position is the best chain up to some earlier one plus one segment:
+        the binary splits of equation (11) reach no chain that this does not.
+        """
+        best: dict[int, _Chain] = {start: ()}
         for stop in range(start + 1, end + 1):
-            choices: list[Candidate] = []
-            for begin in range(max(start, stop - self._index.settings.tau), stop):
+            choices: list[_Chain] = []
+            for begin in range(max(start, stop - self._judge.index.settings.tau), stop):
                 left = best.get(begin)
-                if left is None or not self._cut_allowed(begin, start):
-                    continue
-                segment = self._segment(begin, stop)
-                if segment is None or left.fpr + segment.fpr > self._r:
-                    continue
-                choices.append(
-                    Candidate(
-                        left.text + segment.text,
-                        left.fpr + segment.fpr,
-                        min(left.coverage, segment.coverage),
-                        left.rows & segment.rows,
-                    )
-                )
+                segment = None if left is None else self._segment(begin, stop)
+                if left is not None and segment is not None:
+                    choices.append((*left, segment))
             if choices:
-                best[stop] = min(choices, key=lambda c: (c.fpr, -c.coverage, len(c.text), c.text))
+                best[stop] = min(choices, key=_preference)
         return best.get(end)
 
-    def _cut_allowed(self, position: int, start: int) -> bool:
-        """Words and symbols alternate, so any cut between them is allowed."""
-        return position >= start
-
-    def _segment(self, begin: int, end: int) -> Candidate | None:
+    def _segment(self, begin: int, end: int) -> _Segment | None:
         columns = self._alignment.columns
-        rows = columns[begin].rows
         if end - begin == 1 and columns[begin].kind != WORD:
             text = escape_constant(columns[begin].kind)
-            return Candidate(text, 0.0, self._index.columns, rows)
+            delimiter = Candidate(text, 0.0, self._everywhere, columns[begin].rows)
+            return _Segment(begin, end, delimiter)
         if columns[begin].kind != WORD or columns[end - 1].kind != WORD:
             return None
-        masks: dict[str, int] = {}
+        masks = self._hypotheses(begin, end)
+        candidate = self._judge.safest(masks)
+        return None if candidate is None else _Segment(begin, end, candidate)
+
+    def _hypotheses(self, begin: int, end: int) -> dict[str, int]:
+        found = self._masks.get((begin, end))
+        if found is None:
+            column = self._alignment.columns[begin]
+            sample = ColumnSample(column.rows.bit_count(), self._texts(begin, end))
+            tau = self._judge.index.settings.tau
+            found = hypotheses(sample, tau=tau, min_share=self._share)
+            self._masks[begin, end] = found
+        return found
+
+    def _texts(self, begin: int, end: int) -> dict[str, int]:
+        """Return the distinct texts of a segment with their rows."""
         if end - begin == 1:
-            masks = columns[begin].texts
-        else:
-            for mask, texts in self._alignment.values:
-                if texts[begin] is not None:
-                    text = "".join(part or "" for part in texts[begin:end])
-                    masks[text] = masks.get(text, 0) | mask
-        patterns = hypotheses(
-            ColumnSample(rows.bit_count(), masks),
-            tau=self._index.settings.tau,
-            min_share=self._share,
-        )
-        return best_candidate(patterns, self._index, r=self._r, m=self._m)
+            return self._alignment.columns[begin].texts
+        texts: dict[str, int] = {}
+        for mask, parts in self._alignment.values:
+            if parts[begin] is not None:
+                text = "".join(part or "" for part in parts[begin:end])
+                texts[text] = texts.get(text, 0) | mask
+        return texts
+
+    def _sharpened(self, chain: _Chain) -> _Chain:
+        """Return the chain with each segment as specific as the rate that is left allows."""
+        left = self._judge.r - _rate(chain)
+        sharpened: list[_Segment] = []
+        for segment in chain:
+            candidate = segment.candidate
+            if self._alignment.columns[segment.begin].kind == WORD:
+                masks = self._hypotheses(segment.begin, segment.end)
+                found = self._judge.most_specific(masks, max_rate=candidate.rate + left)
+                if found is not None:
+                    left -= found.rate - candidate.rate
+                    segment = replace(segment, candidate=found)
+            sharpened.append(segment)
+        return tuple(sharpened)
+
+    def _joined(self, chain: _Chain) -> Candidate | None:
+        text = ""
+        rows = self._alignment.rows
+        for group, members in itertools.groupby(chain, key=self._group_of):
+            segments = list(members)
+            part = "".join(segment.candidate.text for segment in segments)
+            text += part if group is None else f"<(>{part}<)?>"
+            for segment in segments:
+                missing = self._alignment.rows & ~self._alignment.columns[segment.begin].rows
+                rows &= segment.candidate.rows | missing
+        if not _is_linear(text):
+            return None
+        coverage = min(segment.candidate.coverage for segment in chain)
+        return Candidate(text, _rate(chain), coverage, rows)
+
+    def _group_of(self, segment: _Segment) -> int | None:
+        """Return which rows an optional segment is in, as a name for its group."""
+        return self._alignment.columns[segment.begin].rows if segment.optional else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Positions begin..end-1 with the pattern chosen for them."""
+
+    begin: int
+    end: int
+    candidate: Candidate
+    optional: bool = False
+
+
+_Chain = tuple[_Segment, ...]
+
+
+def _rate(chain: _Chain) -> float:
+    return sum(segment.candidate.rate for segment in chain)
+
+
+def _preference(chain: _Chain) -> tuple[float, int, int]:
+    """Order chains by rate, then by coverage of the rarest segment, then by number of segments."""
+    coverage = min(segment.candidate.coverage for segment in chain)
+    return _rate(chain), -coverage, len(chain)
 
 
 def _stretches(alignment: Alignment) -> Iterator[tuple[int, int, bool]]:
@@ -182,3 +195,12 @@ def _stretches(alignment: Alignment) -> Iterator[tuple[int, int, bool]]:
         if position == len(columns) or columns[position].rows != columns[start].rows:
             yield start, position, columns[start].rows != alignment.rows
             start = position
+
+
+def _is_linear(text: str) -> bool:
+    """Whether the pattern stays linear with its optional groups left out (`a<(>-<)?>b`)."""
+    try:
+        parse_pattern(text)
+    except PatternError:
+        return False
+    return True

@@ -1,0 +1,191 @@
+"""Deciding whether a batch still follows its pattern.
+
+Auto-Validate, section 4, "Distributional test of non-conforming values": the share of values that
+do not match is compared between training and now by a two-sample homogeneity test, two-tailed, and
+an issue is raised where the hypothesis of equal shares is rejected. Only an increase is an issue:
+a batch in which more values match than in training is no reason to wake anybody (the paper is
+silent on this).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import chi2
+
+from dqsql.errors import PatternError
+
+HomogeneityTest = Literal["fisher", "chi_squared"]
+
+# Counts whose probabilities differ by less than this are equally extreme (as in R and SciPy).
+_RELATIVE_TOLERANCE = 1e-7
+_MAX_SHOWN_VALUES = 5
+_MAX_SHOWN_LENGTH = 60
+
+
+def fisher_p_value(nonconforming0: int, rows0: int, nonconforming1: int, rows1: int) -> float:
+    """Return the two-tailed p-value of Fisher's exact test, in [0, 1].
+
+    Exact for any number of rows; the work grows with the smaller of the two samples.
+    """
+    _check_counts(nonconforming0, rows0)
+    _check_counts(nonconforming1, rows1)
+    if rows0 > rows1:
+        return fisher_p_value(nonconforming1, rows1, nonconforming0, rows0)
+    total = nonconforming0 + nonconforming1
+    low, high = max(0, total - rows1), min(total, rows0)
+    counts = np.arange(low, high + 1, dtype=np.float64)
+    log_weights = -(
+        gammaln(counts + 1)
+        + gammaln(rows0 - counts + 1)
+        + gammaln(total - counts + 1)
+        + gammaln(rows1 - total + counts + 1)
+    )
+    weights = np.exp(log_weights - log_weights.max())
+    observed = weights[nonconforming0 - low]
+    extreme = weights[weights <= observed * (1 + _RELATIVE_TOLERANCE)]
+    return float(min(1.0, extreme.sum() / weights.sum()))
+
+
+def chi_squared_p_value(nonconforming0: int, rows0: int, nonconforming1: int, rows1: int) -> float:
+    """Return the p-value of Pearson's chi-squared test with Yates' correction, in [0, 1].
+
+    1 where no value, or every value, of both samples conforms.
+    """
+    _check_counts(nonconforming0, rows0)
+    _check_counts(nonconforming1, rows1)
+    bad, rows = nonconforming0 + nonconforming1, rows0 + rows1
+    good = rows - bad
+    if not (bad and good and rows0 and rows1):
+        return 1.0
+    cross = abs(nonconforming0 * (rows1 - nonconforming1) - nonconforming1 * (rows0 - nonconforming0))
+    corrected = max(0.0, cross - rows / 2)
+    statistic = rows * corrected**2 / (float(bad) * good * rows0 * rows1)
+    return float(chi2.sf(statistic, 1))
+
+
+def _check_counts(nonconforming: int, rows: int) -> None:
+    if not 0 <= nonconforming <= rows:
+        raise PatternError(f"{nonconforming} non-conforming of {rows} values is impossible")
+
+
+@lru_cache(maxsize=65_536)
+def alarm_threshold(
+    nonconforming0: int,
+    rows0: int,
+    rows1: int,
+    significance: float = 0.01,
+    test: HomogeneityTest = "fisher",
+) -> int:
+    """Return the least number of non-conforming values among `rows1` that raises an alarm.
+
+    In [0, rows1 + 1]; rows1 + 1 means that no count does.
+    """
+    p_value = fisher_p_value if test == "fisher" else chi_squared_p_value
+    # The p-value falls as the share grows beyond that of training, so bisection finds the place.
+    low = math.floor(nonconforming0 * rows1 / rows0) + 1 if rows0 else rows1 + 1
+    high = rows1 + 1
+    while low < high:
+        middle = (low + high) // 2
+        if p_value(nonconforming0, rows0, middle, rows1) < significance:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@dataclass(frozen=True, slots=True)
+class PatternDecision:
+    """The verdict on one batch.
+
+    Attributes:
+        status: "pass", "fail", or "empty" (no non-null value, nothing can be said).
+        p_value: of the two-tailed test, in [0, 1]; 1 for an empty batch.
+        nonconforming_share: share of non-null values that do not match, in [0, 1]; None if empty.
+        training_share: the same share at training time, in [0, 1].
+        threshold_share: the least share that raises an alarm in a batch of this size; above 1
+            where none does; None if empty.
+        message: for people; holds sample values unless they are to be kept private.
+    """
+
+    status: Literal["pass", "fail", "empty"]
+    p_value: float
+    nonconforming_share: float | None
+    training_share: float
+    threshold_share: float | None
+    message: str
+
+
+def decide(
+    pattern: str,
+    *,
+    training_rows: int,
+    training_nonconforming: int,
+    rows: int,
+    nonconforming: int,
+    significance: float = 0.01,
+    test: HomogeneityTest = "fisher",
+    samples: Sequence[str] = (),
+    pii: bool = False,
+) -> PatternDecision:
+    """Decide whether a batch follows the pattern as its training values did.
+
+    Args:
+        pattern: the pattern in printable form, for the message.
+        training_rows, training_nonconforming: counts of non-null training values, rows >= 1.
+        rows, nonconforming: counts of non-null values of the batch.
+        significance: the alarm's false-positive rate under equal shares, in (0, 1).
+        test: Fisher's exact test, or chi-squared with Yates' correction.
+        samples: non-conforming values of the batch, shown in the message.
+        pii: whether values must not be shown.
+
+    Raises:
+        PatternError: impossible counts, significance or test.
+    """
+    if not 0 < significance < 1:
+        raise PatternError(f"significance {significance} is not in (0, 1)")
+    if test not in ("fisher", "chi_squared"):
+        raise PatternError(f"unknown test {test!r}", hint="use 'fisher' or 'chi_squared'")
+    _check_counts(nonconforming, rows)
+    _check_counts(training_nonconforming, training_rows)
+    if training_rows == 0:
+        raise PatternError("a pattern learned from no values decides nothing")
+    then = training_nonconforming / training_rows
+    if rows == 0:
+        return PatternDecision(
+            "empty", 1.0, None, then, None, f"no values to compare with pattern {pattern}"
+        )
+    p_value = (fisher_p_value if test == "fisher" else chi_squared_p_value)(
+        training_nonconforming, training_rows, nonconforming, rows
+    )
+    now = nonconforming / rows
+    failed = now > then and p_value < significance
+    threshold = alarm_threshold(training_nonconforming, training_rows, rows, significance, test)
+    return PatternDecision(
+        status="fail" if failed else "pass",
+        p_value=p_value,
+        nonconforming_share=now,
+        training_share=then,
+        threshold_share=threshold / rows,
+        message=_message(pattern, then, now, failed, () if pii else samples),
+    )
+
+
+def _message(pattern: str, then: float, now: float, failed: bool, samples: Sequence[str]) -> str:
+    if not failed:
+        return f"{now:.2%} of values do not match {pattern}, in line with training ({then:.2%})"
+    text = f"{now:.2%} of values do not match {pattern} (training: {then:.2%})"
+    shown = [_shortened(value) for value in list(dict.fromkeys(samples))[:_MAX_SHOWN_VALUES]]
+    return f"{text}, for example {', '.join(shown)}" if shown else text
+
+
+def _shortened(value: str) -> str:
+    if len(value) > _MAX_SHOWN_LENGTH:
+        return repr(value[:_MAX_SHOWN_LENGTH]) + ".."
+    return repr(value)
