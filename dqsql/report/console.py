@@ -85,7 +85,8 @@ class ConsoleListener:
             text = f"{index} of {total} {self._word(status)} {printable(result.model)}: "
             self._line(f"{text}{_outcome(result)}")
         if result.error is not None:
-            print_error(self._out, result.error, self._roots)
+            with self._progress.hidden():
+                print_error(self._out, result.error, self._roots)
         self._print_findings(result)
         for note in result.notes:
             self._say(f"  note: {printable(note)}")
@@ -98,7 +99,7 @@ class ConsoleListener:
         if self._quiet:
             return
         counts = tally(*result.models)
-        self._out.line()
+        self._print("")
         self._say(f"{_work_done(result)} in {duration(result.seconds)}.")
         self._say(self._verdict(result))
         self._say(
@@ -112,10 +113,10 @@ class ConsoleListener:
         if self._quiet:
             groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
         for group in groups[:MAX_FINDINGS]:
-            self._out.line(f"            {self._finding(group, len(result.batches))}")
+            self._print(f"            {self._finding(group, len(result.batches))}")
         rest = len(groups) - MAX_FINDINGS
         if rest > 0:
-            self._out.line(
+            self._print(
                 f"            ... and {rest} more: see dq_results or target/run_results.json"
             )
 
@@ -147,7 +148,11 @@ class ConsoleListener:
             self._line(text)
 
     def _line(self, text: str) -> None:
-        self._out.line(f"{self._clock():%H:%M:%S}  {text}")
+        self._print(f"{self._clock():%H:%M:%S}  {text}")
+
+    def _print(self, text: str) -> None:
+        with self._progress.hidden():
+            self._out.line(text)
 
 
 def _outcome(result: ModelResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -56,9 +57,7 @@ class Tally:
     @property
     def total(self) -> int:
         """All of them."""
-        return sum(
-            (self.passed, self.warned, self.failed, self.no_data, self.errors, self.skipped)
-        )
+        return sum((self.passed, self.warned, self.failed, self.no_data, self.errors, self.skipped))
 
     def as_dict(self) -> dict[str, int]:
         """Return the numbers under the names of the statuses."""
@@ -150,7 +149,7 @@ def observation(result: Result) -> str:
 
 def check_label(name: str, column: str | None) -> str:
     """Return `mean on dep_delay`, or the name alone for a check about the model or naming it."""
-    if column is None or column in name:
+    if column is None or re.search(rf"(?<!\w){re.escape(column)}(?!\w)", name, re.IGNORECASE):
         return printable(name)
     return printable(f"{name} on {column}")
 

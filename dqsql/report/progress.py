@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import duration, shorten
@@ -30,6 +31,7 @@ class Progress:
         self._frame = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Progress:
         """Start redrawing."""
@@ -51,10 +53,22 @@ class Progress:
         self._since = self._clock()
         self.draw()
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Keep the line away while something else is written to the same screen."""
+        with self._lock:
+            if self._terminal.is_terminal:
+                self._terminal.status("")
+            yield
+            self.draw()
+
     def draw(self) -> None:
         """Draw the line once."""
-        if not self._terminal.is_terminal:
-            return
+        if self._terminal.is_terminal:
+            with self._lock:
+                self._draw()
+
+    def _draw(self) -> None:
         text = self._text
         if not text:
             self._terminal.status("")

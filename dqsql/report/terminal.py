@@ -125,7 +125,8 @@ def color_wanted(flag: bool | None, environment: Mapping[str, str]) -> bool | No
     """
     if flag is not None:
         return flag
-    return False if environment.get("NO_COLOR") or environment.get("TERM") == "dumb" else None
+    refused = environment.get("NO_COLOR") or environment.get("DQSQL_NO_COLOR")
+    return False if refused or environment.get("TERM") == "dumb" else None
 
 
 def standard_terminals(flag: bool | None) -> tuple[Terminal, Terminal]:

@@ -30,7 +30,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """Return how many terminal cells `text` takes: wide characters take two, combining ones none."""
+    """Return how many terminal cells `text` takes: two for wide characters, none for combining."""
     return sum(_cells(c) for c in text)
 
 

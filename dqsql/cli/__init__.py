@@ -1,0 +1,1 @@
+"""The command line. Importing it loads neither Spark nor SQL nor numeric libraries."""

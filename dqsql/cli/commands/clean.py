@@ -1,0 +1,87 @@
+"""`dqsql clean`: remove the target folder, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, options
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import ConfigError
+from dqsql.report.text import printable
+
+# What dqsql writes at the top of the folder; a folder with other things needs dqsql's own mark.
+_OWN_NAMES = frozenset(
+    {"compiled", "manifest.json", "run_results.json", "sources.json", "junit.xml", "report.html"}
+)
+
+
+@click.command("clean", cls=Command)
+@options("project_dir", "vars", *GLOBAL)
+@with_session
+def command(session: Session, *, project_dir: Path, vars: str | None) -> int:
+    """Remove the folder of compiled SQL and artefacts. The warehouse is never touched."""
+    from dqsql.loading.config import parse_vars, read_project_file
+
+    root = project_dir.expanduser().resolve()
+    config = read_project_file(root, parse_vars(vars) if vars else {})
+    folder = root / config.target_path
+    if not folder.exists() and not folder.is_symlink():
+        session.say(f"Nothing to remove: {printable(str(folder))} does not exist.")
+        return 0
+    refuse_unsafe(folder, root)
+    remove(folder)
+    session.say(f"Removed {printable(str(folder))}")
+    return 0
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that is in it. Raises ConfigError when that fails."""
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{error.filename or folder} cannot be removed: {reason}") from error
+
+
+def refuse_unsafe(folder: Path, root: Path) -> None:
+    """Raise ConfigError unless the folder is a target folder inside the project."""
+    hint = "set `target-path` in dqsql_project.yml to a folder of its own, or remove it by hand"
+    real = folder.resolve()
+    if folder.is_symlink() or real == root or not real.is_relative_to(root):
+        raise ConfigError(
+            f"the target folder {folder} is not a folder inside the project: not removed", hint=hint
+        )
+    if not folder.is_dir():
+        raise ConfigError(f"the target folder {folder} is no folder: not removed", hint=hint)
+    if table := _warehouse_table(folder):
+        raise ConfigError(
+            f"the target folder {folder} holds the warehouse table {table.name}: not removed",
+            hint="set `warehouse` to a folder outside the target folder",
+        )
+    if not _is_own(folder):
+        raise ConfigError(
+            f"the folder {folder} holds files that dqsql did not write: not removed", hint=hint
+        )
+
+
+def _is_own(folder: Path) -> bool:
+    from dqsql.report.artefacts import CACHE_TAG
+
+    return (folder / CACHE_TAG).is_file() or {p.name for p in folder.iterdir()} <= _OWN_NAMES
+
+
+def _warehouse_table(folder: Path) -> Path | None:
+    """The first table of dqsql below a folder: the warehouse may lie there by mistake."""
+    from dqsql.model.tables import ALL_TABLES
+
+    names = {table.name for table in ALL_TABLES}
+    for parent, folders, _ in os.walk(folder):
+        for name in folders:
+            if name in names:
+                return Path(parent) / name
+    return None

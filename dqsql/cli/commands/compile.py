@@ -1,0 +1,103 @@
+"""`dqsql compile`: write the SQL of the checks, without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import EXIT_ERROR, Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options
+from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import DqsqlError, ErrorGroup
+from dqsql.report.errors import error_record
+from dqsql.report.text import plural, printable
+
+if TYPE_CHECKING:
+    from dqsql.model.plan import Plan
+    from dqsql.run.api import CompileResult
+
+
+@click.command("compile", cls=Command)
+@options(*SELECTION, *PROJECT, "output", *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    project_dir: Path,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    output: str,
+    **where: Any,
+) -> int:
+    """Write the SQL of the checks to target/compiled and say what it reads.
+
+    Needs no Spark. Exits with 2, after all errors, when something does not compile.
+    """
+    from dqsql.report.artefacts import ensure_writable
+
+    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    ensure_writable(target_dir(compiled))
+    files = dict(write_project_artefacts(compiled))
+    errors = all_errors(compiled)
+    records = [_record(compiled, plan, files.get(plan.model.name)) for plan in compiled.plans]
+    if session.json:
+        session.print_json(_report(records, errors))
+    for record in records:
+        _print_model(session, record)
+    if not records and not errors:
+        session.say("Nothing to compile: no check model is selected.")
+    if errors:
+        session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
+    return EXIT_ERROR if errors else 0
+
+
+def _report(records: Sequence[dict[str, Any]], errors: Sequence[DqsqlError]) -> dict[str, Any]:
+    return {
+        "status": "error" if errors else "success",
+        "exit_code": EXIT_ERROR if errors else 0,
+        "models": list(records),
+        "errors": [error_record(e) for e in errors],
+    }
+
+
+def _record(compiled: CompileResult, plan: Plan, file: Path | None) -> dict[str, Any]:
+    from dqsql.report.manifest import columns_read
+
+    queries = compiled.queries.get(plan.model.name, ())
+    return {
+        "model": plan.model.name,
+        "path": plan.model.path,
+        "compiled_path": file.relative_to(compiled.project.root) if file else None,
+        "checks": len(plan.checks),
+        "monitors": len(plan.monitors),
+        "rejected": len(plan.rejected),
+        "scans": sum(q.scans for q in queries),
+        "columns": sorted({c for q in queries for c in q.columns} or columns_read(plan)),
+        "states": [s.name for s in plan.states],
+        "metrics": [m.text for m in plan.metrics],
+        "notes": list(plan.notes),
+    }
+
+
+def _print_model(session: Session, record: dict[str, Any]) -> None:
+    checks = [plural(record["checks"], "check")]
+    if record["monitors"]:
+        checks.append(plural(record["monitors"], "monitor"))
+    if record["rejected"]:
+        checks.append(f"{record['rejected']} that cannot be compiled")
+    work = (
+        f"{plural(record['scans'], 'scan')}, {plural(len(record['columns']), 'column')} read, "
+        f"{plural(len(record['states']), 'state')}, {plural(len(record['metrics']), 'metric')}"
+    )
+    name = session.out.style(printable(record["model"]), "bold")
+    session.say(f"{name} ({printable(record['path'])}): {', '.join(checks)}; {work}")
+    if record["columns"]:
+        session.say(f"  columns: {printable(', '.join(record['columns']))}")
+    for note in record["notes"]:
+        session.say(f"  note: {printable(note)}")
+    if record["compiled_path"]:
+        session.say(f"  {printable(str(record['compiled_path']))}")

@@ -1,0 +1,103 @@
+"""`dqsql init`: write a starter project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, options
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import ConfigError, UsageError
+from dqsql.report.text import printable
+from dqsql.resources import resource_dir
+
+_STARTER = "starter"
+# Files in which the starter's name stands for the project's.
+_NAMED = frozenset({"dqsql_project.yml", "profiles.yml"})
+# A real .gitignore would apply to the template itself.
+_RENAMED = {"gitignore": ".gitignore"}
+
+
+@click.command("init", cls=Command)
+@click.argument("name", required=False)
+@options("project_dir", *GLOBAL)
+@with_session
+def command(session: Session, *, name: str | None, project_dir: Path) -> int:
+    """Write a starter project into the folder NAME, or into the current one without NAME.
+
+    Files that exist are never overwritten.
+    """
+    parent = project_dir.expanduser().resolve()
+    folder = parent / name if name is not None else parent
+    project = _project_name(name if name is not None else folder.name, given=name is not None)
+    written = write_starter(folder, project)
+    session.say(f"Created the project {project!r} in {printable(str(folder))}:")
+    for file in written:
+        session.say(f"  {file}")
+    if ".gitignore" not in written:
+        session.say("  (.gitignore exists: add target/ and warehouse/ to it)")
+    session.say()
+    session.say("Next:")
+    if folder != Path.cwd():
+        session.say(f"  cd {printable(_shown(folder))}")
+    session.say("  dqsql debug     # are Java, Spark and the project in order?")
+    session.say("  dqsql run       # check data/orders.csv as checks/orders.sql says")
+    return 0
+
+
+def write_starter(folder: Path, project: str) -> tuple[str, ...]:
+    """Write the starter project and return the files, relative to the folder.
+
+    Raises ConfigError when a file exists (a `.gitignore` is left as it is) or cannot be written.
+    """
+    files = _files(project)
+    if (folder / ".gitignore").exists():
+        files.pop(".gitignore", None)
+    existing = [name for name in files if (folder / name).exists()]
+    if existing:
+        raise ConfigError(
+            f"{folder} already has {', '.join(existing)}: nothing was written",
+            hint="choose another folder: dqsql init <name>",
+        )
+    for name, content in files.items():
+        try:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(f"{folder / name} cannot be written: {reason}") from error
+    return tuple(files)
+
+
+def _files(project: str) -> dict[str, bytes]:
+    """The files of the starter project by relative path, in order."""
+    template = resource_dir("templates") / _STARTER
+    files: dict[str, bytes] = {}
+    for file in sorted(f for f in template.rglob("*") if f.is_file()):
+        relative = file.relative_to(template)
+        content = file.read_bytes()
+        if file.name in _NAMED:
+            content = re.sub(rb"\bstarter\b", project.encode(), content)
+        renamed = relative.with_name(_RENAMED.get(file.name, file.name))
+        files[renamed.as_posix()] = content
+    return files
+
+
+def _project_name(name: str, *, given: bool) -> str:
+    """The name for the project file; made usable where the user did not choose it."""
+    if not given:
+        name = re.sub(r"\W", "_", name)
+        return name if re.match(r"[^\W\d]", name) else f"project_{name}".rstrip("_")
+    if not re.fullmatch(r"[^\W\d]\w*", name):
+        raise UsageError(
+            f"the project name {name!r} is not usable", hint="use letters, digits and underscores"
+        )
+    return name
+
+
+def _shown(folder: Path) -> str:
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)

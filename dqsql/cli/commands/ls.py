@@ -1,0 +1,86 @@
+"""`dqsql ls`: list check models and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import EXIT_ERROR, Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options
+from dqsql.cli.project import all_errors, compile_project
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import ErrorGroup
+from dqsql.report.text import printable
+
+if TYPE_CHECKING:
+    from dqsql.run.api import CompileResult
+
+_TYPES = ("model", "check", "monitor", "source")
+_DEFAULT_TYPES = ("model", "check", "monitor")
+
+
+@click.command("ls", cls=Command)
+@options(*SELECTION, *PROJECT)
+@click.option(
+    "--resource-type",
+    "resource_types",
+    type=click.Choice([*_TYPES, "all"]),
+    multiple=True,
+    envvar="DQSQL_RESOURCE_TYPE",
+    help="What to list [default: model, check, monitor].",
+)
+@click.option(
+    "--output",
+    type=click.Choice(["text", "name", "path", "json"]),
+    default="text",
+    envvar="DQSQL_OUTPUT",
+    help="text: unique ids; json: one JSON object per line.",
+)
+@options(*GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    project_dir: Path,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    resource_types: Sequence[str],
+    output: str,
+    **where: Any,
+) -> int:
+    """List the check models and checks that the selection finds. Needs no Spark."""
+    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    wanted = resource_types or _DEFAULT_TYPES
+    found = 0
+    for record in _records(compiled):
+        if record["resource_type"] in wanted or "all" in wanted:
+            _print(session, record, output)
+            found += 1
+    errors = all_errors(compiled)
+    if errors:
+        session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
+        return EXIT_ERROR
+    if not found and not session.quiet:
+        session.err.line("Nothing is selected.")
+    return 0
+
+
+def _records(compiled: CompileResult) -> Iterator[dict[str, Any]]:
+    from dqsql.report.manifest import check_records, model_record, source_record
+
+    for source in compiled.project.sources:
+        yield source_record(source)
+    for plan in compiled.plans:
+        yield model_record(plan.model, plan)
+        yield from check_records(plan)
+
+
+def _print(session: Session, record: dict[str, Any], output: str) -> None:
+    if output == "json":
+        session.print_json(record)
+        return
+    key = {"text": "unique_id", "name": "name", "path": "original_file_path"}[output]
+    session.out.line(printable(record[key]))

@@ -1,0 +1,67 @@
+"""`dqsql run`: check the batches that are new."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.project import compile_project, target_dir, write_project_artefacts
+from dqsql.cli.session import Session, with_session
+
+_RUN = (
+    "full_refresh",
+    "fail_fast",
+    "batches",
+    "event_time_start",
+    "event_time_end",
+    "store_failures",
+    "threads",
+    "output",
+)
+_WHERE = ("target", "profile", "profiles_dir", "vars")
+
+
+@click.command("run", cls=Command)
+@options(*SELECTION, *PROJECT, *_RUN, *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    project_dir: Path,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    batches: Sequence[str],
+    output: str,
+    **settings: Any,
+) -> int:
+    """Check the batches that are new, and store and print the verdicts.
+
+    Exits with 1 when a check of severity error failed, with 2 when something could not be checked.
+    """
+    from dqsql.report.artefacts import RUN_RESULTS, ensure_writable, write_json
+    from dqsql.report.run_results import run_record, run_results
+    from dqsql.run import api
+
+    where = {name: settings[name] for name in _WHERE}
+    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    folder = target_dir(compiled)
+    ensure_writable(folder)
+    with session.progress() as progress:
+        result = api.run(
+            project_dir,
+            select=words(select),
+            exclude=words(exclude),
+            batches=tuple(batches),
+            listener=session.listener(progress),
+            **settings,
+        )
+    write_project_artefacts(compiled)
+    write_json(folder / RUN_RESULTS, run_results(result, compiled.plans))
+    if session.json:
+        session.print_json(run_record(result, compiled.plans))
+    return result.exit_code

@@ -1,0 +1,113 @@
+"""The group of commands: imported one by one, when called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+from dqsql.cli.options import expand_multiple
+from dqsql.errors import nearest
+from dqsql.report.terminal import standard_terminals
+
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """Where a command lives: a module with a click command called `command`."""
+
+    module: str
+    help: str
+
+
+class Command(click.Command):
+    """A command whose repeatable options take several values: `--select a b`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments after the command's name."""
+        return super().parse_args(ctx, expand_multiple(args, self.params))
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by a table of modules.
+
+    As a program it turns every outcome into an exit code: 0, 1 and 2 as the commands say, 2 for a
+    wrong command line and for a defect of dqsql, 130 for an interrupt.
+    """
+
+    def __init__(self, *args: Any, entries: Mapping[str, CommandEntry], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._entries = entries
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(self._entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command called `cmd_name`; None if there is none."""
+        entry = self._entries.get(cmd_name)
+        if entry is None:
+            return None
+        command = importlib.import_module(entry.module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; an unknown one gets the nearest known name as a hint."""
+        if args and args[0] not in self._entries and not args[0].startswith("-"):
+            hint = nearest(args[0], self._entries) or "see dqsql --help"
+            ctx.fail(f"No such command {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in self._entries.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run as a program: parse, call the command, exit."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort as error:
+            _interrupted(error)
+        except Exception as error:
+            # The last resort of a program: Python itself would exit with 1, which here means
+            # that a check failed. Nothing is hidden, the traceback is printed whole.
+            _defect(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupted(error: click.Abort) -> NoReturn:
+    # click turns both an interrupt and an EOFError into Abort; only the first is the user's wish.
+    if isinstance(error.__cause__, EOFError):
+        _defect(error.__cause__)
+    standard_terminals(None)[1].line("Interrupted; batches not finished are checked next time.")
+    sys.exit(EXIT_INTERRUPTED)
+
+
+def _defect(error: BaseException) -> NoReturn:
+    terminal = standard_terminals(None)[1]
+    terminal.line("".join(traceback.format_exception(error)).rstrip())
+    terminal.line("This is a defect of dqsql, please report it with the lines above.")
+    sys.exit(EXIT_ERROR)

@@ -1,0 +1,64 @@
+"""The entry point: `dqsql`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from dqsql.cli.group import CommandEntry, LazyGroup
+from dqsql.cli.options import GLOBAL, options
+from dqsql.cli.version import dqsql_version
+
+_COMMANDS = "dqsql.cli.commands"
+
+# A new command is one line here, and a module with a click command called `command`.
+COMMANDS = {
+    "init": CommandEntry(f"{_COMMANDS}.init", "Write a starter project."),
+    "debug": CommandEntry(f"{_COMMANDS}.debug", "Check the installation, project and connection."),
+    "ls": CommandEntry(f"{_COMMANDS}.ls", "List check models and checks."),
+    "compile": CommandEntry(f"{_COMMANDS}.compile", "Write the SQL of checks, without running it."),
+    "run": CommandEntry(f"{_COMMANDS}.run", "Check the batches that are new."),
+    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),
+}
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(f"dqsql {dqsql_version()}")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@options(*GLOBAL)
+@click.option(
+    "--version",
+    "-v",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
+)
+@click.pass_context
+def cli(context: click.Context, /, **given: Any) -> None:
+    """Data quality for Spark, in SQL.
+
+    Exits with 0 when all is well, with 1 when a check of severity error failed, and with 2 when
+    dqsql could not do its work.
+    """
+    context.obj = {
+        name: value
+        for name, value in given.items()
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+
+
+def main() -> None:
+    """Run the program."""
+    cli.main(prog_name="dqsql")

@@ -1,0 +1,152 @@
+"""The options of all commands, each defined once. Every one is also read from `DQSQL_<NAME>`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+# Name of the parameter -> flags and settings of the option, in dbt's words where dbt has them.
+_OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
+    "select": (
+        ("--select", "-s", "-m", "--models"),
+        {
+            "multiple": True,
+            "metavar": "SELECTOR...",
+            "help": "Check models or checks: names, tag:.., path:..; several are a union.",
+        },
+    ),
+    "exclude": (
+        ("--exclude",),
+        {"multiple": True, "metavar": "SELECTOR...", "help": "What to leave out of the selection."},
+    ),
+    "target": (("--target", "-t"), {"help": "The target of the profile to run against."}),
+    "profile": (("--profile",), {"help": "The profile to use instead of the project's."}),
+    "profiles_dir": (
+        ("--profiles-dir",),
+        {"type": _FOLDER, "help": "The folder with profiles.yml."},
+    ),
+    "project_dir": (
+        ("--project-dir",),
+        {"type": _FOLDER, "default": Path(), "help": "The project's folder [default: here]."},
+    ),
+    "vars": (
+        ("--vars",),
+        {"metavar": "YAML", "help": "Variables that override the project's: '{name: value}'."},
+    ),
+    "full_refresh": (
+        ("--full-refresh", "-f"),
+        {"is_flag": True, "help": "Check all batches anew and replace what is stored."},
+    ),
+    "fail_fast": (
+        ("--fail-fast", "-x"),
+        {"is_flag": True, "help": "Stop after the first check model with a failure."},
+    ),
+    "batches": (
+        ("--batch",),
+        {"multiple": True, "metavar": "BATCH...", "help": "Check these batches, new or not."},
+    ),
+    "event_time_start": (
+        ("--event-time-start",),
+        {"metavar": "TIME", "help": "Only batches at or after this date or time (UTC)."},
+    ),
+    "event_time_end": (
+        ("--event-time-end",),
+        {"metavar": "TIME", "help": "Only batches before this date or time (UTC)."},
+    ),
+    "store_failures": (
+        ("--store-failures",),
+        {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
+    ),
+    "threads": (
+        ("--threads",),
+        {"type": click.IntRange(min=1), "help": "Check models at the same time."},
+    ),
+    "output": (
+        ("--output",),
+        {
+            "type": click.Choice(["text", "json"]),
+            "default": "text",
+            "help": "json prints one JSON object to standard output and nothing else.",
+        },
+    ),
+    "log_format": (
+        ("--log-format",),
+        {
+            "type": click.Choice(["text", "json"]),
+            "default": "text",
+            "help": "json prints one JSON object per event.",
+        },
+    ),
+    "quiet": (
+        ("--quiet", "-q"),
+        {"is_flag": True, "help": "Print errors and failures only."},
+    ),
+    "color": (
+        ("--color/--no-color", "--use-colors/--no-use-colors"),
+        {"default": None, "help": "Colour [default: on a terminal]; NO_COLOR is respected."},
+    ),
+    "debug": (
+        ("--debug", "-d"),
+        {"is_flag": True, "help": "Show the traceback of errors."},
+    ),
+}
+
+GLOBAL = ("log_format", "quiet", "color", "debug")
+PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
+SELECTION = ("select", "exclude")
+
+
+def options(*names: str) -> Callable[[F], F]:
+    """Return a decorator that gives a command the named options, in this order."""
+
+    def decorate(function: F) -> F:
+        for name in reversed(names):
+            flags, settings = _OPTIONS[name]
+            # Not `DQSQL_BATCHES`: variables are named as the flags are.
+            envvar = "DQSQL_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+            function = click.option(*flags, name, envvar=envvar, **settings)(function)
+        return function
+
+    return decorate
+
+
+def expand_multiple(args: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
+    """Return the arguments with `--select a b` written as `--select a --select b`.
+
+    click's options take a fixed number of values; dbt's take all that follow. A command with
+    positional arguments is left alone, since they could not be told apart.
+    """
+    known = list(params)
+    if any(isinstance(p, click.Argument) for p in known):
+        return list(args)
+    repeatable = {
+        flag for p in known if isinstance(p, click.Option) and p.multiple for flag in p.opts
+    }
+    expanded: list[str] = []
+    current: str | None = None
+    values = 0
+    for position, token in enumerate(args):
+        if token == "--":
+            return [*expanded, *args[position:]]
+        if token.startswith("-") and token != "-":
+            flag, equals, _ = token.partition("=")
+            current = flag if flag in repeatable else None
+            values = 1 if equals else 0
+        elif current is not None:
+            if values:
+                expanded.append(current)
+            values += 1
+        expanded.append(token)
+    return expanded
+
+
+def words(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the selectors in repeated options, each of which may hold several."""
+    return tuple(word for value in values for word in value.split())

@@ -1,0 +1,51 @@
+"""Compiling a project and writing what comes of it: shared by `run`, `compile` and `ls`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dqsql.cli.options import words
+from dqsql.cli.version import dqsql_version
+from dqsql.errors import DqsqlError
+
+if TYPE_CHECKING:
+    from dqsql.run.api import CompileResult
+
+
+def compile_project(
+    project_dir: Path, *, select: Sequence[str], exclude: Sequence[str], **where: Any
+) -> CompileResult:
+    """Load and compile the project; `where` is target, profile, profiles_dir and vars."""
+    from dqsql.run import api
+
+    return api.compile_project(project_dir, select=words(select), exclude=words(exclude), **where)
+
+
+def target_dir(compiled: CompileResult) -> Path:
+    """The folder of artefacts."""
+    return compiled.project.root / compiled.project.target_path
+
+
+def all_errors(compiled: CompileResult) -> tuple[DqsqlError, ...]:
+    """The errors of the project and of single annotations, each once."""
+    rejected = (error for plan in compiled.plans for error in plan.rejected)
+    return tuple({(str(e.span), e.message): e for e in (*compiled.errors, *rejected)}.values())
+
+
+def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], ...]:
+    """Write `manifest.json` and `compiled/`; return models and the files of their statements."""
+    from dqsql.report.artefacts import MANIFEST, write_compiled, write_json
+    from dqsql.report.manifest import manifest
+
+    folder = target_dir(compiled)
+    content = manifest(
+        compiled.project,
+        compiled.plans,
+        generated_at=datetime.now(UTC),
+        dqsql_version=dqsql_version(),
+    )
+    write_json(folder / MANIFEST, content)
+    return write_compiled(folder, compiled.queries)

@@ -1,0 +1,124 @@
+"""What every command shares: where to print, how, and what to do with errors."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from dqsql.cli.group import EXIT_ERROR
+from dqsql.cli.options import GLOBAL
+from dqsql.errors import DqsqlError
+from dqsql.report.console import ConsoleListener
+from dqsql.report.errors import error_record, flatten, print_error
+from dqsql.report.events import JsonListener
+from dqsql.report.jsonable import to_json
+from dqsql.report.progress import Progress
+from dqsql.report.terminal import Terminal, standard_terminals
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One invocation of a command.
+
+    `out` is for results, `err` for errors and progress; `log` is where the lines about the work
+    go: standard output, unless that is kept for one JSON object.
+    """
+
+    out: Terminal
+    err: Terminal
+    project_dir: Path = field(default_factory=Path)
+    quiet: bool = False
+    json: bool = False
+    json_log: bool = False
+    debug: bool = False
+
+    @property
+    def log(self) -> Terminal:
+        """Where the lines about the work go."""
+        return self.err if self.json else self.out
+
+    def say(self, text: str = "") -> None:
+        """Print a line for people; not when quiet, nor when the output is JSON."""
+        if not self.quiet and not self.json:
+            self.out.line(text)
+
+    def print_json(self, value: Any) -> None:
+        """Print a value as one JSON object to standard output."""
+        self.out.line(to_json(value))
+
+    def progress(self) -> Progress:
+        """The spinner on standard error; silent with `--quiet` and JSON logs."""
+        silent = self.quiet or self.json_log
+        return Progress(Terminal(None) if silent else self.err)
+
+    def listener(self, progress: Progress) -> ConsoleListener | JsonListener:
+        """What reports the progress of a run."""
+        if self.json_log:
+            return JsonListener(self.log, quiet=self.quiet)
+        return ConsoleListener(self.log, progress, quiet=self.quiet, roots=(self.project_dir,))
+
+    def print_error(self, error: DqsqlError) -> None:
+        """Print an error to standard error, or as an event where logs are JSON."""
+        if self.json_log:
+            JsonListener(self.log).error(error)
+        else:
+            print_error(self.err, error, (self.project_dir,))
+        if self.debug:
+            self.err.line("".join(traceback.format_exception(error)).rstrip())
+
+    def fail(self, error: DqsqlError) -> None:
+        """Report that the command could not do its work."""
+        if self.json:
+            records = [error_record(e) for e in flatten(error)]
+            self.print_json({"status": "error", "exit_code": EXIT_ERROR, "errors": records})
+        self.print_error(error)
+
+
+def with_session(function: Callable[..., int]) -> Callable[..., None]:
+    """Turn a function of a `Session` and options into a command's callback.
+
+    The function returns the exit code. Errors of dqsql are printed and exit with 2; whatever else
+    is raised is a defect and passes through.
+    """
+
+    @functools.wraps(function)
+    def callback(**options: Any) -> None:
+        context = click.get_current_context()
+        session = _session(context, options)
+        try:
+            code = function(session, **options)
+        except DqsqlError as error:
+            session.fail(error)
+            code = EXIT_ERROR
+        if session.out.failure is not None:
+            session.err.line(f"standard output cannot be written: {session.out.failure.reason}")
+            code = EXIT_ERROR
+        context.exit(code)
+
+    return callback
+
+
+def _session(context: click.Context, options: dict[str, Any]) -> Session:
+    """Make the session of the options that concern it, and take those out of `options`."""
+    values = {name: options.pop(name, None) for name in GLOBAL}
+    for name, value in (context.obj or {}).items():
+        # `dqsql --quiet run` is `dqsql run --quiet`; what stands behind the command wins.
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            values[name] = value
+    out, err = standard_terminals(values["color"])
+    return Session(
+        out=out,
+        err=err,
+        project_dir=options.get("project_dir") or Path(),
+        quiet=bool(values["quiet"]),
+        json=options.get("output") == "json",
+        json_log=values["log_format"] == "json",
+        debug=bool(values["debug"]),
+    )

@@ -1,0 +1,150 @@
+"""`manifest.json`: what the project consists of and what depends on what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.project import CheckModel, MacroFile, Project, Source
+from dqsql.report.jsonable import timestamp
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+SCHEMA_VERSION = 1
+
+
+def manifest(
+    project: Project, plans: Sequence[Plan], *, generated_at: datetime, dqsql_version: str
+) -> dict[str, Any]:
+    """Return the content of `manifest.json`."""
+    by_model = {plan.model.name: plan for plan in plans}
+    models = {m.unique_id: model_record(m, by_model.get(m.name)) for m in project.models}
+    checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
+    sources = {s.unique_id: source_record(s) for s in project.sources}
+    parents = {name: m["depends_on"]["nodes"] for name, m in models.items()}
+    parents |= {name: c["depends_on"]["nodes"] for name, c in checks.items()}
+    return {
+        "metadata": {
+            "dqsql_schema_version": SCHEMA_VERSION,
+            "dqsql_version": dqsql_version,
+            "generated_at": timestamp(generated_at),
+            "project_name": project.name,
+            "target": project.target.name,
+        },
+        "models": models,
+        "checks": checks,
+        "sources": sources,
+        "macros": {m.path: {"original_file_path": m.path} for m in _own_macros(project)},
+        "parent_map": parents,
+        "child_map": _children(parents, (*models, *sources)),
+    }
+
+
+def _own_macros(project: Project) -> list[MacroFile]:
+    """The macros of the project; the shipped ones have absolute paths of this machine."""
+    root = str(project.root)
+    return [m for m in project.macros if not m.path.startswith("/") or m.path.startswith(root)]
+
+
+def _children(parents: Mapping[str, Sequence[str]], nodes: Sequence[str]) -> dict[str, list[str]]:
+    children: dict[str, list[str]] = {node: [] for node in nodes}
+    for child, names in parents.items():
+        for name in names:
+            children.setdefault(name, []).append(child)
+    return children
+
+
+def model_record(model: CheckModel, plan: Plan | None) -> dict[str, Any]:
+    """Return what the manifest says about a check model."""
+    config = model.config
+    return {
+        "unique_id": model.unique_id,
+        "resource_type": "model",
+        "name": model.name,
+        "original_file_path": model.path,
+        "columns": list(model.columns) if model.columns is not None else None,
+        "config": {
+            "batch_by": config.batch_by,
+            "segment_by": list(config.segment_by),
+            "severity": config.severity,
+            "no_data": config.no_data,
+            "enabled": config.enabled,
+            **config.extra,
+        },
+        "tags": list(config.tags),
+        "owner": config.owner,
+        "description": config.description,
+        "checksum": model.checksum,
+        "depends_on": {"nodes": list(model.depends_on)},
+        "states": [s.name for s in plan.states] if plan else [],
+        "metrics": [m.text for m in plan.metrics] if plan else [],
+        "notes": list(plan.notes) if plan else [],
+    }
+
+
+def source_record(source: Source) -> dict[str, Any]:
+    """Return what the manifest says about a source."""
+    return {
+        "unique_id": source.unique_id,
+        "resource_type": "source",
+        "source_name": source.name,
+        "name": source.table,
+        "relation_name": source.relation,
+        "path": source.path,
+        "format": source.file_format,
+        "description": source.description,
+        "tags": list(source.tags),
+        "original_file_path": source.span.file,
+    }
+
+
+def check_records(plan: Plan) -> list[dict[str, Any]]:
+    """Return what the manifest says about the checks and monitors of a model."""
+    checks: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
+    return [_check_record(plan, check) for check in checks]
+
+
+def _check_record(plan: Plan, check: Check | Monitor) -> dict[str, Any]:
+    return {
+        "unique_id": check.id,
+        "resource_type": "monitor" if isinstance(check, Monitor) else "check",
+        "name": check.name,
+        "model": check.model,
+        "column_name": check.column,
+        "columns": list(columns_used(plan, check)),
+        "metrics": [plan.metric(a).text for a in check.metrics] if isinstance(check, Check) else [],
+        "expression": check.expression,
+        "severity": check.severity,
+        "where": check.settings.where,
+        "scope": check.settings.scope,
+        "description": check.settings.description,
+        "tags": list(check.tags),
+        "original_file_path": check.span.file,
+        "line": check.span.line,
+        "column": check.span.column,
+        "depends_on": {"nodes": [plan.model.unique_id]},
+    }
+
+
+def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
+    """Return the columns of the model's SELECT that a check reads, in order of their names."""
+    if isinstance(check, Monitor):
+        return (check.column,) if check.column is not None else ()
+    states = {name for alias in check.metrics for name in plan.metric(alias).states}
+    scans = (s.scan for s in plan.states if s.name in states)
+    return tuple(sorted({name for scan in scans for name in _columns_of(scan)}))
+
+
+def columns_read(plan: Plan) -> tuple[str, ...]:
+    """Return the columns that all states of a model read together, in order of their names."""
+    return tuple(sorted({name for s in plan.states for name in _columns_of(s.scan)}))
+
+
+def _columns_of(expression: exp.Expression) -> set[str]:
+    from sqlglot import exp
+
+    # Of `address.city` the column is `address`: what follows are fields of the struct.
+    return {column.parts[0].name for column in expression.find_all(exp.Column)}

@@ -1,0 +1,185 @@
+"""`run_results.json`: what a run found, in the shape of dbt's run-results artefact, version 6.
+
+dbt's schema allows no keys of others, except below `adapter_response`: dqsql's own particulars
+stand there under `dqsql`, so that tools made for dbt read the file as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dqsql.errors import DqsqlError
+from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.errors import error_record, flatten
+from dqsql.report.events import finding_record, model_record
+from dqsql.report.findings import describe, group_findings, run_status, tally, worst_status
+from dqsql.report.jsonable import timestamp
+
+SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
+MAX_FINDINGS = 100
+_DBT_STATUS = {Status.NO_DATA: "warn"}
+_UNEVALUATED = "no new batches"
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """What is known of a check without running it."""
+
+    expression: str
+    file: str
+    line: int
+    tags: tuple[str, ...]
+
+
+def run_results(
+    result: RunResult, plans: Sequence[Plan] = (), *, generated_at: datetime | None = None
+) -> dict[str, Any]:
+    """Return the content of `run_results.json`: one entry per check, over all batches of the run.
+
+    Args:
+        result: the run.
+        plans: what was compiled. With them, checks that had nothing new to look at are listed as
+            skipped, and entries carry their expression.
+        generated_at: when the file is made; the end of the run by default.
+    """
+    by_model = {plan.model.name: plan for plan in plans}
+    entries = [
+        entry for model in result.models for entry in _entries(model, by_model.get(model.model))
+    ]
+    return {
+        "metadata": {
+            "dbt_schema_version": SCHEMA,
+            "generated_at": timestamp(generated_at or result.finished_at),
+            "invocation_id": result.run_id,
+            "env": {f"{name}_version": str(v) for name, v in result.versions.items()},
+        },
+        "results": entries,
+        "elapsed_time": result.seconds,
+        "args": dict(result.arguments),
+    }
+
+
+def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
+    """Return what `dqsql run --output json` prints: summary, models, one entry per check."""
+    return {
+        "status": run_status(result).value,
+        "exit_code": result.exit_code,
+        "run_id": result.run_id,
+        "project": result.project,
+        "target": result.target,
+        "started_at": timestamp(result.started_at),
+        "finished_at": timestamp(result.finished_at),
+        "elapsed_time": result.seconds,
+        "counts": tally(*result.models).as_dict(),
+        "models": [model_record(model) for model in result.models],
+        "results": run_results(result, plans)["results"],
+        "warnings": list(result.warnings),
+        "errors": [],
+    }
+
+
+def failure_record(error: DqsqlError) -> dict[str, Any]:
+    """Return what `--output json` prints when dqsql could not do its work."""
+    return {
+        "status": Status.ERROR.value,
+        "exit_code": 2,
+        "errors": [error_record(e) for e in flatten(error)],
+    }
+
+
+def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
+    definitions = _definitions(plan)
+    by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
+    for verdict in model.results:
+        by_check.setdefault(verdict.check_id, []).append(verdict)
+    # All checks of a model share its scans: the time of one of them is its share.
+    share = model.seconds / len(by_check) if by_check else model.seconds
+    for check_id, verdicts in by_check.items():
+        definition = definitions.get(check_id)
+        yield _entry(model, check_id, verdicts, definition, share)
+    if model.error is not None and not by_check:
+        yield _entry(model, f"model.{model.model}", [], None, share)
+
+
+def _definitions(plan: Plan | None) -> dict[str, _Definition]:
+    checks: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors) if plan else ()
+    return {
+        c.id: _Definition(c.expression, c.span.file, c.span.line, tuple(c.tags)) for c in checks
+    }
+
+
+def _entry(
+    model: ModelResult,
+    check_id: str,
+    verdicts: Sequence[Result],
+    definition: _Definition | None,
+    seconds: float,
+) -> dict[str, Any]:
+    status = _status(model, verdicts)
+    return {
+        "unique_id": check_id,
+        "status": _DBT_STATUS.get(status, status.value),
+        "message": _message(model, verdicts),
+        "failures": sum(v.is_finding for v in verdicts) if verdicts else None,
+        "execution_time": seconds,
+        "timing": [],
+        "thread_id": "main",
+        "adapter_response": {"dqsql": _particulars(model, status, verdicts, definition)},
+        "compiled": definition is not None,
+        "compiled_code": None,
+        "relation_name": None,
+        "batch_results": None,
+    }
+
+
+def _status(model: ModelResult, verdicts: Sequence[Result]) -> Status:
+    if model.error is not None and not verdicts:
+        return Status.ERROR
+    if not verdicts:
+        return Status.SKIPPED
+    judged = [v.status for v in verdicts if v.status is not Status.SKIPPED]
+    return worst_status(judged) if judged else Status.SKIPPED
+
+
+def _message(model: ModelResult, verdicts: Sequence[Result]) -> str | None:
+    if not verdicts:
+        return str(model.error) if model.error is not None else model.skipped or _UNEVALUATED
+    groups = group_findings(verdicts)
+    if groups:
+        return describe(groups[0], max(len(model.batches), groups[0].batches))
+    skipped = [v for v in verdicts if v.status is Status.SKIPPED]
+    return skipped[0].message if len(skipped) == len(verdicts) else None
+
+
+def _particulars(
+    model: ModelResult,
+    status: Status,
+    verdicts: Sequence[Result],
+    definition: _Definition | None,
+) -> Mapping[str, Any]:
+    first = verdicts[0] if verdicts else None
+    findings = sorted(
+        (v for v in verdicts if v.is_finding),
+        key=lambda v: (v.batch or "", v.segment or ""),
+        reverse=True,
+    )
+    return {
+        "status": status.value,
+        "model": model.model,
+        "column": first.column if first else None,
+        "check_name": first.check_name if first else None,
+        "detector": first.detector if first else None,
+        "severity": first.severity.value if first else None,
+        "expression": definition.expression if definition else None,
+        "file": definition.file if definition else model.path,
+        "line": definition.line if definition else None,
+        "tags": list(definition.tags) if definition else [],
+        "batches": len({v.batch for v in verdicts}),
+        "verdicts": len(verdicts),
+        "findings": [finding_record(v) for v in findings[:MAX_FINDINGS]],
+        "findings_left_out": max(len(findings) - MAX_FINDINGS, 0),
+    }
