@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -169,3 +170,24 @@ def call(name: str, *args: exp.Expression | int | float | str) -> exp.Anonymous:
 def literal(value: exp.Expression | int | float | str) -> exp.Expression:
     """Python values as SQL literals; expressions pass through."""
     return value if isinstance(value, exp.Expression) else exp.convert(value)
+
+
+@lru_cache(maxsize=1024)
+def _template(text: str, operands: int) -> exp.Expression:
+    return parse_prefix(text.format(*(f"`operand#{i}`" for i in range(operands)))).ast
+
+
+def formula(text: str, *operands: exp.Expression) -> exp.Expression:
+    """Build an expression from dqsql's own SQL text, whose `{0}`, `{1}`, .. stand for operands.
+
+    The text is parsed once; it is not checked for fidelity, so it must not come from a user.
+    """
+    ast = _template(text, len(operands)).copy()
+    root = exp.Paren(this=ast)
+    for reference in list(root.find_all(exp.Column)):
+        name = reference.name
+        if name.startswith("operand#"):
+            reference.replace(operands[int(name.removeprefix("operand#"))].copy())
+    built: exp.Expression = root.this
+    built.pop()
+    return built

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.dialect import call, column, literal, parse_expression, to_sql
+from dqsql.dialect import call, column, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer
 
@@ -121,13 +121,8 @@ def _average(aggregate: AggregateCall) -> Lowering | None:
     total = Component("sum", aggregate.aggregate("sum", *aggregate.args), _sum)
     return Lowering(
         (total, _count(aggregate)),
-        lambda s: _formula("{0} / nullif({1}, 0)", s),
+        lambda s: formula("{0} / nullif({1}, 0)", *s),
     )
-
-
-def _formula(text: str, states: Sequence[exp.Expression]) -> exp.Expression:
-    """Parse a SQL formula whose `{0}`, `{1}`, .. stand for state columns."""
-    return parse_expression(text.format(*(to_sql(s) for s in states)))
 
 
 # --- central moments ---------------------------------------------------------------------------
@@ -142,23 +137,17 @@ def _as_double(value: exp.Expression) -> exp.Expression:
 
 def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component, ...]:
     x = _as_double(aggregate.args[0])
-    count = aggregate.aggregate("count", *aggregate.args)
-
-    def spark(name: str) -> str:
-        return to_sql(aggregate.aggregate(name, x))
-
-    n = to_sql(count)
-    m2 = f"({spark('var_pop')} * {n})"
+    n = aggregate.aggregate("count", *aggregate.args)
+    m2 = formula("({0} * {1})", aggregate.aggregate("var_pop", x), n)
     # Spark exposes the third and fourth moments only standardised; undo that. They are null where
     # the variance is 0, and then the central moments are 0.
-    m3 = f"coalesce({spark('skewness')} * power({m2}, 1.5) / sqrt({n}), {m2})"
-    m4 = f"coalesce(({spark('kurtosis')} + 3) * power({m2}, 2) / nullif({n}, 0), {m2})"
+    skewness, kurtosis = aggregate.aggregate("skewness", x), aggregate.aggregate("kurtosis", x)
     scans = {
-        "count": count,
+        "count": n,
         "mean": aggregate.aggregate("avg", x),
-        "m2": parse_expression(m2),
-        "m3": parse_expression(m3),
-        "m4": parse_expression(m4),
+        "m2": m2,
+        "m3": formula("coalesce({0} * power({1}, 1.5) / sqrt({2}), {1})", skewness, m2, n),
+        "m4": formula("coalesce(({0} + 3) * {1} * {1} / nullif({2}, 0), {1})", kurtosis, m2, n),
     }
     names = ["count", "mean", "m2", "m3", "m4"][: order + 1]
     return tuple(
@@ -200,15 +189,13 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
 
     def merge(name: str, group: Sequence[str]) -> exp.Expression:
         fields = ["n", *updates][: len(group)]
-        pack = ", ".join(
-            f"'{f}', cast({to_sql(column(c))} as double)"
-            for f, c in zip(fields, group, strict=True)
-        )
+        pack = ", ".join(f"'{f}', cast({{{i}}} as double)" for i, f in enumerate(fields))
         start = ", ".join(f"'{f}', cast(0 as double)" for f in fields)
         merged = ", ".join(["'n', a.n + b.n", *(f"'{f}', {updates[f]}" for f in fields[1:])])
-        return parse_expression(
+        return formula(
             f"aggregate(collect_list(named_struct({pack})), named_struct({start}), (a, b) -> "
-            f"if(coalesce(b.n, 0) = 0, a, if(a.n = 0, b, named_struct({merged})))).{result}"
+            f"if(coalesce(b.n, 0) = 0, a, if(a.n = 0, b, named_struct({merged})))).{result}",
+            *(column(c) for c in group),
         )
 
     return merge
@@ -220,7 +207,7 @@ def _moments(order: int, finish: str) -> Callable[[AggregateCall], Lowering | No
     def rule(aggregate: AggregateCall) -> Lowering | None:
         if len(aggregate.args) != 1:
             return None
-        return Lowering(_moment_components(aggregate, order), lambda s: _formula(finish, s))
+        return Lowering(_moment_components(aggregate, order), lambda s: formula(finish, *s))
 
     return rule
 
@@ -232,10 +219,9 @@ def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
     pairs = AggregateCall(aggregate.name, aggregate.args, where=where)
     x, y = _as_double(x), _as_double(y)
     count = pairs.aggregate("count", literal(1))
-    n = to_sql(count)
 
     def times_n(name: str, *args: exp.Expression) -> exp.Expression:
-        return parse_expression(f"({to_sql(pairs.aggregate(name, *args))} * {n})")
+        return formula("({0} * {1})", pairs.aggregate(name, *args), count)
 
     scans = {
         "mean_x": pairs.aggregate("avg", x),
@@ -263,7 +249,7 @@ def _comoments(finish: str) -> Callable[[AggregateCall], Lowering | None]:
     def rule(aggregate: AggregateCall) -> Lowering | None:
         if len(aggregate.args) != 2:
             return None
-        return Lowering(_comoment_components(aggregate), lambda s: _formula(finish, s))
+        return Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
 
     return rule
 
@@ -311,11 +297,12 @@ def _approx_percentile(aggregate: AggregateCall) -> Lowering | None:
 
 def quantile_of_sketch(sketch: exp.Expression, rank: exp.Expression) -> exp.Expression:
     """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
-    text = to_sql(sketch)
-    return parse_expression(
-        f"case when kll_sketch_get_n_double({text}) > 0"
-        f" then kll_sketch_get_quantile_double({text}, cast({to_sql(rank)} as"
-        f" {'array<double>' if _is_array(rank) else 'double'})) end"
+    kind = "array<double>" if _is_array(rank) else "double"
+    return formula(
+        "case when kll_sketch_get_n_double({0}) > 0"
+        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end",
+        sketch,
+        rank,
     )
 
 

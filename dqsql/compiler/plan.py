@@ -13,9 +13,12 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import StateRegistry
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.errors import DqsqlError, Span, UnknownNameError, nearest
+from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn
 from dqsql.model.project import Annotation, CheckModel, NoData, Project, Severity
+
+# Monitors whose detectors are there to decide on them.
+AVAILABLE_MONITORS: frozenset[str] = frozenset()
 
 
 def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan:
@@ -25,6 +28,7 @@ def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan
     plan stands without it.
     """
     compiler = _ModelCompiler(model, project, Resolver(catalog))
+    compiler.check_config()
     for annotation in model.annotations:
         compiler.add(annotation)
     return compiler.plan()
@@ -54,11 +58,37 @@ class _ModelCompiler:
             notes=_notes(states),
         )
 
+    def check_config(self) -> None:
+        """Reject `batch_by` and `segment_by` that cannot work."""
+        place = Span(self.model.path)
+        try:
+            batch_by = check_batch_by(self.model)
+        except DqsqlError as error:
+            self.rejected.append(error)
+            return
+        known = self.model.columns
+        if known is None:
+            return
+        used = [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
+        for name in (*used, *self.model.config.segment_by):
+            if name.lower() not in {c.lower() for c in known}:
+                self.rejected.append(
+                    UnknownNameError(
+                        f"config names the column {name!r}, which the SELECT does not have",
+                        span=place,
+                        hint=nearest(name, known) or f"its columns are {', '.join(known)}",
+                    )
+                )
+
     def add(self, annotation: Annotation) -> None:
         if not annotation.settings.enabled:
             return
         try:
             call = self.resolver.monitor(annotation)
+            if call is not None and call.kind not in AVAILABLE_MONITORS:
+                raise CompileError(
+                    f"the monitor @{call.kind} is not available in this version of dqsql"
+                )
             if call is not None:
                 self.monitors.append(self._monitor(annotation, call))
                 return

@@ -138,13 +138,32 @@ class Scan:
     groups: tuple[ScanGroup, ...]
     batches: BatchFilter | None = None
     label: str | None = None
+    empty: tuple[str, ...] = ()
 
     def query(self) -> exp.Select:
         """One row per batch and segment: batch, segment, segment columns, state columns.
 
         The row with segment null is the whole batch; with `segment_by` it is merged from the
-        segments' rows where the states merge, and scanned by itself where they do not.
+        segments' rows where the states merge, and scanned by itself where they do not. Batches
+        named in `empty` were asked for and have no rows: they get the states of no rows.
         """
+        query = self._joined_groups()
+        for batch in self.empty:
+            query = _union_all(query, self._of_no_rows(batch))
+        return query
+
+    def _of_no_rows(self, batch: str) -> exp.Select:
+        states = [s for group in self.groups for s in group.states]
+        query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True))
+        query = query.select(exp.alias_(segment_label(()), SEGMENT, quoted=True))
+        segments = self.model.config.segment_by
+        query = query.select(
+            *(exp.alias_(call("any_value", column(s)), s, quoted=True) for s in segments)
+        )
+        query = query.select(*(exp.alias_(s.scan, s.name, quoted=True) for s in states))
+        return query.from_(identifier_table(view_name(self.model))).where(exp.false())
+
+    def _joined_groups(self) -> exp.Select:
         parts = [self._group_query(group) for group in self.groups]
         if len(parts) == 1:
             return parts[0]

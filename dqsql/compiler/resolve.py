@@ -289,7 +289,11 @@ def _display(node: exp.Expression) -> str:
 
     def rename(part: exp.Expression) -> exp.Expression:
         label: _Label | None = part.meta.get(_METRIC)
-        return exp.Var(this=label.text) if label else _map_children(part, rename)
+        if label is not None:
+            return exp.Var(this=label.text)
+        if isinstance(part, exp.Column):
+            return exp.Var(this=_plain(part))
+        return _map_children(part, rename)
 
     return to_sql(rename(node))
 

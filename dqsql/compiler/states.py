@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,6 +16,8 @@ from dqsql.model.plan import Buffer, StateColumn
 
 ROWS = "rows"
 _MAX_NAME = 60
+# The further arguments of these do not enter the state.
+_SKETCHED = frozenset({"approx_percentile", "percentile_approx", "approx_count_distinct"})
 _RESERVED = frozenset({"batch", "segment", "chunk", ROWS})
 
 
@@ -43,14 +45,15 @@ class StateRegistry:
     def finish(self, metric: exp.Expression) -> tuple[exp.Expression, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
         used: list[str] = []
+        metric = _canonical(metric)
 
-        def replace(aggregate: exp.Expression) -> exp.Expression:
+        def reduce(aggregate: exp.Expression) -> exp.Expression:
             lowering = lower(_as_call(aggregate))
             names = self._register(lowering.components, aggregate)
             used.extend(n for n in names if n not in used)
             return exp.Paren(this=lowering.finish([column(n) for n in names]))
 
-        return map_aggregates(metric, replace), tuple(used)
+        return map_aggregates(metric, reduce), tuple(used)
 
     def _register(
         self, components: tuple[Component, ...], aggregate: exp.Expression
@@ -80,6 +83,15 @@ class StateRegistry:
         return name
 
 
+def _canonical(metric: exp.Expression) -> exp.Expression:
+    """The expression with every column quoted, so that equal aggregates read equal."""
+    metric = metric.copy()
+    for reference in metric.find_all(exp.Column):
+        for part in reference.parts:
+            part.set("quoted", True)
+    return metric
+
+
 def _as_call(node: exp.Expression) -> AggregateCall:
     """Take an aggregate node apart."""
     where = within = None
@@ -99,6 +111,8 @@ def _as_call(node: exp.Expression) -> AggregateCall:
 def _stem(aggregate: exp.Expression) -> str:
     """What the state column is about, as a name that every table format accepts."""
     call = _as_call(aggregate)
+    if call.name in _SKETCHED:
+        call = replace(call, args=call.args[:1])
     if not call.args or isinstance(call.args[0], exp.Star):
         text, exact = "row", True
     elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):

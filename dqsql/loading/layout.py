@@ -407,7 +407,9 @@ def _is_implicit_alias(tokens: list[Token]) -> bool:
         return True
     if before.token_type in _OPENERS:
         return True
-    if before.token_type is TokenType.GT and tokens[-3].token_type is TokenType.DCOLON:
+    if before.token_type is TokenType.GT and TokenType.DCOLON in [
+        t.token_type for t in tokens[-3:-2]
+    ]:
         # The end of `::array<int>`, no comparison.
         return True
     return _is_word(before) and before.text.lower() not in _OPERATOR_WORDS

@@ -81,7 +81,7 @@ class TargetRequest:
     profile: str | None = None
     project_profile: str | None = None
     target: str | None = None
-    profiles_dir: str | Path | None = None
+    profiles_dir: str | os.PathLike[str] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,11 @@ __all__ = ["load_project", "parse_vars"]
 
 
 def load_project(
-    project_dir: str | Path,
+    project_dir: str | PathLike[str],
     *,
     target: str | None = None,
     profile: str | None = None,
-    profiles_dir: str | Path | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
     vars: Mapping[str, Any] | str | None = None,
 ) -> Project:
     """Load the project in `project_dir`.

@@ -29,11 +29,15 @@ class Status(StrEnum):
 
 
 class BatchStatus(StrEnum):
-    """Whether a batch belongs to the history that monitors and cumulative metrics use."""
+    """Whether a batch belongs to the history that monitors and cumulative metrics use.
+
+    An `INCOMPLETE` batch has checks that could not be evaluated; the next run takes it up again.
+    """
 
     ACCEPTED = "accepted"
     FLAGGED = "flagged"
     REJECTED = "rejected"
+    INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True, slots=True)

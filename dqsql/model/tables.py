@@ -72,6 +72,7 @@ MODELS = Table(
     ),
     keys=("model", "valid_from"),
     scope=("model",),
+    partitions=("model",),
 )
 
 CHECKS = Table(
@@ -95,6 +96,7 @@ CHECKS = Table(
     ),
     keys=("check_id", "valid_from"),
     scope=("model",),
+    partitions=("model",),
 )
 
 BATCHES = Table(

@@ -49,7 +49,16 @@ FEW_DISTINCT = 3
 _PRIOR_ALARMS, _PRIOR_TRIALS = 0.5, 5.0
 
 #: What is summed for each pattern, in this order wherever counts are kept as a list.
-COUNTS = ("coverage", "impurity", "trials_few", "alarms_few", "trials_many", "alarms_many")
+COUNTS = (
+    "coverage",
+    "impurity",
+    "trials_one",
+    "alarms_one",
+    "trials_few",
+    "alarms_few",
+    "trials_many",
+    "alarms_many",
+)
 
 _SERVED_SCHEMA = pa.schema([("pattern", pa.string()), *((name, pa.int64()) for name in COUNTS)])
 CONTRIBUTION_SCHEMA = pa.schema([("table", pa.string()), *_SERVED_SCHEMA])
@@ -146,38 +155,52 @@ class Backtest:
     Attributes:
         rows: rows of the column.
         train: rows of the first part, 0 where the column is too short to be cut in two.
-        few: whether the first part holds at most `FEW_DISTINCT` distinct values.
+        stratum: of the first part, see `stratum_of`.
     """
 
     rows: int
     train: int
-    few: bool
+    stratum: int
 
     @classmethod
     def of(cls, values: Sequence[str]) -> Backtest:
         """Return the rehearsal on the column's values, in their order."""
         train = max(MIN_TRAINING_ROWS, len(values) // 10)
         if len(values) < 2 * train:
-            return cls(len(values), 0, False)
-        return cls(len(values), train, len(set(values[:train])) <= FEW_DISTINCT)
+            return cls(len(values), 0, 0)
+        return cls(len(values), train, stratum_of(len(set(values[:train]))))
 
-    def outcome(self, mask: int) -> tuple[int, int, int, int]:
-        """Return trials and alarms, with few and with many distinct values, for one pattern.
+    def outcome(self, mask: int) -> tuple[int, ...]:
+        """Return trials and alarms by stratum for one pattern: `COUNTS` from the third on.
 
         A pattern is on trial where it matches nine tenths of the first part; an alarm is what
         `validate` would have raised on the rest. All rest is good data, so each alarm is false.
         """
         if not self.train:
-            return 0, 0, 0, 0
+            return _NO_TRIAL
         first = (mask & ((1 << self.train) - 1)).bit_count()
         if first < TRAINING_SHARE * self.train:
-            return 0, 0, 0, 0
+            return _NO_TRIAL
         rest = self.rows - self.train
         nonconforming = rest - (mask.bit_count() - first)
         alarm = nonconforming > 0 and nonconforming >= alarm_threshold(
             self.train - first, self.train, rest
         )
-        return (1, int(alarm), 0, 0) if self.few else (0, 0, 1, int(alarm))
+        counts = [0] * len(_NO_TRIAL)
+        counts[2 * self.stratum : 2 * self.stratum + 2] = (1, int(alarm))
+        return tuple(counts)
+
+
+_NO_TRIAL = (0,) * (len(COUNTS) - 2)
+
+
+def stratum_of(distinct: int) -> int:
+    """Return 0, 1 or 2 for one, few or many distinct values in training.
+
+    A hundred equal values say less about what will come than a hundred different ones, so
+    rehearsals are counted by it.
+    """
+    return 0 if distinct <= 1 else 1 if distinct <= FEW_DISTINCT else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,14 +349,13 @@ class Evidence:
         rate: npt.NDArray[np.float64] = self.counts[:, 1] / (IMPURITY_SCALE * coverage)
         return rate
 
-    def false_alarm_rate(self, *, few_distinct: bool) -> npt.NDArray[np.float64]:
+    def false_alarm_rate(self, stratum: int) -> npt.NDArray[np.float64]:
         """Share of rehearsals that ended in a false alarm, in (0, 1), shape (patterns,).
 
-        Rehearsals that began with few distinct values are counted apart: ten equal values say less
-        about what will come than ten different ones. The share is the mean of the posterior under
-        the prior Beta(1/2, 9/2), so that patterns with few rehearsals are near 10 %.
+        Only rehearsals of the given stratum (see `stratum_of`) count. The share is the mean of the
+        posterior under the prior Beta(1/2, 9/2), so that a pattern without rehearsals is at 10 %.
         """
-        first = COUNTS.index("trials_few" if few_distinct else "trials_many")
+        first = COUNTS.index("trials_one") + 2 * stratum
         trials, alarms = self.counts[:, first], self.counts[:, first + 1]
         rate: npt.NDArray[np.float64] = (alarms + _PRIOR_ALARMS) / (trials + _PRIOR_TRIALS)
         return rate

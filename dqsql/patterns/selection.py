@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.patterns.index import FEW_DISTINCT, PatternIndex
+from dqsql.patterns.index import PatternIndex, stratum_of
 from dqsql.patterns.language import parse_pattern
 
 EvidenceKind = Literal["impurity", "rehearsal"]
@@ -49,7 +49,7 @@ class Judge:
         evidence: which rate is meant.
         r: largest rate, in [0, 1].
         m: least coverage in columns.
-        distinct: distinct values in training; few make rehearsals with few count.
+        distinct: distinct values in training; rehearsals with about as many count.
     """
 
     index: PatternIndex
@@ -65,7 +65,7 @@ class Judge:
         found = self.index.lookup(patterns)
         if self.evidence == "impurity":
             return found.coverage, found.fpr
-        return found.coverage, found.false_alarm_rate(few_distinct=self.distinct <= FEW_DISTINCT)
+        return found.coverage, found.false_alarm_rate(stratum_of(self.distinct))
 
     def safest(self, masks: Mapping[str, int]) -> Candidate | None:
         """Return the feasible pattern of least rate, or None.

@@ -72,11 +72,14 @@ class _Programme:
             if part is None:
                 return None
             chain += tuple(replace(segment, optional=optional) for segment in part)
-        if _rate(chain) > self._judge.r:
+        # The paper's rate knows no gaps; rehearsals of segments say nothing of new sequences.
+        unseen = self._alignment.unseen if self._judge.evidence == "rehearsal" else 0.0
+        left = self._judge.r - unseen - _rate(chain)
+        if left < 0:
             return None
         if self._judge.evidence == "rehearsal":
-            chain = self._sharpened(chain)
-        return self._joined(chain)
+            chain = self._sharpened(chain, left)
+        return self._joined(chain, unseen)
 
     def _chain(self, start: int, end: int) -> _Chain | None:
         """Return the best chain of segments over the positions start..end-1.
@@ -129,9 +132,8 @@ class _Programme:
                 texts[text] = texts.get(text, 0) | mask
         return texts
 
-    def _sharpened(self, chain: _Chain) -> _Chain:
+    def _sharpened(self, chain: _Chain, left: float) -> _Chain:
         """Return the chain with each segment as specific as the rate that is left allows."""
-        left = self._judge.r - _rate(chain)
         sharpened: list[_Segment] = []
         for segment in chain:
             candidate = segment.candidate
@@ -144,7 +146,7 @@ class _Programme:
             sharpened.append(segment)
         return tuple(sharpened)
 
-    def _joined(self, chain: _Chain) -> Candidate | None:
+    def _joined(self, chain: _Chain, unseen: float) -> Candidate | None:
         text = ""
         rows = self._alignment.rows
         for group, members in itertools.groupby(chain, key=self._group_of):
@@ -157,7 +159,7 @@ class _Programme:
         if not _is_linear(text):
             return None
         coverage = min(segment.candidate.coverage for segment in chain)
-        return Candidate(text, _rate(chain), coverage, rows)
+        return Candidate(text, _rate(chain) + unseen, coverage, rows)
 
     def _group_of(self, segment: _Segment) -> int | None:
         """Return which rows an optional segment is in, as a name for its group."""

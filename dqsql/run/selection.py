@@ -196,7 +196,7 @@ def _walk(start: set[str], edges: Mapping[str, set[str]], steps: int | None) -> 
 
 def _parse(text: str, methods: Mapping[str, Method]) -> _Criterion:
     match = _CRITERION.fullmatch(text)
-    if match is None:
+    if match is None or (match["method"] is None and ":" in match["value"]):
         raise SelectionError(
             f"cannot read the selection {text!r}",
             hint="write a name, tag:x, path:x, config.key:x, source:x, with + for relatives",

@@ -1,0 +1,124 @@
+"""Verdicts on constraints: a predicate over metric values that somebody wrote down.
+
+Spark evaluates the predicate; this module says what that means and why, in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dqsql.model.plan import Bounds
+from dqsql.model.project import NoData, Severity
+from dqsql.model.results import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A metric as a person reads it: its text, its value, and the rows that it was taken from."""
+
+    text: str
+    name: str
+    value: float | None
+    value_text: str | None = None
+    rows: int | None = None
+
+    @property
+    def is_null(self) -> bool:
+        """Whether there was nothing to measure."""
+        return self.value is None and self.value_text is None
+
+    @property
+    def shown(self) -> str:
+        """The value for people."""
+        if self.value is None:
+            return self.value_text if self.value_text is not None else "null"
+        return number_text(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Status and message of one check on one batch and segment."""
+
+    status: Status
+    message: str
+
+
+def decide(
+    holds: bool | None,
+    observations: Sequence[Observation],
+    *,
+    expression: str,
+    bounds: Bounds | None,
+    severity: Severity,
+    no_data: NoData,
+) -> Verdict:
+    """The verdict for a predicate's outcome.
+
+    A predicate that is null because a metric is null is `NO_DATA`, never a silent pass; `no_data`
+    says whether that is an error, a warning, or to be ignored (skipped).
+    """
+    seen = "; ".join(_seen(o) for o in observations)
+    if holds is None:
+        return _no_data(observations, seen, expression, no_data)
+    if holds:
+        return Verdict(Status.PASS, seen)
+    status = Status.FAIL if severity is Severity.ERROR else Status.WARN
+    return Verdict(status, f"{seen}, expected {_expected(expression, bounds)}")
+
+
+def _no_data(
+    observations: Sequence[Observation], seen: str, expression: str, no_data: NoData
+) -> Verdict:
+    missing = [o for o in observations if o.is_null]
+    rows = next((o.rows for o in observations if o.rows is not None), None)
+    if missing and rows == 0:
+        why = f"no rows, so {' and '.join(o.text for o in missing)} cannot be measured"
+    elif missing:
+        why = f"{' and '.join(o.text for o in missing)} is null: no values to measure"
+    else:
+        why = f"{expression} is null for {seen}"
+    status = {
+        NoData.ERROR: Status.FAIL,
+        NoData.WARN: Status.NO_DATA,
+        NoData.IGNORE: Status.SKIPPED,
+    }[no_data]
+    return Verdict(status, why)
+
+
+def _seen(observation: Observation) -> str:
+    text = f"{observation.text} is {observation.shown}"
+    failing = _failing_rows(observation)
+    return f"{text} ({failing})" if failing else text
+
+
+def _failing_rows(observation: Observation) -> str | None:
+    """For a share below 1, how many rows are missing to 1: the number people act on."""
+    value, rows = observation.value, observation.rows
+    word = {"completeness": "null", "compliance": "failing"}.get(observation.name)
+    if word is None or not rows or value is None or not 0 <= value < 1:
+        return None
+    if "where" in observation.text:
+        return None
+    return f"{round((1 - value) * rows):,} of {rows:,} rows {word}"
+
+
+def _expected(expression: str, bounds: Bounds | None) -> str:
+    if bounds is None:
+        return expression
+    low, high = bounds.lower, bounds.upper
+    if low is not None and low == high:
+        return number_text(low)
+    if low is not None and high is not None:
+        return f"between {number_text(low)} and {number_text(high)}"
+    return expression
+
+
+def number_text(value: float) -> str:
+    """A number for people: up to six significant digits, whole numbers whole."""
+    if math.isnan(value) or math.isinf(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:.6g}"

@@ -1,0 +1,1 @@
+"""Runs plans in Spark and keeps the warehouse tables. The only layer that imports pyspark."""

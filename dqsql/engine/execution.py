@@ -1,0 +1,256 @@
+"""Runs one model's plan: which batches are new, their states, their metrics and verdicts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dqsql.dialect import to_sql
+from dqsql.engine.failures import translated
+from dqsql.engine.isolation import find_failing
+from dqsql.engine.storage import ParquetStore
+from dqsql.errors import EngineError, QueryError
+from dqsql.model.plan import Check, Metric, Plan, StateColumn
+from dqsql.model.results import MetricValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expression]
+MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expression], exp.Expression]
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """What Spark said of one check on one state row: `holds` is None when a metric is null."""
+
+    check: Check
+    batch: str
+    segment: str | None
+    holds: bool | None
+    observed: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The metric values and check outcomes of some batches, and what could not be had."""
+
+    values: tuple[MetricValue, ...]
+    outcomes: tuple[CheckOutcome, ...]
+    rows: Mapping[str, int]
+
+
+@dataclass
+class Feasible:
+    """The part of a plan that Spark can run, and the errors of the part that it cannot."""
+
+    states: list[StateColumn]
+    metrics: list[Metric]
+    checks: list[Check]
+    types: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, EngineError] = field(default_factory=dict)
+
+    def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
+        """Take out states, and with them the metrics and checks that need them."""
+        broken = {s.name: e for s, e in failing}
+        self.states = [s for s in self.states if s.name not in broken]
+        lost = [
+            (m, broken[s]) for m in self.metrics for s in m.states if s in broken
+        ]
+        self.drop_metrics(lost)
+
+    def drop_metrics(self, failing: Sequence[tuple[Metric, EngineError]]) -> None:
+        """Take out metrics, and with them the checks that compare them."""
+        broken = {m.alias: e for m, e in failing}
+        self.metrics = [m for m in self.metrics if m.alias not in broken]
+        lost = [(c, broken[a]) for c in self.checks for a in c.metrics if a in broken]
+        self.drop_checks(lost)
+
+    def drop_checks(self, failing: Sequence[tuple[Check, EngineError]]) -> None:
+        """Take out checks; the first error of each is kept."""
+        for check, error in failing:
+            self.errors.setdefault(check.id, error)
+        self.checks = [c for c in self.checks if c.id not in self.errors]
+
+
+@dataclass
+class ModelExecution:
+    """Executes the plan of one model, whose view is registered.
+
+    `scan` builds the statement for given states, `measure` the one for metrics and checks over a
+    relation of state rows; both come from the compiler.
+    """
+
+    spark: SparkSession
+    store: ParquetStore
+    plan: Plan
+    scan: ScanBuilder
+    measure: MetricBuilder
+
+    # --- which batches -------------------------------------------------------------------------
+
+    def discover(self, query: exp.Expression) -> dict[str | None, int]:
+        """Batches of the model with their row counts; the key None counts rows without batch."""
+        with translated(f"cannot list the batches of {self.plan.model.name}"):
+            table = self.spark.sql(to_sql(query)).toArrow()
+        return dict(zip(table["batch"].to_pylist(), table["rows"].to_pylist(), strict=True))
+
+    def batch_type(self, expression: str, view: str) -> str:
+        """The Spark type of the `batch_by` expression."""
+        name = self.plan.model.name
+        with translated(f"batch_by of {name} does not work: {expression}"):
+            frame = self.spark.sql(f"select ({expression}) as batch from {view} limit 0")
+            return str(frame.schema[0].dataType.simpleString())
+
+    # --- what can be computed ------------------------------------------------------------------
+
+    def analyse(self) -> Feasible:
+        """Let Spark analyse every expression; what it refuses is set apart with its error."""
+        part = Feasible(list(self.plan.states), list(self.plan.metrics), list(self.plan.checks))
+        part.drop_states(find_failing(part.states, self._analyse_states))
+        frame = self._analyse_states(part.states)
+        part.types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+        frame.createOrReplaceTempView("dqsql__states")
+        part.drop_metrics(find_failing(part.metrics, self._analyse_metrics))
+        part.drop_checks(find_failing(part.checks, self._analyse_checks(part.metrics)))
+        return part
+
+    def _analyse_states(self, states: Sequence[StateColumn]) -> DataFrame:
+        query = to_sql(self.scan(states, {}))
+        with translated("Spark refuses it"):
+            frame = self.spark.sql(query)
+            frame.schema  # noqa: B018 - Spark Connect analyses only when asked
+        return frame
+
+    def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
+        with translated("Spark refuses it"):
+            frame = self.spark.sql(to_sql(self.measure(metrics, (), _STATES)))
+            frame.schema  # noqa: B018 - as above
+        return frame
+
+    def _analyse_checks(self, metrics: Sequence[Metric]) -> Callable[[Sequence[Check]], None]:
+        def attempt(checks: Sequence[Check]) -> None:
+            with translated("Spark refuses it"):
+                frame = self.spark.sql(to_sql(self.measure(metrics, checks, _STATES)))
+                types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+            for check in checks:
+                if types[check.alias] not in ("boolean", "void"):
+                    raise QueryError(
+                        f"{check.expression} is {types[check.alias]}, not a condition",
+                        span=check.span,
+                        hint="compare it with something",
+                    )
+
+        return attempt
+
+    # --- scan and measure ----------------------------------------------------------------------
+
+    def scan_states(
+        self, part: Feasible, batches: Collection[str], checked: Collection[str]
+    ) -> None:
+        """Compute and store the state rows of `batches`; isolate states that fail while running."""
+        try:
+            self._store_states(part, batches, checked)
+        except EngineError:
+            failing = find_failing(part.states, self._run_states(part))
+            if not failing:
+                raise
+            part.drop_states(failing)
+            self._store_states(part, batches, checked)
+
+    def _store_states(
+        self, part: Feasible, batches: Collection[str], checked: Collection[str]
+    ) -> None:
+        model = self.plan.model.name
+        with translated(f"the scan of {model} failed"):
+            frame = self.spark.sql(to_sql(self.scan(part.states, part.types)))
+        self.store.replace_state(model, frame, batches, checked)
+
+    def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
+        def attempt(states: Sequence[StateColumn]) -> None:
+            with translated("Spark failed on it"):
+                query = to_sql(self.scan(states, part.types))
+                self.spark.sql(query).write.format("noop").mode("overwrite").save()
+
+        return attempt
+
+    def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
+        """Metric values and outcomes of stored state rows; isolate what fails while running."""
+        frame = self.store.read_state(self.plan.model.name, batches)
+        if frame is None:
+            return Measurement((), (), {})
+        frame.createOrReplaceTempView("dqsql__states")
+        try:
+            return self._measure(part)
+        except EngineError:
+            part.drop_metrics(find_failing(part.metrics, self._run_metrics))
+            part.drop_checks(find_failing(part.checks, self._run_checks(part)))
+            return self._measure(part)
+
+    def _run_metrics(self, metrics: Sequence[Metric]) -> None:
+        with translated("Spark failed on it"):
+            self._analyse_metrics(metrics).toArrow()
+
+    def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
+        def attempt(checks: Sequence[Check]) -> None:
+            with translated("Spark failed on it"):
+                self.spark.sql(to_sql(self.measure(part.metrics, checks, _STATES))).toArrow()
+
+        return attempt
+
+    def _measure(self, part: Feasible) -> Measurement:
+        with translated(f"the metrics of {self.plan.model.name} failed"):
+            query = to_sql(self.measure(part.metrics, part.checks, _STATES))
+            rows = self.spark.sql(query).toArrow().to_pylist()
+        rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
+        values: list[MetricValue] = []
+        outcomes: list[CheckOutcome] = []
+        for row in rows:
+            by_alias = {m.alias: self._value(m, row) for m in part.metrics}
+            values.extend(by_alias.values())
+            outcomes.extend(
+                CheckOutcome(
+                    check,
+                    row["batch"],
+                    row["segment"],
+                    row[check.alias],
+                    tuple(by_alias[a] for a in check.metrics),
+                )
+                for check in part.checks
+            )
+        sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
+        return Measurement(tuple(values), tuple(outcomes), sizes)
+
+    def _value(self, metric: Metric, row: Mapping[str, Any]) -> MetricValue:
+        value, text = as_number_or_text(row[metric.alias])
+        return MetricValue(
+            model=self.plan.model.name,
+            batch=row["batch"],
+            segment=row["segment"],
+            column=metric.column,
+            metric=metric.name,
+            parameters=metric.parameters,
+            scope=metric.scope.value,
+            value=value,
+            value_text=text,
+            sample_size=row["rows"],
+        )
+
+
+_STATES: exp.Expression = exp.Table(this=exp.to_identifier("dqsql__states", quoted=True))
+
+
+def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
+    """A Spark value as a number where it is one (booleans as 0 and 1), else as text."""
+    if value is None:
+        return None, None
+    if isinstance(value, bool | int | float | Decimal):
+        return float(value), None
+    if isinstance(value, dt.datetime | dt.date):
+        return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+    return None, str(value)

@@ -1,0 +1,92 @@
+"""Spark's exceptions in dqsql's words: one sentence, the place in the user's file, a hint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from dqsql.errors import (
+    EngineError,
+    QueryError,
+    SourceNotFoundError,
+    Span,
+    SqlSyntaxError,
+)
+from dqsql.model.project import CheckModel
+
+SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+
+_POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
+_SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
+_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
+
+
+def condition_of(error: Exception) -> str:
+    """Spark's error condition (`UNRESOLVED_COLUMN.WITH_SUGGESTION`), or an empty string."""
+    if isinstance(error, PySparkException):
+        return str(error.getCondition() or "")
+    return ""
+
+
+def first_sentence(error: Exception) -> str:
+    """The message without stack trace, query plan and SQLSTATE."""
+    text = str(error)
+    match = re.search(r"\[[A-Z_.0-9]+\] (.*?)(?: SQLSTATE: \w+|\n\n|$)", text, re.DOTALL)
+    message = match.group(1) if match else text.strip().splitlines()[0] if text.strip() else ""
+    message = re.sub(r"\s+", " ", message).strip()
+    return message or type(error).__name__
+
+
+def translate(error: Exception, doing: str, span: Span | None = None) -> EngineError:
+    """The EngineError for one of Spark's exceptions met while `doing` something."""
+    condition = condition_of(error)
+    message = f"{doing}: {first_sentence(error)}"
+    if condition.startswith(_NOT_FOUND):
+        return SourceNotFoundError(message, span=span, hint="check the sources file and the target")
+    return QueryError(message, span=span, hint=_hint(str(error), condition))
+
+
+def _hint(text: str, condition: str) -> str | None:
+    suggestion = _SUGGESTION.search(text)
+    if suggestion:
+        return f"did you mean {suggestion.group(1)}?"
+    return f"Spark's condition is {condition}" if condition else None
+
+
+def translate_model_error(error: Exception, model: CheckModel) -> Exception:
+    """The error for a check model's own SELECT, with the place in the file as the user wrote it."""
+    span = _model_span(str(error), model)
+    if condition_of(error).startswith("PARSE"):
+        return SqlSyntaxError(f"SQL syntax error: {first_sentence(error)}", span=span)
+    return translate(error, f"the SELECT of check model {model.name} does not work", span)
+
+
+def _model_span(text: str, model: CheckModel) -> Span:
+    match = _POSITION.search(text)
+    if match is None:
+        return Span(model.path)
+    line, column = int(match.group(1)), int(match.group(2)) + 1
+    original = model.line_map[line - 1] if 0 < line <= len(model.line_map) else line
+    rendered = model.sql.splitlines()
+    raw = model.raw_sql.splitlines()
+    same = (
+        0 < line <= len(rendered)
+        and 0 < original <= len(raw)
+        and rendered[line - 1] == raw[original - 1]
+    )
+    return Span(model.path, original, column if same else 1)
+
+
+@contextmanager
+def translated(doing: str, span: Span | None = None) -> Iterator[None]:
+    """Turn Spark's exceptions inside the block into EngineErrors."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        raise translate(error, doing, span) from error
+
+

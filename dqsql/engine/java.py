@@ -1,0 +1,58 @@
+"""Finds a Java runtime for the embedded Spark session, or says what to install."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from dqsql.errors import JavaNotFoundError
+
+SUPPORTED = (17, 21)
+_INSTALL = {
+    "Linux": "apt-get install openjdk-17-jre-headless (Debian, Ubuntu) or "
+    "dnf install java-17-openjdk-headless (Fedora, RHEL)",
+    "Darwin": "brew install openjdk@17",
+    "Windows": "winget install EclipseAdoptium.Temurin.17.JRE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime: the path of `java` and what `java -version` says."""
+
+    path: str
+    major: int
+    description: str
+
+
+def find_java() -> Java:
+    """The Java runtime that Spark will use (JAVA_HOME, else PATH).
+
+    Raises JavaNotFoundError where there is none or its version is not supported.
+    """
+    home = os.environ.get("JAVA_HOME")
+    path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if path is None or not Path(path).exists():
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no java on PATH"
+        raise JavaNotFoundError(f"no Java found ({where}); Spark needs Java 17 or 21", hint=_how())
+    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+    text = answer.stderr + answer.stdout
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if match is None:
+        raise JavaNotFoundError(f"{path} does not answer to -version", hint=_how())
+    major = int(match.group(1)) if match.group(1) != "1" else int(match.group(2) or 0)
+    if major not in SUPPORTED:
+        raise JavaNotFoundError(
+            f"Java {major} at {path} is not supported; Spark needs Java 17 or 21", hint=_how()
+        )
+    return Java(path, major, text.strip().splitlines()[-1] if text.strip() else "")
+
+
+def _how() -> str:
+    system = platform.system()
+    return f"install Java 17: {_INSTALL.get(system, 'see adoptium.net')}; or set JAVA_HOME"

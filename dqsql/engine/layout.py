@@ -1,0 +1,52 @@
+"""How batches are gathered into files: the `chunk` of a batch.
+
+One file per batch would be simple, but writing 365 one-row partitions takes tens of times as long
+as writing one file of 365 rows, and reading them back is no better. A chunk gathers a bounded
+number of neighbouring batches, and depends on nothing but the batch itself, so that a batch that
+is run again always lands in the chunk that it was in before.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+_MONTH = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00:00)?$"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]"
+_NUMBER = r"^[0-9]+$"
+_HASH_CHUNKS = 32
+
+
+def chunk_of(batch: str) -> str:
+    """The chunk of a batch.
+
+    The month of a date (or of a timestamp at midnight), the day of any other timestamp, the number
+    without its last two digits, and one of 32 hash buckets for everything else.
+    """
+    if re.search(_MONTH, batch):
+        return batch[:7]
+    if re.search(_DAY, batch):
+        return batch[:10]
+    if re.search(_NUMBER, batch):
+        return batch[:-2] or "0"
+    return f"h{zlib.crc32(batch.encode()) % _HASH_CHUNKS:02d}"
+
+
+def chunk_sql(batch: str) -> str:
+    """`chunk_of` as Spark SQL over the text expression `batch`."""
+    month, day, number = (p.replace("\\", "\\\\") for p in (_MONTH, _DAY, _NUMBER))
+    return (
+        f"case when {batch} rlike '{month}' then substr({batch}, 1, 7)"
+        f" when {batch} rlike '{day}' then substr({batch}, 1, 10)"
+        f" when {batch} rlike '{number}'"
+        f" then coalesce(nullif(substr({batch}, 1, length({batch}) - 2), ''), '0')"
+        f" else concat('h', lpad(cast(crc32(cast({batch} as binary)) % {_HASH_CHUNKS} as string),"
+        f" 2, '0')) end"
+    )
+
+
+def batch_order(batch: str) -> tuple[int, float, str]:
+    """A sort key: numbers by value, everything else (dates among it) as text."""
+    if re.search(_NUMBER, batch):
+        return (0, float(batch), batch)
+    return (1, 0.0, batch)

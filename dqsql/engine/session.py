@@ -1,0 +1,174 @@
+"""Starts, configures and stops Spark sessions."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING
+
+from dqsql.engine.archive import archive_options
+from dqsql.engine.failures import SPARK_FAILURES, first_sentence
+from dqsql.engine.java import find_java
+from dqsql.errors import SessionError
+from dqsql.model.project import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What dqsql needs of every session, whoever made it; put back when it is done.
+_RUNTIME_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+}
+# What the embedded session starts with: small, quiet, and leaving nothing behind.
+_EMBEDDED_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.codegen.cache.maxEntries": "200",
+}
+
+
+@contextmanager
+def open_session(target: Target, log_dir: Path, spark: SparkSession | None = None) -> Iterator[
+    SparkSession
+]:
+    """A configured session: the given one, a Connect client, or an embedded one.
+
+    A session that dqsql started is stopped at the end; settings of a given one are put back.
+    """
+    _silence_loggers()
+    if spark is not None:
+        with configured(spark, runtime_conf(target)):
+            yield spark
+        return
+    started = _start(target, log_dir)
+    try:
+        with configured(started, runtime_conf(target)):
+            yield started
+    finally:
+        started.stop()
+
+
+def runtime_conf(target: Target) -> dict[str, str]:
+    """The SQL settings under which dqsql's statements run."""
+    return {**_RUNTIME_CONF, "spark.sql.ansi.enabled": str(target.ansi).lower()}
+
+
+@contextmanager
+def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Apply SQL settings to a session and put the old values back afterwards."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            _restore(spark, key, value)
+
+
+def _restore(spark: SparkSession, key: str, value: str | None) -> None:
+    try:
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+    except SPARK_FAILURES:
+        # The session is gone (the server died); its settings went with it.
+        logging.getLogger(__name__).debug("could not put %s back", key)
+
+
+def _start(target: Target, log_dir: Path) -> SparkSession:
+    if target.method == "connect":
+        return _connect(target)
+    return _embedded(target, log_dir)
+
+
+def _connect(target: Target) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    try:
+        builder = SparkSession.builder.remote(target.url or "sc://localhost")
+        for key, value in target.spark_conf.items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except ImportError as error:
+        raise SessionError(
+            f"Spark Connect needs more packages: {first_sentence(error)}",
+            hint="pip install 'dqsql[connect]'",
+        ) from error
+    except SPARK_FAILURES as error:
+        raise SessionError(
+            f"cannot reach Spark Connect at {target.url}: {first_sentence(error)}",
+            hint="check url in profiles.yml and that the server is up",
+        ) from error
+
+
+def _embedded(target: Target, log_dir: Path) -> SparkSession:
+    java = find_java()
+    from pyspark.sql import SparkSession
+
+    # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = [*archive_options(java), *_scratch_options()]
+    builder = SparkSession.builder.appName("dqsql").master(target.master or "local[*]")
+    settings = {**_EMBEDDED_CONF, "spark.sql.warehouse.dir": _catalog_dir(target)}
+    settings |= dict(target.spark_conf)
+    extra = settings.get("spark.driver.extraJavaOptions", "")
+    settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    with _stderr_to(log_dir / "spark.log"):
+        try:
+            return builder.getOrCreate()
+        except (*SPARK_FAILURES, RuntimeError, OSError) as error:
+            raise SessionError(
+                f"Spark did not start: {first_sentence(error)}",
+                hint=f"see {log_dir / 'spark.log'}",
+            ) from error
+
+
+def _scratch_options() -> list[str]:
+    # Derby and the like write into the current directory unless told otherwise.
+    return [f"-Dderby.system.home={gettempdir()}"]
+
+
+def _catalog_dir(target: Target) -> str:
+    return target.warehouse or str(Path(gettempdir()) / "dqsql-warehouse")
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let processes started inside the block write their stderr to a file.
+
+    The JVM announces itself on stderr in ways that no setting silences; the JVM inherits the
+    descriptor and goes on writing to the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with path.open("wb") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def _silence_loggers() -> None:
+    # PySpark logs every failed query as JSON on stderr; dqsql reports failures itself.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).disabled = True

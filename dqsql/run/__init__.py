@@ -1,0 +1,1 @@
+"""Hands a project from layer to layer: loading, compiling, running, deciding, storing."""

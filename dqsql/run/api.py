@@ -1,0 +1,267 @@
+"""The Python API of dqsql: what the command line and notebooks call."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dqsql.compiler.queries import view_name
+from dqsql.errors import DqsqlError
+from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.plan import Plan
+from dqsql.model.project import Project
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
+from dqsql.model.tables import BATCHES, CHECKS, MODELS, RUNS
+from dqsql.run.batches import BatchRequest
+from dqsql.run.compilation import CompileResult, Variables, compile_project
+from dqsql.run.rows import check_dimensions, merge_dimension, model_dimension, run_row
+from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import ParquetStore
+
+__all__ = ["CompileResult", "compile_project", "debug", "run"]
+
+
+def run(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,  # noqa: A002 - dbt's name
+    full_refresh: bool = False,
+    fail_fast: bool = False,
+    batches: Sequence[str] = (),
+    event_time_start: str | None = None,
+    event_time_end: str | None = None,
+    listener: RunListener | None = None,
+) -> RunResult:
+    """Check the new batches of a project's check models and store metrics and verdicts.
+
+    Args:
+        project_dir: folder of `dqsql_project.yml`.
+        spark: an existing session to use; by default one is made from the profile and stopped
+            at the end.
+        select: models to check, in dbt's selection syntax; all when empty.
+        exclude: models to leave out.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's, a mapping or YAML text.
+        full_refresh: check all batches, also those checked before.
+        fail_fast: stop after the first model with a failed check or an error.
+        batches: check exactly these batches, new or not.
+        event_time_start: check the batches from this one on (inclusive), new or not.
+        event_time_end: check the batches before this one (exclusive), new or not.
+        listener: is told of the progress.
+
+    Returns:
+        The verdicts of the run; failed checks do not raise.
+
+    Raises:
+        DqsqlError: the project is wrong, or Spark cannot be started. Nothing was written then.
+    """
+    arguments = {
+        "select": list(select),
+        "exclude": list(exclude),
+        "target": target,
+        "full_refresh": full_refresh,
+        "fail_fast": fail_fast,
+        "batches": list(batches),
+        "event_time_start": event_time_start,
+        "event_time_end": event_time_end,
+    }
+    compiled = compile_project(
+        project_dir,
+        select=select,
+        exclude=exclude,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+    )
+    compiled.raise_errors()
+    request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
+    session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
+    return session.execute(spark)
+
+
+@dataclass
+class _Run:
+    compiled: CompileResult
+    request: BatchRequest
+    fail_fast: bool
+    listener: RunListener
+    arguments: Mapping[str, Any]
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+
+    @property
+    def _project(self) -> Project:
+        return self.compiled.project
+
+    def execute(self, spark: SparkSession | None) -> RunResult:
+        plans = self.compiled.plans
+        checks = sum(len(p.checks) + len(p.monitors) for p in plans)
+        self.listener.run_started(self.run_id, len(plans), checks, self._project.target.name)
+        if not plans:
+            result = self._result((), {}, ("nothing to do: no check model is selected",))
+            self.listener.run_finished(result)
+            return result
+        # Imported here because it starts with pyspark, which takes half a second.
+        from dqsql.engine.session import open_session
+
+        if spark is None:
+            self.listener.session_starting()
+        log_dir = self._project.root / self._project.target_path / "logs"
+        with open_session(self._project.target, log_dir, spark) as session:
+            result = self._run_models(session)
+        self.listener.run_finished(result)
+        return result
+
+    def _run_models(self, spark: SparkSession) -> RunResult:
+        from dqsql.engine.storage import ParquetStore
+
+        target = self._project.target
+        store = ParquetStore(spark, f"{target.warehouse}/{target.schema}")
+        ledgers = _read_ledgers(store)
+        models: list[ModelResult] = []
+        total = len(self.compiled.plans)
+        for index, plan in enumerate(self.compiled.plans, start=1):
+            self.listener.model_started(index, total, plan.model.name)
+            if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
+                model = ModelResult(plan.model.name, plan.model.path, skipped="fail fast")
+            else:
+                model = self._run_model(plan, spark, store, ledgers)
+            models.append(model)
+            self.listener.model_finished(index, total, model)
+        _store_dimensions(store, [p for p in self.compiled.plans], self.started)
+        versions = {"dqsql": VERSION, "spark": spark.version}
+        result = self._result(tuple(models), versions, ())
+        row = run_row(result, target.ansi, _git_sha(self._project.root))
+        store.append(RUNS, [row])
+        return result
+
+    def _run_model(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        store: ParquetStore,
+        ledgers: dict[str, dict[str, BatchRecord]],
+    ) -> ModelResult:
+        """Check one model; what goes wrong with it does not stop the others."""
+        from dqsql.engine.relations import register_dependencies, register_model
+        from dqsql.run.model_run import ModelRun
+
+        model = plan.model
+        by_id = {m.unique_id: m for m in self._project.models}
+        views = {m.unique_id: view_name(m) for m in self._project.models}
+        start = time.monotonic()
+        try:
+            register_dependencies(spark, model, by_id, self._project.sources, views, set())
+            register_model(spark, model, view_name(model))
+            work = ModelRun(
+                plan=plan,
+                spark=spark,
+                store=store,
+                ledger=ledgers.setdefault(model.name, {}),
+                request=self.request,
+                run_id=self.run_id,
+                now=self.started,
+                listener=self.listener,
+            )
+            return work.execute()
+        except DqsqlError as error:
+            seconds = time.monotonic() - start
+            return ModelResult(model.name, model.path, seconds=seconds, error=error)
+
+    def _result(
+        self,
+        models: tuple[ModelResult, ...],
+        versions: Mapping[str, str],
+        warnings: tuple[str, ...],
+    ) -> RunResult:
+        return RunResult(
+            run_id=self.run_id,
+            project=self._project.name,
+            target=self._project.target.name,
+            started_at=self.started,
+            finished_at=dt.datetime.now(dt.UTC),
+            models=models,
+            versions=versions,
+            arguments=self.arguments,
+            warnings=warnings,
+        )
+
+
+def _read_ledgers(store: ParquetStore) -> dict[str, dict[str, BatchRecord]]:
+    """The ledger of every model: its batches by name."""
+    ledgers: dict[str, dict[str, BatchRecord]] = {}
+    for row in store.rows(BATCHES):
+        record = BatchRecord(
+            row["model"],
+            row["batch"],
+            BatchStatus(row["status"]),
+            row["rows"],
+            row["run_id"],
+            row["fingerprint"],
+        )
+        ledgers.setdefault(record.model, {})[record.batch] = record
+    return ledgers
+
+
+def _store_dimensions(store: ParquetStore, plans: Sequence[Plan], now: dt.datetime) -> None:
+    """Bring dq_models and dq_checks up to date; write only what changed."""
+    for table, key, describe in (
+        (MODELS, "model", lambda p: [model_dimension(p)]),
+        (CHECKS, "check_id", check_dimensions),
+    ):
+        old = store.rows(table)
+        rows = []
+        for plan in plans:
+            mine = [r for r in old if r["model"] == plan.model.name]
+            rows.extend(merge_dimension(mine, describe(plan), key, now) or [])
+        if rows:
+            store.replace_partition(table, rows)
+
+
+def _git_sha(root: Path) -> str | None:
+    """The commit of the project's repository, or None outside one."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
+
+
+def debug(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,  # noqa: A002 - dbt's name
+) -> Iterator[tuple[str, bool, str]]:
+    """Check the set-up step by step: yields what was tried, whether it worked, and details."""
+    from dqsql.run.diagnosis import diagnose
+
+    yield from diagnose(project_dir, target, profile, profiles_dir, vars)

@@ -1,0 +1,73 @@
+"""Loads and compiles a project; nothing here starts Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.plan import compile_model
+from dqsql.compiler.queries import compiled_queries
+from dqsql.errors import DqsqlError, ErrorGroup
+from dqsql.loading import load_project
+from dqsql.model.plan import Plan, Query
+from dqsql.model.project import CheckModel, Project
+from dqsql.run.selection import select_models
+from dqsql.templating import MacroLibrary
+
+Variables = Mapping[str, Any] | str | None
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """A compiled project: plans and statements of the selected models, and all errors found."""
+
+    project: Project
+    plans: tuple[Plan, ...]
+    queries: Mapping[str, tuple[Query, ...]]
+    errors: tuple[DqsqlError, ...]
+
+    def raise_errors(self) -> None:
+        """Raise what is wrong with the project, all of it at once."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise ErrorGroup(self.errors)
+
+
+def compile_project(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,  # noqa: A002 - dbt's name
+) -> CompileResult:
+    """Load a project and compile the selected check models.
+
+    Errors in single annotations are returned, not raised; an unreadable project raises.
+    """
+    project = load_project(
+        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+    )
+    catalog = Catalog(MacroLibrary(project.macros, {}), project.functions)
+    chosen = [
+        m for m in select_models(project.models, select, exclude) if m.config.enabled
+    ]
+    plans = tuple(compile_model(m, project, catalog) for m in _upstream_first(chosen, project))
+    return CompileResult(
+        project=project,
+        plans=plans,
+        queries={p.model.name: compiled_queries(p) for p in plans if not p.rejected},
+        errors=tuple(e for p in plans for e in p.rejected),
+    )
+
+
+def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:
+    """The chosen models in the project's order, which loading made a topological one."""
+    names = {m.name for m in chosen}
+    return [m for m in project.models if m.name in names]

@@ -1,0 +1,71 @@
+"""The steps of `dqsql debug`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib import metadata
+from os import PathLike
+
+from dqsql.errors import DqsqlError
+from dqsql.model.project import Project
+from dqsql.run.compilation import Variables, compile_project
+from dqsql.version import VERSION
+
+Step = tuple[str, bool, str]
+
+
+def diagnose(
+    project_dir: str | PathLike[str],
+    target: str | None,
+    profile: str | None,
+    profiles_dir: str | PathLike[str] | None,
+    variables: Variables,
+) -> Iterator[Step]:
+    """Yield each step as (what, whether it worked, details); stops where going on is idle."""
+    yield "dqsql", True, VERSION
+    yield "python", True, platform.python_version()
+    yield "pyspark", True, metadata.version("pyspark")
+    try:
+        compiled = compile_project(
+            project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=variables
+        )
+    except DqsqlError as error:
+        yield "project", False, str(error)
+        return
+    project = compiled.project
+    yield "project", True, f"{project.name} at {project.root}: {len(compiled.plans)} check models"
+    for error in compiled.errors:
+        yield "checks", False, str(error)
+    chosen = project.target
+    yield "target", True, f"{chosen.profile}.{chosen.name}, method {chosen.method}"
+    if chosen.method == "session":
+        yield from _java()
+    yield from _connection(project)
+
+
+def _java() -> Iterator[Step]:
+    from dqsql.engine.java import find_java
+
+    try:
+        java = find_java()
+    except DqsqlError as error:
+        yield "java", False, str(error)
+        return
+    yield "java", True, f"{java.major} at {java.path}"
+
+
+def _connection(project: Project) -> Iterator[Step]:
+    from dqsql.engine.session import open_session
+    from dqsql.engine.storage import ParquetStore
+    from dqsql.model.tables import BATCHES
+
+    target = project.target
+    try:
+        with open_session(target, project.root / project.target_path / "logs") as spark:
+            yield "connection", True, f"Spark {spark.version}"
+            root = f"{target.warehouse}/{target.schema}"
+            known = len(ParquetStore(spark, root).rows(BATCHES))
+            yield "warehouse", True, f"{root}: {known:,} batches checked so far"
+    except DqsqlError as error:
+        yield "connection", False, str(error)

@@ -1,0 +1,217 @@
+"""Checks one model: discover, scan, measure, decide, store."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dqsql.compiler.queries import (
+    BatchFilter,
+    Scan,
+    discovery_query,
+    metric_query,
+    scan_groups,
+    view_name,
+)
+from dqsql.dialect import identifier, to_sql
+from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.layout import batch_order
+from dqsql.model.events import RunListener
+from dqsql.model.plan import Plan, StateColumn
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.model.tables import BATCHES, METRICS, RESULTS
+from dqsql.run.batches import BatchChoice, BatchRequest, choose_batches
+from dqsql.run.rows import batch_row, metric_row, result_row
+from dqsql.run.verdicts import batch_statuses, constraint_result, error_result, metric_texts
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import ParquetStore
+
+
+@dataclass
+class ModelRun:
+    """One run of one model. The model's view must be registered."""
+
+    plan: Plan
+    spark: SparkSession
+    store: ParquetStore
+    ledger: dict[str, BatchRecord]
+    request: BatchRequest
+    run_id: str
+    now: dt.datetime
+    listener: RunListener
+
+    def execute(self) -> ModelResult:
+        """Check the model's batches and store everything. Raises DqsqlError."""
+        start = time.monotonic()
+        choice, batch_type = self._choose()
+        if not choice.batches:
+            return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
+        batches = tuple(sorted(choice.batches, key=batch_order))
+        execution = self._execution(choice, batch_type)
+        self._step(f"analysing {len(self.plan.states)} aggregates")
+        part = execution.analyse()
+        self._reopen(batches)
+        self._step(f"scanning {len(batches):,} batches")
+        execution.scan_states(part, batches, self._checked())
+        self._step("measuring")
+        measured = execution.measure_batches(part, batches)
+        results = self._decide(measured, part, batches)
+        self._step("storing")
+        self._store(measured, results, batches)
+        return self._result(
+            start,
+            batches=batches,
+            results=tuple(results),
+            metrics=len(measured.values),
+            scans=self._scans(part, choice, batch_type),
+            rows=sum(measured.rows.values()),
+            notes=choice.notes,
+        )
+
+    def _step(self, text: str) -> None:
+        self.listener.model_step(self.plan.model.name, text)
+
+    # --- batches -------------------------------------------------------------------------------
+
+    def _choose(self) -> tuple[BatchChoice, str]:
+        query = discovery_query(self.plan.model)
+        if query is None:
+            return BatchChoice((self._own_batch,)), "string"
+        self._step("looking for new batches")
+        execution = self._execution(BatchChoice(()), "string")
+        found = execution.discover(query)
+        choice = choose_batches(self.request, found, self.ledger)
+        view = to_sql(identifier(view_name(self.plan.model)))
+        expression = self.plan.model.config.batch_by or ""
+        kind = execution.batch_type(expression, view) if choice.batches else "string"
+        return choice, kind
+
+    @property
+    def _own_batch(self) -> str:
+        """The batch of a model without `batch_by`: the start of the run."""
+        return self.now.strftime("%Y-%m-%d %H:%M:%S")
+
+    def _checked(self) -> list[str]:
+        return list(self.ledger)
+
+    def _reopen(self, batches: Sequence[str]) -> None:
+        """Take batches that were checked before out of the ledger's good books.
+
+        Should the run die half-way, the next one checks them again.
+        """
+        again = [b for b in batches if b in self.ledger]
+        if not again:
+            return
+        for batch in again:
+            record = self.ledger[batch]
+            self.ledger[batch] = BatchRecord(
+                record.model,
+                batch,
+                BatchStatus.INCOMPLETE,
+                record.rows,
+                record.run_id,
+                record.fingerprint,
+            )
+        self._store_ledger()
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def _execution(self, choice: BatchChoice, batch_type: str) -> ModelExecution:
+        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expression:
+            return self._scan(states, types, choice, batch_type).query()
+
+        return ModelExecution(self.spark, self.store, self.plan, scan, metric_query)
+
+    def _scan(
+        self,
+        states: Sequence[StateColumn],
+        types: Mapping[str, str],
+        choice: BatchChoice,
+        batch_type: str,
+    ) -> Scan:
+        wanted = tuple(b for b in choice.batches if b not in choice.empty)
+        return Scan(
+            model=self.plan.model,
+            groups=scan_groups(states, types),
+            batches=BatchFilter(wanted, batch_type),
+            label=self._own_batch,
+            empty=choice.empty,
+        )
+
+    def _scans(self, part: Feasible, choice: BatchChoice, batch_type: str) -> int:
+        scan = self._scan(part.states, part.types, choice, batch_type)
+        discovery = 0 if self.plan.model.config.batch_by is None else 1
+        return scan.source_scans + discovery
+
+    # --- verdicts and storing ------------------------------------------------------------------
+
+    def _decide(
+        self, measured: Measurement, part: Feasible, batches: Sequence[str]
+    ) -> list[Result]:
+        texts = metric_texts(self.plan)
+        results = [constraint_result(outcome, texts) for outcome in measured.outcomes]
+        by_id = {c.id: c for c in self.plan.checks}
+        results.extend(
+            error_result(by_id[check_id], error, batch)
+            for check_id, error in part.errors.items()
+            for batch in batches
+        )
+        return results
+
+    def _store(
+        self, measured: Measurement, results: Sequence[Result], batches: Sequence[str]
+    ) -> None:
+        """Metrics, then verdicts, then the ledger, whose entry makes a batch count as checked."""
+        model, checked = self.plan.model.name, self._checked()
+        metric_rows = [metric_row(v, self.run_id, self.now) for v in measured.values]
+        self.store.replace_batches(METRICS, model, metric_rows, batches, checked)
+        result_rows = [result_row(r, self.run_id, self.now) for r in results]
+        self.store.replace_batches(RESULTS, model, result_rows, batches, checked)
+        for batch, status in batch_statuses(results, batches).items():
+            self.ledger[batch] = BatchRecord(
+                model,
+                batch,
+                status,
+                measured.rows.get(batch, 0),
+                self.run_id,
+                self.plan.model.checksum,
+            )
+        self._store_ledger()
+
+    def _store_ledger(self) -> None:
+        ordered = sorted(self.ledger.values(), key=lambda r: batch_order(r.batch))
+        self.store.replace_partition(BATCHES, [batch_row(r, self.now) for r in ordered])
+
+    def _result(
+        self,
+        start: float,
+        *,
+        batches: tuple[str, ...] = (),
+        results: tuple[Result, ...] = (),
+        metrics: int = 0,
+        scans: int = 0,
+        rows: int = 0,
+        notes: tuple[str, ...] = (),
+        skipped: str | None = None,
+    ) -> ModelResult:
+        return ModelResult(
+            model=self.plan.model.name,
+            path=self.plan.model.path,
+            batches=batches,
+            results=results,
+            checks=len(self.plan.checks) + len(self.plan.monitors),
+            metrics=metrics,
+            scans=scans,
+            rows=rows,
+            seconds=time.monotonic() - start,
+            notes=(*self.plan.notes, *notes) if batches else notes,
+            skipped=skipped,
+        )

@@ -1,0 +1,165 @@
+"""Rows of the warehouse tables from the things that a run produces."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dqsql.model.plan import Plan
+from dqsql.model.results import BatchRecord, MetricValue, Result, RunResult
+
+Row = dict[str, Any]
+
+
+def metric_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
+    """A row of dq_metrics."""
+    return {
+        "model": value.model,
+        "batch": value.batch,
+        "segment": value.segment,
+        "column_name": value.column,
+        "metric": value.metric,
+        "parameters": value.parameters or None,
+        "scope": value.scope,
+        "value": value.value,
+        "value_text": value.value_text,
+        "sample_size": value.sample_size,
+        "run_id": run_id,
+        "computed_at": now,
+    }
+
+
+def result_row(result: Result, run_id: str, now: dt.datetime) -> Row:
+    """A row of dq_results."""
+    return {
+        "run_id": run_id,
+        "check_id": result.check_id,
+        "model": result.model,
+        "batch": result.batch,
+        "segment": result.segment,
+        "column_name": result.column,
+        "check_name": result.check_name,
+        "detector": result.detector,
+        "observed": result.observed,
+        "observed_text": result.observed_text,
+        "lower_bound": result.lower,
+        "upper_bound": result.upper,
+        "score": result.score,
+        "status": result.status.value,
+        "severity": result.severity.value,
+        "message": result.message,
+        "details": json.dumps(_json_safe(dict(result.details)), sort_keys=True),
+        "evaluated_at": now,
+    }
+
+
+def _json_safe(value: Any) -> Any:
+    """NaN and the infinities as text, which JSON has no numbers for."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(k): _json_safe(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_safe(v) for v in value]
+    return value
+
+
+def batch_row(record: BatchRecord, now: dt.datetime) -> Row:
+    """A row of dq_batches."""
+    return {
+        "model": record.model,
+        "batch": record.batch,
+        "status": record.status.value,
+        "rows": record.rows,
+        "fingerprint": record.fingerprint,
+        "run_id": record.run_id,
+        "checked_at": now,
+    }
+
+
+def run_row(result: RunResult, ansi: bool, git_sha: str | None) -> Row:
+    """The row of dq_runs."""
+    names = {0: "pass", 1: "fail", 2: "error"}
+    return {
+        "run_id": result.run_id,
+        "project": result.project,
+        "target": result.target,
+        "arguments": json.dumps(_json_safe(dict(result.arguments)), sort_keys=True),
+        "started_at": result.started_at,
+        "finished_at": result.finished_at,
+        "status": names[result.exit_code],
+        "dqsql_version": result.versions.get("dqsql"),
+        "spark_version": result.versions.get("spark"),
+        "git_sha": git_sha,
+        "ansi": ansi,
+        "models": len(result.models),
+        "checks": sum(m.checks for m in result.models),
+        "batches": sum(len(m.batches) for m in result.models),
+        "scans": sum(m.scans for m in result.models),
+        "rows_scanned": sum(m.rows for m in result.models),
+        "bytes_read": None,
+    }
+
+
+def model_dimension(plan: Plan) -> Row:
+    """The describing columns of a model's row in dq_models."""
+    config = plan.model.config
+    return {
+        "model": plan.model.name,
+        "path": plan.model.path,
+        "owner": config.owner,
+        "description": config.description,
+        "tags": list(config.tags),
+        "batch_by": config.batch_by,
+        "segment_by": list(config.segment_by),
+        "checksum": plan.model.checksum,
+    }
+
+
+def check_dimensions(plan: Plan) -> list[Row]:
+    """The describing columns of a model's rows in dq_checks."""
+    checks = [(c, "constraint") for c in plan.checks] + [(m, m.kind) for m in plan.monitors]
+    return [
+        {
+            "check_id": check.id,
+            "model": check.model,
+            "column_name": check.column,
+            "check_name": check.name,
+            "detector": detector,
+            "expression": check.expression,
+            "where": check.settings.where,
+            "severity": check.severity.value,
+            "owner": plan.model.config.owner,
+            "description": check.settings.description,
+            "tags": list(check.tags),
+            "file": check.span.file,
+            "line": check.span.line,
+        }
+        for check, detector in checks
+    ]
+
+
+def merge_dimension(
+    old: Sequence[Mapping[str, Any]], new: Sequence[Row], key: str, now: dt.datetime
+) -> list[Row] | None:
+    """Slowly changing rows of one model: close what changed or went, add what is new.
+
+    Returns all rows of the model, or None when nothing changed.
+    """
+    current = {row[key]: row for row in old if row["valid_to"] is None}
+    rows = [dict(row) for row in old if row["valid_to"] is not None]
+    changed = False
+    for row in new:
+        before = current.pop(row[key], None)
+        if before is not None and all(before[name] == value for name, value in row.items()):
+            rows.append(dict(before))
+            continue
+        changed = True
+        if before is not None:
+            rows.append({**before, "valid_to": now})
+        rows.append({**row, "valid_from": now, "valid_to": None})
+    rows.extend({**row, "valid_to": now} for row in current.values())
+    return rows if changed or current else None

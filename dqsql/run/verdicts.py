@@ -1,0 +1,92 @@
+"""From what Spark observed to verdicts: constraints of one model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from dqsql.decisions.constraints import Observation, decide
+from dqsql.errors import DqsqlError
+from dqsql.model.plan import Check, Plan
+from dqsql.model.results import BatchStatus, MetricValue, Result, Status
+
+if TYPE_CHECKING:
+    from dqsql.engine.execution import CheckOutcome
+
+
+def constraint_result(outcome: CheckOutcome, texts: Mapping[str, str]) -> Result:
+    """The verdict on one constraint; `texts` gives each metric alias as people write it."""
+    check = outcome.check
+    observations = [
+        _observation(value, texts[alias])
+        for value, alias in zip(outcome.observed, check.metrics, strict=True)
+    ]
+    verdict = decide(
+        outcome.holds,
+        observations,
+        expression=check.expression,
+        bounds=check.bounds,
+        severity=check.severity,
+        no_data=check.no_data,
+    )
+    single = outcome.observed[0] if len(outcome.observed) == 1 else None
+    return Result(
+        check_id=check.id,
+        model=check.model,
+        batch=outcome.batch,
+        segment=outcome.segment,
+        column=check.column,
+        check_name=check.name,
+        detector="constraint",
+        status=verdict.status,
+        severity=check.severity,
+        message=verdict.message,
+        observed=single.value if single else None,
+        observed_text=single.value_text if single else None,
+        lower=check.bounds.lower if check.bounds else None,
+        upper=check.bounds.upper if check.bounds else None,
+        details={
+            "expression": check.expression,
+            "metrics": {o.text: o.value if o.value is not None else o.value_text
+                        for o in observations},
+        },
+    )
+
+
+def _observation(value: MetricValue, text: str) -> Observation:
+    return Observation(text, value.metric, value.value, value.value_text, value.sample_size)
+
+
+def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
+    """The verdict on a check that Spark could not evaluate."""
+    return Result(
+        check_id=check.id,
+        model=check.model,
+        batch=batch,
+        segment=None,
+        column=check.column,
+        check_name=check.name,
+        detector="constraint",
+        status=Status.ERROR,
+        severity=check.severity,
+        message=f"{check.span}: {check.expression}: {error.message}",
+        details={"expression": check.expression, "hint": error.hint},
+    )
+
+
+def batch_statuses(results: Iterable[Result], batches: Iterable[str]) -> dict[str, BatchStatus]:
+    """What each batch's verdicts make of it."""
+    statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
+    for result in results:
+        if result.batch not in statuses:
+            continue
+        if result.status is Status.ERROR:
+            statuses[result.batch] = BatchStatus.INCOMPLETE
+        elif result.status is Status.FAIL and statuses[result.batch] is BatchStatus.ACCEPTED:
+            statuses[result.batch] = BatchStatus.FLAGGED
+    return statuses
+
+
+def metric_texts(plan: Plan) -> dict[str, str]:
+    """Each metric alias as a user would write the metric."""
+    return {m.alias: m.text for m in plan.metrics}
