@@ -23,12 +23,21 @@ def parse(comment: str) -> list[ParsedAnnotation]:
     [
         (" nothing here, me@x.com, @ 3 dollars", []),
         ("@not_null", ["not_null"]),
-        (" @not_null @accepted_values('EWR', '@x', \"y\")", ["not_null", "accepted_values('EWR', '@x', \"y\")"]),
+        (
+            " @not_null @accepted_values('EWR', '@x', \"y\")",
+            ["not_null", "accepted_values('EWR', '@x', \"y\")"],
+        ),
         (" @completeness >= 0.95 @pattern", ["completeness >= 0.95", "pattern"]),
         (" @mean between -5 and 60 {severity: warn} @avh", ["mean between -5 and 60", "avh"]),
         (" @avh(fpr => 0.001)", ["avh(fpr => 0.001)"]),
-        (" @anomaly(row_count, holt_winters(period => 7))", ["anomaly(row_count, holt_winters(period => 7))"]),
-        (" @expect(sum(a) / sum(b) between 5 and 9)   any SQL aggregate works.", ["expect(sum(a) / sum(b) between 5 and 9)"]),
+        (
+            " @anomaly(row_count, holt_winters(period => 7))",
+            ["anomaly(row_count, holt_winters(period => 7))"],
+        ),
+        (
+            " @expect(sum(a) / sum(b) between 5 and 9)   any SQL aggregate works.",
+            ["expect(sum(a) / sum(b) between 5 and 9)"],
+        ),
         (" mail me@x.com, don't @not_null, @unique; it is always there!", ["not_null", "unique"]),
         ("@not a is null", ["not a is null"]),
         ("@if(a, b) @exists @pattern", ["if(a, b)", "exists", "pattern"]),
@@ -39,7 +48,7 @@ def parse(comment: str) -> list[ParsedAnnotation]:
         ("@min > (select 1)\n@max\n  < 5", ["min > (select 1)", "max\n  < 5"]),
         ("@gültig", ["gültig"]),
     ],
-)  # fmt: skip
+)
 def test_expressions(comment: str, expressions: list[str]) -> None:
     assert [a.expression for a in parse(comment)] == expressions
 
@@ -92,7 +101,7 @@ def test_settings() -> None:
         ("@`x y` > 3", "starts with @ and a name", "@`"),
         ("@@x", "starts with @ and a name", "@@"),
     ],
-)  # fmt: skip
+)
 def test_problems(comment: str, message: str, text_at: str) -> None:
     problems = [p for p in parse_comment(comment, KNOWN) if isinstance(p, AnnotationProblem)]
     assert message in problems[0].message

@@ -14,7 +14,10 @@ def library(*files: tuple[str, str]) -> MacroLibrary:
 
 
 def test_a_project_overrides_a_shipped_macro_also_for_shipped_callers() -> None:
-    shipped = "{% macro check_a(x) %}{{ helper(x) }} > 0{% endmacro %}{% macro helper(x) %}s{% endmacro %}"
+    shipped = (
+        "{% macro check_a(x) %}{{ helper(x) }} > 0{% endmacro %}"
+        "{% macro helper(x) %}s{% endmacro %}"
+    )
     macros = library(
         ("/s/a.sql", shipped), ("macros/h.sql", "{% macro helper(x) %}p({{ x }}){% endmacro %}")
     )
@@ -25,7 +28,8 @@ def test_a_project_overrides_a_shipped_macro_also_for_shipped_callers() -> None:
 def test_definition() -> None:
     text = (
         "{# licence #}\n\n{# Rows\n   there. #}\n"
-        "{%- macro m(a, b, c=1) %}{{ varargs }}{{ kwargs }}{% endmacro %}\n{% macro n() %}{% endmacro %}"
+        "{%- macro m(a, b, c=1) %}{{ varargs }}{{ kwargs }}{% endmacro %}\n"
+        "{% macro n() %}{% endmacro %}"
     )
     macros = library(("m.sql", text)).macros
     found = macros["m"]
@@ -39,10 +43,13 @@ def test_definition() -> None:
 
 def test_call_blocks_and_recursion_that_ends() -> None:
     macros = library(
-        ("m.sql", "{% macro w() %}<{{ caller() }}>{% endmacro %}"
-                  "{% macro u() %}{% call w() %}x{% endcall %}{% endmacro %}"
-                  "{% macro s(n) %}{% if n %}{{ s(n - 1) }}.{% endif %}{% endmacro %}"),
-    )  # fmt: skip
+        (
+            "m.sql",
+            "{% macro w() %}<{{ caller() }}>{% endmacro %}"
+            "{% macro u() %}{% call w() %}x{% endcall %}{% endmacro %}"
+            "{% macro s(n) %}{% if n %}{{ s(n - 1) }}.{% endif %}{% endmacro %}",
+        ),
+    )
     assert macros.call("u") == "<x>"
     assert macros.call("s", [5]) == "....."
 
@@ -75,11 +82,15 @@ MACROS = """{% macro a(x) %}{{ b(x) }}{% endmacro %}
         ("variable", [], {}, JinjaError, "m.sql:11:6", "'knwon' is not defined"),
         ("tow", [], {}, MacroError, "call.sql:9:9", "there is no macro 'tow'"),
     ],
-)  # fmt: skip
+)
 def test_errors_of_calls(
-    name: str, args: list[object], kwargs: dict[str, object], error: type[DqsqlError], place: str,
+    name: str,
+    args: list[object],
+    kwargs: dict[str, object],
+    error: type[DqsqlError],
+    place: str,
     message: str,
-) -> None:  # fmt: skip
+) -> None:
     with pytest.raises(error) as caught:
         library(("m.sql", MACROS)).call(name, args, kwargs, Span("call.sql", 9, 9))
     assert str(caught.value.span) == place

@@ -1,0 +1,143 @@
+"""Profiles in dbt's form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from dqsql.errors import ProfileError
+from dqsql.loading import load_project
+from dqsql.model.project import Target
+
+Write = Callable[[Mapping[str, str]], Path]
+
+
+def target_of(write: Write, output: str, **options: str) -> Target:
+    text = f"shop:\n  target: dev\n  outputs:\n    dev: {{type: spark, {output}}}\n"
+    return load_project(write({"profiles.yml": text}), **options).target  # type: ignore[arg-type]
+
+
+def test_session(write: Write) -> None:
+    target = target_of(
+        write,
+        "method: session, host: NA, schema: q, threads: '4', master: 'local[2]', "
+        "table_format: delta, server_side_parameters: {spark.sql.ansi.enabled: true, a.b: 1}",
+    )
+    assert (target.method, target.schema, target.threads) == ("session", "q", 4)
+    assert (target.master, target.table_format) == ("local[2]", "delta")
+    assert target.spark_conf == {"spark.sql.ansi.enabled": "true", "a.b": "1"}
+    assert target.ansi
+    assert target.warehouse is not None and target.warehouse.endswith("/project/warehouse")
+
+
+@pytest.mark.parametrize(
+    ("output", "url"),
+    [
+        ("method: connect, url: 'sc://h:1'", "sc://h:1"),
+        ("method: connect, host: h", "sc://h:15002"),
+        (
+            "method: connect, host: h, port: 9, token: t, use_ssl: true",
+            "sc://h:9/;token=t;use_ssl=true",
+        ),
+        ("method: thrift, host: h, port: 10000, dqsql: {method: connect, url: 'sc://c'}", "sc://c"),
+    ],
+)
+def test_connect(write: Write, output: str, url: str) -> None:
+    target = target_of(write, output)
+    assert (target.method, target.url, target.warehouse) == ("connect", url, None)
+
+
+def test_a_catalog_needs_no_warehouse(write: Write) -> None:
+    assert target_of(write, "catalog: hive").warehouse is None
+    assert target_of(write, "spark_conf: {spark.sql.catalog.x: y}").warehouse is None
+    assert target_of(write, "catalog: hive, warehouse: /w").warehouse == "/w"
+
+
+def test_jinja_and_the_environment(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DQSQL_TEST_PORT", "77")
+    output = "method: connect, host: h, port: \"{{ env_var('DQSQL_TEST_PORT') | int }}\""
+    assert target_of(write, output).url == "sc://h:77"
+
+
+def test_where_the_file_is_looked_for(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def text(schema: str) -> str:
+        return f"shop: {{target: t, outputs: {{t: {{type: spark, schema: {schema}}}}}}}"
+
+    root = write(
+        {
+            "profiles.yml": text("own"),
+            "given/profiles.yml": text("given"),
+            "env/profiles.yml": text("env"),
+            "../home/.dbt/profiles.yml": text("home"),
+        }
+    )
+    assert load_project(root).target.schema == "own"
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(root / "env"))
+    assert load_project(root).target.schema == "env"
+    assert load_project(root, profiles_dir=root / "given").target.schema == "given"
+    monkeypatch.delenv("DBT_PROFILES_DIR")
+    (root / "profiles.yml").unlink()
+    assert load_project(root).target.schema == "home"
+
+
+def test_profiles_of_other_projects_do_not_matter(write: Write) -> None:
+    root = write({"../home/.dbt/profiles.yml": "other: {outputs: {}}"})
+    assert load_project(root).target.name == "local"
+
+
+def test_project_settings_are_defaults(write: Write) -> None:
+    root = write(
+        {"dqsql_project.yml": "name: shop\nwarehouse: {path: w, format: delta, schema: s}\n"}
+    )
+    target = load_project(root).target
+    assert (target.table_format, target.schema) == ("delta", "s")
+    assert target.warehouse == str(root.resolve() / "w")
+
+
+@pytest.mark.parametrize(
+    ("output", "message", "place"),
+    [
+        ("method: sesion", "cannot use the method 'sesion'", "profiles.yml:4:24"),
+        ("method: thrift", "cannot use the method 'thrift'", "profiles.yml:4:24"),
+        ("type: databricks, x: 1", "there twice", "profiles.yml:4:24"),
+        ("shcema: x", "unknown key 'shcema'", "profiles.yml:4:24"),
+        ("method: connect", "needs a url or a host", "profiles.yml:4:5"),
+        ("method: connect, url: 'http://h'", "no Spark Connect address", "profiles.yml:4:41"),
+        ("threads: 0", "whole number of at least 1", "profiles.yml:4:24"),
+        ("ansi: maybe", "true or false", "profiles.yml:4:24"),
+        ("table_format: parket", "unknown table format", "profiles.yml:4:24"),
+        ("schema: \"{{ env_var('DQSQL_NO') }}\"", "'DQSQL_NO' is not set", "profiles.yml:4:32"),
+        ('schema: "{{ x"', "Jinja syntax", "profiles.yml:4:32"),
+        ("dqsql: {urll: x}", "unknown key 'urll'", "profiles.yml:4:32"),
+    ],
+)
+def test_errors_in_a_target(write: Write, output: str, message: str, place: str) -> None:
+    with pytest.raises(ProfileError) as caught:
+        target_of(write, output)
+    assert message in caught.value.message
+    assert str(caught.value.span) == place
+
+
+def test_unknown_targets_and_profiles(write: Write) -> None:
+    with pytest.raises(ProfileError, match=r"no target 'prod'(.|\n)*known targets: dev"):
+        target_of(write, "schema: x", target="prod")
+    with pytest.raises(ProfileError, match=r"no profile 'shp'(.|\n)*did you mean 'shop'"):
+        target_of(write, "schema: x", profile="shp")
+
+
+def test_without_a_profile_file(write: Write) -> None:
+    root = write({})
+    assert load_project(root, target="local").target.name == "local"
+    with pytest.raises(ProfileError, match="no target 'prod'"):
+        load_project(root, target="prod")
+    with pytest.raises(ProfileError, match="could hold the profile 'x'"):
+        load_project(root, profile="x")
+    with pytest.raises(ProfileError, match=r"no profiles\.yml in"):
+        load_project(root, profiles_dir=root)
+
+
+def test_broken_yaml(write: Write) -> None:
+    with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: YAML"):
+        load_project(write({"profiles.yml": "shop: ]"}))
