@@ -236,7 +236,12 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
 
 
 def _settings(text: str, offset: int) -> CheckSettings:
-    values: Any = yaml.safe_load(text)
+    try:
+        values: Any = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
+        # Well-formed, but a value is not: an unknown tag, a list as a key, the 99th of a month.
+        detail = getattr(error, "problem", None) or error
+        raise AnnotationProblem(f"the settings cannot be read: {detail}", offset, text) from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise AnnotationProblem("the settings' keys must be names", offset, text)
     for key, value in values.items():
@@ -244,7 +249,7 @@ def _settings(text: str, offset: int) -> CheckSettings:
         if value is None and key not in ("description", "name", "where", "fpr"):
             raise AnnotationProblem(
                 f"the setting {key!r} has no value",
-                offset + text.index(key),
+                offset + max(0, text.find(key)),
                 text,
                 f"write {{{key}: ..}}",
             )

@@ -153,7 +153,8 @@ def read_document(
         raise error(
             f"YAML: {problem.problem or problem.context}", span=Span(shown, line, column, offending)
         ) from problem
-    except yaml.YAMLError as problem:
+    except (yaml.YAMLError, ValueError) as problem:
+        # ValueError: a date such as 2024-99-99.
         raise error(f"YAML: {problem}", span=Span(shown)) from problem
     finally:
         loader.dispose()
