@@ -9,7 +9,6 @@ from click.core import ParameterSource
 
 from dqsql.cli.group import CommandEntry, LazyGroup
 from dqsql.cli.options import GLOBAL, options
-from dqsql.cli.version import dqsql_version
 
 _COMMANDS = "dqsql.cli.commands"
 
@@ -26,7 +25,10 @@ COMMANDS = {
 
 def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        click.echo(f"dqsql {dqsql_version()}")
+        # Reads the installed package's metadata, which takes a while.
+        from dqsql.version import VERSION
+
+        click.echo(f"dqsql {VERSION}")
         context.exit()
 
 

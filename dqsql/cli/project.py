@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.cli.options import words
-from dqsql.cli.version import dqsql_version
 from dqsql.errors import DqsqlError
 
 if TYPE_CHECKING:
@@ -39,13 +38,14 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
     """Write `manifest.json` and `compiled/`; return models and the files of their statements."""
     from dqsql.report.artefacts import MANIFEST, write_compiled, write_json
     from dqsql.report.manifest import manifest
+    from dqsql.version import VERSION
 
     folder = target_dir(compiled)
     content = manifest(
         compiled.project,
         compiled.plans,
         generated_at=datetime.now(UTC),
-        dqsql_version=dqsql_version(),
+        dqsql_version=VERSION,
     )
     write_json(folder / MANIFEST, content)
     return write_compiled(folder, compiled.queries)

@@ -16,7 +16,8 @@ from dqsql.report.text import printable
 
 # What dqsql writes at the top of the folder; a folder with other things needs dqsql's own mark.
 _OWN_NAMES = frozenset(
-    {"compiled", "manifest.json", "run_results.json", "sources.json", "junit.xml", "report.html"}
+    {"compiled", "logs", "manifest.json", "run_results.json", "sources.json", "junit.xml"}
+    | {"report.html"}
 )
 
 

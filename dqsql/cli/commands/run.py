@@ -19,8 +19,6 @@ _RUN = (
     "batches",
     "event_time_start",
     "event_time_end",
-    "store_failures",
-    "threads",
     "output",
 )
 _WHERE = ("target", "profile", "profiles_dir", "vars")
