@@ -46,6 +46,7 @@ BUCKETS = 32
 MIN_TRAINING_ROWS = 10
 TRAINING_SHARE = 0.9
 FEW_DISTINCT = 3
+_JUDGED_ROWS = 100
 _PRIOR_ALARMS, _PRIOR_TRIALS = 0.5, 5.0
 
 #: What is summed for each pattern, in this order wherever counts are kept as a list.
@@ -183,8 +184,10 @@ class Backtest:
             return _NO_TRIAL
         rest = self.rows - self.train
         nonconforming = rest - (mask.bit_count() - first)
+        # Ten training rows give the test no power: judge as if there had been a hundred.
+        scale = max(1.0, _JUDGED_ROWS / self.train)
         alarm = nonconforming > 0 and nonconforming >= alarm_threshold(
-            self.train - first, self.train, rest
+            round((self.train - first) * scale), round(self.train * scale), rest
         )
         counts = [0] * len(_NO_TRIAL)
         counts[2 * self.stratum : 2 * self.stratum + 2] = (1, int(alarm))
@@ -285,7 +288,7 @@ class PatternIndex:
             PatternError: there is no index, or one of another format.
         """
         path = Path(folder)
-        meta = _read_meta(path)
+        meta = read_meta(path)
         table = pq.read_table(path / "patterns.parquet", schema=_SERVED_SCHEMA)
         return cls(
             table["pattern"].combine_chunks(),
@@ -293,6 +296,31 @@ class PatternIndex:
             columns=meta.columns,
             settings=meta.settings,
         )
+
+    def merged(self, other: PatternIndex) -> PatternIndex:
+        """Return the index of both corpora together, for example the lake's and the shipped one.
+
+        Exact up to patterns that are left out of a served part for their small coverage.
+
+        Raises:
+            PatternError: the indexes were built with different tau.
+        """
+        if self.settings.tau != other.settings.tau:
+            raise PatternError(
+                f"indexes with tau {self.settings.tau} and {other.settings.tau} cannot be merged"
+            )
+        rows = pa.concat_tables([self._table(), other._table()])
+        total = _summed(rows).sort_by("pattern")
+        return PatternIndex(
+            total["pattern"].combine_chunks(),
+            np.column_stack([total[name].to_numpy() for name in COUNTS]),
+            columns=self.columns + other.columns,
+            settings=self.settings,
+        )
+
+    def _table(self) -> pa.Table:
+        columns = {name: self._counts[:, position] for position, name in enumerate(COUNTS)}
+        return pa.table({"pattern": self._patterns, **columns}, schema=_SERVED_SCHEMA)
 
     def lookup(self, patterns: Sequence[str]) -> Evidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
@@ -401,7 +429,12 @@ class IndexMeta:
         return sum(columns for columns, _ in self.tables.values())
 
 
-def _read_meta(folder: Path) -> IndexMeta:
+def read_meta(folder: Path) -> IndexMeta:
+    """Read `index.json`.
+
+    Raises:
+        PatternError: there is no index, it is damaged, or it has another format.
+    """
     try:
         content = json.loads((folder / "index.json").read_text(encoding="utf-8"))
         if content["format"] != FORMAT_VERSION:
@@ -478,13 +511,18 @@ def replace_tables(
     settings: IndexSettings | None = None,
     *,
     remove: Iterable[str] = (),
+    serve: bool = True,
 ) -> SizeReport:
-    """As `update_index`, for contributions that are rows of `CONTRIBUTION_SCHEMA` already."""
+    """As `update_index`, for contributions that are rows of `CONTRIBUTION_SCHEMA` already.
+
+    With `serve` false the served part is left as it is, for callers that add tables in several
+    steps; the last step has to fold them.
+    """
     path = Path(folder)
     parts = path / "contributions"
     parts.mkdir(parents=True, exist_ok=True)
     if (path / "index.json").exists():
-        meta = _read_meta(path)
+        meta = read_meta(path)
         if settings is not None and settings != meta.settings:
             raise PatternError(
                 f"pattern index {path} was built with {meta.settings}",
@@ -501,7 +539,8 @@ def replace_tables(
         _write(pa.concat_tables(pieces) if pieces else CONTRIBUTION_SCHEMA.empty_table(), file)
     tables = {name: total for name, total in meta.tables.items() if name not in gone}
     meta = replace(meta, tables={**tables, **totals})
-    _serve(path, meta.settings)
+    if serve or not (path / "patterns.parquet").exists():
+        _serve(path, meta.settings)
     write_meta(path, meta)
     return size_report(path)
 
@@ -549,10 +588,28 @@ def _write(rows: pa.Table, file: Path) -> None:
     temporary.replace(file)
 
 
+def tables_with(folder: str | os.PathLike[str], pattern: str) -> dict[str, int]:
+    """Return the tables of an index in which columns match a pattern, with how many columns do.
+
+    Reads the contributions, not the corpus.
+    """
+    read_meta(Path(folder))
+    found: dict[str, int] = {}
+    for file in sorted((Path(folder) / "contributions").glob("bucket-*.parquet")):
+        rows = pq.read_table(
+            file, columns=["table", "coverage"], filters=[("pattern", "=", pattern)]
+        )
+        for table, columns in zip(
+            rows["table"].to_pylist(), rows["coverage"].to_pylist(), strict=True
+        ):
+            found[table] = found.get(table, 0) + columns
+    return found
+
+
 def size_report(folder: str | os.PathLike[str]) -> SizeReport:
     """Return what an index folder holds and weighs."""
     path = Path(folder)
-    meta = _read_meta(path)
+    meta = read_meta(path)
     parts = (path / "contributions").glob("bucket-*.parquet")
     return SizeReport(
         tables=len(meta.tables),

@@ -23,6 +23,7 @@ from dqsql.patterns.vertical import best_segmentation
 _COLUMNS_OF_LARGE_CORPUS = 1_000_000
 _MIN_COVERAGE_LARGE = 100
 _MIN_COVERAGE_SMALL = 5
+_DEFAULT_R: dict[EvidenceKind, float] = {"rehearsal": 0.05, "impurity": 0.1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +31,17 @@ class InferenceSettings:
     """Settings of inference; the names are the paper's.
 
     Attributes:
-        r: largest false-positive rate, in [0, 1].
+        r: largest false-positive rate, in [0, 1]; None takes 0.05 with rehearsals (the share of
+            columns with a false alarm) and the paper's 0.1 with impurity.
         m: least coverage in columns, at least 1; None takes 100 on corpora of a million columns
             and proportionally less on smaller ones, but at least 5.
         theta: largest share of non-conforming rows in training with horizontal cuts, in [0, 1).
         vertical, horizontal: which cuts are tried; both is FMDV-VH, neither basic FMDV.
         max_values: rows used, the first ones; at least 1.
+        evidence: which rate r bounds, "rehearsal" or the paper's "impurity"; see `selection`.
     """
 
-    r: float = 0.1
+    r: float | None = None
     m: int | None = None
     theta: float = 0.1
     vertical: bool = True
@@ -47,12 +50,21 @@ class InferenceSettings:
     evidence: EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.r <= 1:
+        if self.r is not None and not 0 <= self.r <= 1:
             raise PatternError(f"r = {self.r} is not in [0, 1]")
+        if self.evidence not in _DEFAULT_R:
+            raise PatternError(
+                f"unknown evidence {self.evidence!r}", hint="use 'rehearsal' or 'impurity'"
+            )
         if not 0 <= self.theta < 1:
             raise PatternError(f"theta = {self.theta} is not in [0, 1)")
         if self.max_values < 1 or (self.m is not None and self.m < 1):
             raise PatternError("m and max_values must be at least 1")
+
+    @property
+    def max_rate(self) -> float:
+        """The r that holds."""
+        return _DEFAULT_R[self.evidence] if self.r is None else self.r
 
     def min_coverage(self, columns: int) -> int:
         """Return m for a corpus of the given number of columns."""
@@ -154,7 +166,7 @@ def infer_pattern(
     judge = Judge(
         index,
         settings.evidence,
-        r=settings.r,
+        r=settings.max_rate,
         m=settings.min_coverage(index.columns),
         distinct=len(sample.masks),
     )
