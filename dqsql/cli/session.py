@@ -16,7 +16,7 @@ from dqsql.cli.group import EXIT_ERROR
 from dqsql.cli.options import GLOBAL
 from dqsql.errors import DqsqlError
 from dqsql.report.console import ConsoleListener
-from dqsql.report.errors import error_record, flatten, print_error
+from dqsql.report.errors import failure_record, print_error
 from dqsql.report.events import JsonListener
 from dqsql.report.jsonable import to_json
 from dqsql.report.progress import Progress
@@ -76,8 +76,7 @@ class Session:
     def fail(self, error: DqsqlError) -> None:
         """Report that the command could not do its work."""
         if self.json:
-            records = [error_record(e) for e in flatten(error)]
-            self.print_json({"status": "error", "exit_code": EXIT_ERROR, "errors": records})
+            self.print_json(failure_record(error))
         self.print_error(error)
 
 

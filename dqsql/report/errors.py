@@ -84,6 +84,15 @@ def error_record(error: DqsqlError) -> dict[str, Any]:
     }
 
 
+def failure_record(error: DqsqlError) -> dict[str, Any]:
+    """Return what `--output json` prints when dqsql could not do its work."""
+    return {
+        "status": "error",
+        "exit_code": 2,
+        "errors": [error_record(e) for e in flatten(error)],
+    }
+
+
 def _resolve(span: Span, roots: Sequence[Path]) -> Path | None:
     candidates = [root / span.file for root in (*roots, Path())]
     return next((path for path in candidates if path.is_file()), None)

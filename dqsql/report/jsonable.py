@@ -41,12 +41,10 @@ def jsonable(value: Any) -> Any:
 
 
 def _other(value: Any) -> Any:
-    # numpy's scalars are no Python numbers but turn into them; numpy itself is not imported here.
-    item = getattr(value, "item", None)
-    if callable(item):
-        plain = item()
-        if not isinstance(plain, type(value)):
-            return jsonable(plain)
+    # numpy's scalars and arrays, without importing numpy.
+    to_python = getattr(value, "tolist", None)
+    if callable(to_python):
+        return jsonable(to_python())
     return _text(str(value))
 
 

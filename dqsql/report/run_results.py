@@ -7,14 +7,11 @@ stand there under `dqsql`, so that tools made for dbt read the file as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dqsql.errors import DqsqlError
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.results import ModelResult, Result, RunResult, Status
-from dqsql.report.errors import error_record, flatten
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, group_findings, run_status, tally, worst_status
 from dqsql.report.jsonable import timestamp
@@ -23,16 +20,6 @@ SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 MAX_FINDINGS = 100
 _DBT_STATUS = {Status.NO_DATA: "warn"}
 _UNEVALUATED = "no new batches"
-
-
-@dataclass(frozen=True, slots=True)
-class _Definition:
-    """What is known of a check without running it."""
-
-    expression: str
-    file: str
-    line: int
-    tags: tuple[str, ...]
 
 
 def run_results(
@@ -82,41 +69,32 @@ def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
     }
 
 
-def failure_record(error: DqsqlError) -> dict[str, Any]:
-    """Return what `--output json` prints when dqsql could not do its work."""
-    return {
-        "status": Status.ERROR.value,
-        "exit_code": 2,
-        "errors": [error_record(e) for e in flatten(error)],
-    }
-
-
 def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
     definitions = _definitions(plan)
     by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
     for verdict in model.results:
         by_check.setdefault(verdict.check_id, []).append(verdict)
     # All checks of a model share its scans: the time of one of them is its share.
-    share = model.seconds / len(by_check) if by_check else model.seconds
+    judged = sum(bool(verdicts) for verdicts in by_check.values())
+    share = model.seconds / judged if judged else 0.0
     for check_id, verdicts in by_check.items():
         definition = definitions.get(check_id)
-        yield _entry(model, check_id, verdicts, definition, share)
+        yield _entry(model, check_id, verdicts, definition, share if verdicts else 0.0)
     if model.error is not None and not by_check:
-        yield _entry(model, f"model.{model.model}", [], None, share)
+        yield _entry(model, f"model.{model.model}", [], None, model.seconds)
 
 
-def _definitions(plan: Plan | None) -> dict[str, _Definition]:
+def _definitions(plan: Plan | None) -> dict[str, Check | Monitor]:
+    """What is known of the checks without running them."""
     checks: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors) if plan else ()
-    return {
-        c.id: _Definition(c.expression, c.span.file, c.span.line, tuple(c.tags)) for c in checks
-    }
+    return {check.id: check for check in checks}
 
 
 def _entry(
     model: ModelResult,
     check_id: str,
     verdicts: Sequence[Result],
-    definition: _Definition | None,
+    definition: Check | Monitor | None,
     seconds: float,
 ) -> dict[str, Any]:
     status = _status(model, verdicts)
@@ -159,9 +137,10 @@ def _particulars(
     model: ModelResult,
     status: Status,
     verdicts: Sequence[Result],
-    definition: _Definition | None,
+    definition: Check | Monitor | None,
 ) -> Mapping[str, Any]:
-    first = verdicts[0] if verdicts else None
+    known = verdicts[0] if verdicts else None
+    source = known or definition
     findings = sorted(
         (v for v in verdicts if v.is_finding),
         key=lambda v: (v.batch or "", v.segment or ""),
@@ -170,13 +149,13 @@ def _particulars(
     return {
         "status": status.value,
         "model": model.model,
-        "column": first.column if first else None,
-        "check_name": first.check_name if first else None,
-        "detector": first.detector if first else None,
-        "severity": first.severity.value if first else None,
+        "column": source.column if source else None,
+        "check_name": known.check_name if known else definition.name if definition else None,
+        "detector": known.detector if known else None,
+        "severity": source.severity.value if source else None,
         "expression": definition.expression if definition else None,
-        "file": definition.file if definition else model.path,
-        "line": definition.line if definition else None,
+        "file": definition.span.file if definition else model.path,
+        "line": definition.span.line if definition else None,
         "tags": list(definition.tags) if definition else [],
         "batches": len({v.batch for v in verdicts}),
         "verdicts": len(verdicts),

@@ -46,7 +46,7 @@ def number(value: float) -> str:
         return str(value)
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
-    return f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+    return f"{value:,.1f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from dqsql.errors import SourceNotFoundError, Span
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.console import ConsoleListener
+from dqsql.report.events import JsonListener
+from dqsql.report.progress import Progress
+from dqsql.report.terminal import Terminal
+
+NOON = datetime(2025, 3, 1, 12, 34, 56, tzinfo=UTC)
+
+
+class Console:
+    """A listener and what it printed."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.stream = io.StringIO()
+        out = Terminal(self.stream)
+        progress = Progress(Terminal(None))
+        self.listener = ConsoleListener(out, progress, quiet=quiet, clock=lambda: NOON)
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+
+def test_the_lines_of_a_run(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    model = make_model(
+        make_result("2013-02-08"), make_result("2013-02-09", Status.FAIL, observed=82.1)
+    )
+    console = Console()
+    console.listener.run_started("run-1", 1, 1, "local")
+    console.listener.session_starting()
+    console.listener.model_started(1, 1, "flights")
+    console.listener.model_step("flights", "scanning 2 batches")
+    console.listener.model_finished(1, 1, model)
+    console.listener.run_finished(make_run(model, warnings=("old macro",)))
+    lines = console.text.splitlines()
+    start = "12:34:56  1 of 1 START check model flights "
+    assert lines[0] == "12:34:56  Found 1 check model, 1 check, target local"
+    assert lines[1] == start.ljust(83, ".") + " [RUN]"
+    assert lines[2] == (
+        "12:34:56  1 of 1 FAIL flights: 2 batches, 1 check, 2 verdicts: 1 pass, 1 fail in 6.1s"
+    )
+    assert lines[3].strip() == (
+        "FAIL mean between 5 and 60 on dep_delay: 2013-02-09: observed 82.1, expected 5 to 60"
+    )
+    assert lines[4] == "12:34:56  WARNING old macro"
+    assert lines[6] == ("12:34:56  Checked 1 model, 2 batches, 336,776 rows with 2 scans in 7.5s.")
+    assert lines[7] == "12:34:56  Completed with 1 failure"
+    assert lines[8] == "12:34:56  Done. PASS=1 WARN=0 FAIL=1 NODATA=0 ERROR=0 SKIP=0 TOTAL=2"
+
+
+def test_many_findings_are_bounded(
+    make_result: Callable[..., Result], make_model: Callable[..., ModelResult]
+) -> None:
+    results = [make_result("1", Status.FAIL, check_id=f"c{i}", message="x") for i in range(47)]
+    console = Console()
+    console.listener.model_finished(1, 1, make_model(*results))
+    assert console.text.count("on dep_delay") == 10
+    assert "... and 37 more: see dq_results or target/run_results.json" in console.text
+
+
+def test_nothing_new_is_said(
+    make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    console = Console()
+    console.listener.model_finished(1, 1, make_model())
+    console.listener.run_finished(make_run(make_model()))
+    assert "1 of 1 PASS flights: nothing new" in console.text
+    assert "Nothing new: 1 check model looked at" in console.text
+
+
+def test_a_model_that_could_not_be_checked(make_model: Callable[..., ModelResult]) -> None:
+    error = SourceNotFoundError("no table nyc.flights", span=Span("checks/flights.sql", 3, 6))
+    console = Console()
+    console.listener.model_finished(1, 1, make_model(error=error, seconds=0.2))
+    assert "1 of 1 ERROR flights: could not be checked (after 0.2s)" in console.text
+    assert "checks/flights.sql:3:6: engine error: no table nyc.flights" in console.text
+
+
+def test_quiet_prints_failures_and_errors_only(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    fine = make_model(make_result(), make_result(status=Status.WARN), notes=("a note",))
+    bad = make_model(make_result(status=Status.FAIL), make_result(status=Status.WARN))
+    console = Console(quiet=True)
+    console.listener.run_started("run-1", 2, 2, "local")
+    console.listener.model_started(1, 2, "flights")
+    console.listener.model_finished(1, 2, fine)
+    console.listener.run_finished(make_run(fine, warnings=("w",)))
+    assert console.text == ""
+    console.listener.model_finished(2, 2, bad)
+    assert [line.split()[0] for line in console.text.splitlines()] == ["12:34:56", "FAIL"]
+
+
+def test_batch_names_and_messages_cannot_steer_the_terminal(
+    make_result: Callable[..., Result], make_model: Callable[..., ModelResult]
+) -> None:
+    evil = "\x1b[2J\nx"
+    results = [make_result(evil, Status.FAIL, message=evil), make_result("b", Status.FAIL)]
+    console = Console()
+    console.listener.model_finished(1, 1, make_model(*results))
+    assert "\x1b" not in console.text
+    assert len(console.text.splitlines()) == 2
+
+
+def test_json_lines(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    stream = io.StringIO()
+    listener = JsonListener(Terminal(stream), clock=lambda: NOON)
+    error = SourceNotFoundError("no table")
+    model = make_model(make_result(status=Status.FAIL, observed=float("nan")), error=error)
+    listener.run_started("run-1", 1, 1, "local")
+    listener.session_starting()
+    listener.model_started(1, 1, "flights")
+    listener.model_step("flights", "scanning")
+    listener.model_finished(1, 1, model)
+    listener.run_finished(make_run(model, warnings=("w",)))
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [e["info"]["name"] for e in events] == [
+        "RunStarted",
+        "SessionStarting",
+        "ModelStarted",
+        "ModelStep",
+        "Finding",
+        "Error",
+        "ModelFinished",
+        "Warning",
+        "RunFinished",
+    ]
+    assert {e["info"]["invocation_id"] for e in events} == {"run-1"}
+    assert events[0]["info"]["ts"] == "2025-03-01T12:34:56.000000Z"
+    assert events[4]["data"]["worst"]["observed"] is None
+    assert events[-1]["data"]["exit_code"] == 2
+
+
+def test_quiet_json_lines(make_model: Callable[..., ModelResult]) -> None:
+    stream = io.StringIO()
+    listener = JsonListener(Terminal(stream), quiet=True, clock=lambda: NOON)
+    listener.run_started("run-1", 1, 1, "local")
+    listener.model_finished(1, 1, make_model())
+    assert stream.getvalue() == ""
