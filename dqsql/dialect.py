@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.errors import Span, SqlSyntaxError, UnsupportedExpressionError
 
@@ -74,7 +74,9 @@ def parse_prefix(text: str, span: Span | None = None) -> Parsed:
     tokens = tokenize(text, span)
     parser = OpaqueSpark.Parser(dialect=_DIALECT)
     try:
-        ast, consumed = _parse_tokens(parser, tokens, text)
+        # sqlglot takes `;` for the end of a statement and the rest for another one.
+        ends = (i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON)
+        ast, consumed = _parse_tokens(parser, tokens[: next(ends, len(tokens))], text)
     except (ParseError, SqlglotError) as error:
         raise SqlSyntaxError(
             f"cannot parse the expression {text.strip()!r}: {_first_line(error)}", span=span

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import time
 from pathlib import Path
 
 import pyspark
@@ -16,6 +17,9 @@ import pyspark
 from dqsql.engine.java import Java
 
 _SWITCH = "DQSQL_CLASS_ARCHIVE"
+_SETTLED = 10.0  # seconds since the last write
+# The JVM writes a line to stdout for each class that it cannot archive.
+_QUIET = "-Xlog:disable"
 
 
 def archive_options(java: Java) -> list[str]:
@@ -23,9 +27,31 @@ def archive_options(java: Java) -> list[str]:
     if os.environ.get(_SWITCH, "1").lower() in ("0", "false", "no"):
         return []
     path = archive_path(java)
-    if path.exists():
-        return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto"]
-    return []
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        ready = path.exists() or _adopt(path)
+    except OSError:
+        return []  # no cache to write to: start without
+    if ready:
+        return [_QUIET, f"-XX:SharedArchiveFile={path}", "-Xshare:auto"]
+    return [_QUIET, f"-XX:ArchiveClassesAtExit={path.with_suffix(f'.{os.getpid()}.tmp')}"]
+
+
+def _adopt(path: Path) -> bool:
+    """Take over an archive that an earlier run's JVM wrote when it exited.
+
+    The JVM writes it in the background, after the run, and refuses a file that is not whole
+    (`-Xshare:auto` then starts without it).
+    """
+    adopted = False
+    for candidate in sorted(path.parent.glob(f"{path.stem}.*.tmp")):
+        age = time.time() - candidate.stat().st_mtime
+        if not adopted and age > _SETTLED:
+            candidate.replace(path)
+            adopted = True
+        elif adopted:
+            candidate.unlink(missing_ok=True)
+    return adopted
 
 
 def archive_path(java: Java) -> Path:
@@ -44,12 +70,3 @@ def cache_dir() -> Path:
     if local := os.environ.get("LOCALAPPDATA"):
         return Path(local) / "dqsql" / "Cache"
     return Path.home() / ".cache" / "dqsql"
-
-
-def _claim(path: Path) -> bool:
-    """Finish an archive that an earlier JVM wrote, or take the right to write one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return True

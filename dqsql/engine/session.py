@@ -130,7 +130,7 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _stderr_to(log_dir / "spark.log"):
+    with _output_to(log_dir / "spark.log"):
         try:
             return builder.getOrCreate()
         except (*SPARK_FAILURES, RuntimeError, OSError) as error:
@@ -150,22 +150,25 @@ def _catalog_dir(target: Target) -> str:
 
 
 @contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Let processes started inside the block write their stderr to a file.
+def _output_to(path: Path) -> Iterator[None]:
+    """Let processes started inside the block write their stdout and stderr to a file.
 
-    The JVM announces itself on stderr in ways that no setting silences; the JVM inherits the
-    descriptor and goes on writing to the file.
+    The JVM announces itself in ways that no setting silences, and stdout is for dqsql's own
+    answer; the JVM inherits the descriptors and goes on writing to the file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
     sys.stderr.flush()
-    saved = os.dup(2)
+    saved = {fd: os.dup(fd) for fd in (1, 2)}
     with path.open("wb") as log:
-        os.dup2(log.fileno(), 2)
+        for fd in saved:
+            os.dup2(log.fileno(), fd)
         try:
             yield
         finally:
-            os.dup2(saved, 2)
-            os.close(saved)
+            for fd, copy in saved.items():
+                os.dup2(copy, fd)
+                os.close(copy)
 
 
 def _silence_loggers() -> None:
