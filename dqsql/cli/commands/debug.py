@@ -20,12 +20,12 @@ _LABEL_WIDTH = 24
 @with_session
 def command(session: Session, *, project_dir: Path, output: str, **where: Any) -> int:
     """Check Python, Java, PySpark, the project, the profile, the connection and the warehouse."""
-    from dqsql.run import api
+    from dqsql.run.api import debug
 
     steps: list[dict[str, Any]] = []
     with session.progress() as progress:
         progress.step("Checking")
-        for what, ok, detail in api.debug(project_dir, **where):
+        for what, ok, detail in debug(project_dir, **where):
             steps.append({"what": what, "ok": ok, "detail": detail})
             with progress.hidden():
                 _print(session, what, ok, detail)

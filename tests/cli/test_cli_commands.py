@@ -1,0 +1,236 @@
+"""`init`, `debug`, `ls`, `compile` and `clean`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from dqsql.run import api
+
+BAD = "select a, -- @not_nul\n b -- @no_such_thing > 3\nfrom {{ source('shop', 'orders') }}\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (p for p in folder.rglob("*") if p.is_file())
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in found}
+
+
+# --- init ----------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_project_that_compiles(
+    dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = dqsql("init", "webshop")
+    assert result.exit_code == 0
+    assert "cd webshop" in result.output and "dqsql run" in result.output
+    written = files(tmp_path / "webshop")
+    assert {".gitignore", "checks/orders.sql", "data/orders.csv", "profiles.yml"} <= set(written)
+    assert b"name: webshop" in written["dqsql_project.yml"]
+    assert written["profiles.yml"].count(b"webshop:") == 1
+    assert not any(b"starter" in content for content in written.values())
+    assert dqsql("compile", "--project-dir", "webshop").exit_code == 0
+
+
+def test_init_here(
+    dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "3 data-checks"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / ".gitignore").write_text("mine")
+    result = dqsql("init")
+    assert result.exit_code == 0
+    assert "add target/ and warehouse/" in result.output
+    assert (folder / ".gitignore").read_text() == "mine"
+    assert "name: project_3_data_checks" in (folder / "dqsql_project.yml").read_text()
+
+
+def test_init_never_overwrites(dqsql: Callable[..., Result], project: Path) -> None:
+    (project / "data" / "orders.csv").write_text("mine")
+    before = files(project)
+    result = dqsql("init")
+    assert result.exit_code == 2
+    assert "already has" in result.stderr
+    assert files(project) == before
+
+
+@pytest.mark.parametrize("name", ["a-b", "../up", "1st", "a b", ""])
+def test_init_refuses_names_that_cannot_be_used(
+    dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert dqsql("init", name).exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- ls ------------------------------------------------------------------------------------------
+
+
+def test_ls(dqsql: Callable[..., Result], project: Path) -> None:
+    lines = dqsql("ls").stdout.splitlines()
+    assert lines[:2] == ["model.orders", "orders.order_id.not_null"]
+    assert dqsql("ls", "--resource-type", "model").stdout == "model.orders\n"
+    assert dqsql("ls", "--resource-type", "source").stdout == "source.shop.orders\n"
+    assert dqsql("ls", "--resource-type", "model", "--output", "path").stdout == (
+        "checks/orders.sql\n"
+    )
+    assert "not_null" in dqsql("ls", "--output", "name").stdout.splitlines()
+    everything = dqsql("ls", "--resource-type", "all", "--output", "json").stdout.splitlines()
+    assert {json.loads(line)["resource_type"] for line in everything} == {
+        "source",
+        "model",
+        "check",
+    }
+
+
+def test_ls_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:
+    result = dqsql("ls", "--select", "tag:no_such_tag")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing is selected." in result.stderr
+
+
+def test_ls_lists_what_it_can_and_fails(dqsql: Callable[..., Result], project: Path) -> None:
+    (project / "checks" / "bad.sql").write_text(BAD)
+    result = dqsql("ls")
+    assert result.exit_code == 2
+    assert "model.orders" in result.stdout
+    assert "checks/bad.sql:1:" in result.stderr
+
+
+# --- compile -------------------------------------------------------------------------------------
+
+
+def test_compile(dqsql: Callable[..., Result], project: Path) -> None:
+    result = dqsql("compile")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("orders (checks/orders.sql): 10 checks; ")
+    assert "5 columns read" in result.stdout
+    assert "target/compiled/orders.sql" in result.stdout
+    text = (project / "target" / "compiled" / "orders.sql").read_text()
+    assert "count(`order_id`)" in text
+
+
+def test_compile_json(dqsql: Callable[..., Result], project: Path) -> None:
+    printed = json.loads(dqsql("compile", "--output", "json").stdout)
+    (model,) = printed["models"]
+    assert (printed["exit_code"], model["checks"]) == (0, 10)
+    assert model["compiled_path"] == "target/compiled/orders.sql"
+
+
+def test_compile_reports_all_errors(dqsql: Callable[..., Result], project: Path) -> None:
+    (project / "checks" / "bad.sql").write_text(BAD)
+    result = dqsql("compile")
+    assert result.exit_code == 2
+    assert "checks/bad.sql:1:" in result.stderr
+    assert "checks/bad.sql:2:" in result.stderr
+    assert "^" in result.stderr
+    assert result.stderr.endswith("2 errors\n")
+    printed = json.loads(dqsql("compile", "--output", "json").stdout)
+    assert (printed["status"], len(printed["errors"])) == ("error", 2)
+
+
+# --- debug ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, str]]:
+    made = [("python", True, "3.11"), ("java", True, "17")]
+
+    def debug(*_: Any, **__: Any) -> Iterator[tuple[str, bool, str]]:
+        yield from made
+
+    monkeypatch.setattr(api, "debug", debug)
+    return made
+
+
+def test_debug(dqsql: Callable[..., Result], steps: list[tuple[str, bool, str]]) -> None:
+    result = dqsql("debug")
+    assert result.exit_code == 0
+    assert [line.split() for line in result.stdout.splitlines()[:2]] == [
+        ["OK", "python", "3.11"],
+        ["OK", "java", "17"],
+    ]
+    steps.append(("connection", False, "refused\nhint: start it"))
+    result = dqsql("debug")
+    assert result.exit_code == 2
+    assert "ERROR connection" in result.stdout
+    assert [line.split()[0] for line in dqsql("debug", "-q").stdout.splitlines()] == [
+        "ERROR",
+        "hint:",
+    ]
+    printed = json.loads(dqsql("debug", "--output", "json").stdout)
+    assert (printed["exit_code"], printed["steps"][2]["ok"]) == (2, False)
+
+
+# --- clean ---------------------------------------------------------------------------------------
+
+
+def set_target_path(project: Path, path: str) -> None:
+    with (project / "dqsql_project.yml").open("a") as file:
+        file.write(f"\ntarget-path: '{path}'\n")
+
+
+def test_clean_removes_the_target_folder_only(dqsql: Callable[..., Result], project: Path) -> None:
+    before = files(project)
+    dqsql("compile")
+    assert (project / "target").is_dir()
+    result = dqsql("clean")
+    assert result.exit_code == 0
+    assert f"Removed {project / 'target'}" in result.stdout
+    assert files(project) == before
+    assert "Nothing to remove" in dqsql("clean").stdout
+
+
+@pytest.mark.parametrize("path", [".", "..", "../other", "/", "checks/..", "checks", "data"])
+def test_clean_refuses_other_folders(
+    dqsql: Callable[..., Result], project: Path, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    set_target_path(project, path)
+    before = files(tmp_path)
+    result = dqsql("clean")
+    assert result.exit_code == 2
+    assert "not removed" in result.stderr
+    assert files(tmp_path) == before
+
+
+def test_clean_does_not_follow_a_link(
+    dqsql: Callable[..., Result], project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    (project / "target").symlink_to(tmp_path / "other")
+    result = dqsql("clean")
+    assert result.exit_code == 2
+    assert (tmp_path / "other").is_dir()
+
+
+def test_clean_never_removes_the_warehouse(dqsql: Callable[..., Result], project: Path) -> None:
+    dqsql("compile")
+    (project / "target" / "warehouse" / "dq" / "dq_results").mkdir(parents=True)
+    result = dqsql("clean")
+    assert result.exit_code == 2
+    assert "holds the warehouse table dq_results" in result.stderr
+    assert (project / "target" / "compiled").is_dir()
+
+
+def test_clean_says_why_it_cannot(
+    dqsql: Callable[..., Result], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dqsql("compile")
+
+    def refuse(path: str, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    result = dqsql("clean")
+    assert result.exit_code == 2
+    assert "cannot be removed: Permission denied" in result.stderr

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dqsql.errors import EngineError
+from dqsql.model.results import Status
+
+from .conftest import FakeRun, verdict
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(Status.PASS, 0), (Status.WARN, 0), (Status.NO_DATA, 0), (Status.FAIL, 1), (Status.ERROR, 2)],
+)
+def test_exit_codes(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun, status: Status, code: int
+) -> None:
+    fake_run.verdicts = (verdict("x", status), verdict("y", Status.PASS))
+    assert dqsql("run").exit_code == code
+
+
+def test_the_options_reach_the_run(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    args = "run -s orders tag:shop -x -f --batch 2025-03-01 2025-03-02 --target local"
+    more = "--event-time-start 2025-03-01 --event-time-end 2025-03-03 --exclude path:none"
+    result = dqsql(*args.split(), *more.split())
+    assert result.exit_code == 0
+    call = fake_run.calls[0]
+    del call["listener"]
+    assert call == {
+        "project_dir": Path(),
+        "select": ("orders", "tag:shop"),
+        "exclude": ("path:none",),
+        "batches": ("2025-03-01", "2025-03-02"),
+        "target": "local",
+        "profile": None,
+        "profiles_dir": None,
+        "vars": None,
+        "full_refresh": True,
+        "fail_fast": True,
+        "event_time_start": "2025-03-01",
+        "event_time_end": "2025-03-03",
+    }
+
+
+def test_artefacts_are_written(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    fake_run.verdicts = (verdict("row_count_ge_3", Status.FAIL),)
+    dqsql("run")
+    results = json.loads((project / "target" / "run_results.json").read_text())["results"]
+    by_id = {entry["unique_id"]: entry for entry in results}
+    assert by_id["orders.row_count_ge_3"]["status"] == "fail"
+    assert by_id["orders.order_id.not_null"]["status"] == "skipped"
+    manifest = json.loads((project / "target" / "manifest.json").read_text())
+    assert set(by_id) == set(manifest["checks"])
+    assert (project / "target" / "compiled" / "orders.sql").is_file()
+
+
+def test_json_output_is_one_object_and_nothing_else(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    fake_run.verdicts = (verdict("row_count_ge_3", Status.FAIL),)
+    result = dqsql("run", "--output", "json")
+    printed = json.loads(result.stdout)
+    assert (printed["status"], printed["exit_code"], result.exit_code) == ("fail", 1, 1)
+    assert printed["counts"]["fail"] == 1
+    assert "1 of 1 FAIL orders" in result.stderr
+
+
+def test_json_output_of_an_error(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    fake_run.error = EngineError("Spark is away")
+    result = dqsql("run", "--output", "json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["errors"][0]["message"] == "Spark is away"
+
+
+def test_json_logs(dqsql: Callable[..., Result], project: Path, fake_run: FakeRun) -> None:
+    result = dqsql("run", "--log-format", "json")
+    names = [json.loads(line)["info"]["name"] for line in result.stdout.splitlines()]
+    assert names[0] == "RunStarted"
+    assert names[-1] == "RunFinished"
+    fake_run.error = EngineError("Spark is away")
+    result = dqsql("--log-format", "json", "run")
+    assert json.loads(result.stdout)["info"]["name"] == "Error"
+    assert result.stderr == ""
+
+
+def test_quiet(dqsql: Callable[..., Result], project: Path, fake_run: FakeRun) -> None:
+    assert dqsql("run", "--quiet").output == ""
+    fake_run.verdicts = (verdict("x", Status.FAIL), verdict("y", Status.WARN))
+    printed = dqsql("run", "-q").output
+    assert "FAIL x: x is off" in printed
+    assert "y is off" not in printed
+
+
+def test_an_unwritable_target_stops_before_the_run(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    (project / "target").write_text("a file")
+    result = dqsql("run")
+    assert result.exit_code == 2
+    assert "cannot be written" in result.stderr
+    assert fake_run.calls == []
+
+
+def test_a_broken_project_is_a_block_with_the_place(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    (project / "checks" / "broken.sql").write_text("select a -- @\nfrom t where (\n")
+    result = dqsql("run")
+    assert result.exit_code == 2
+    assert "checks/broken.sql:" in result.stderr
+    assert "Traceback" not in result.output
+    assert not (project / "target").exists()
+
+
+def test_outside_a_project(
+    dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("run", "compile", "ls", "clean"):
+        result = dqsql(name)
+        assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+        assert "there is no dqsql_project.yml" in result.stderr
