@@ -11,14 +11,14 @@ from dqsql.cli.options import words
 from dqsql.errors import DqsqlError
 
 if TYPE_CHECKING:
-    from dqsql.run.api import CompileResult
+    from dqsql.runner.api import CompileResult
 
 
 def compile_project(
     project_dir: Path, *, select: Sequence[str], exclude: Sequence[str], **where: Any
 ) -> CompileResult:
     """Load and compile the project; `where` is target, profile, profiles_dir and vars."""
-    from dqsql.run import api
+    from dqsql.runner import api
 
     return api.compile_project(project_dir, select=words(select), exclude=words(exclude), **where)
 

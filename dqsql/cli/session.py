@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -111,6 +112,7 @@ def _session(context: click.Context, options: dict[str, Any]) -> Session:
         # `dqsql --quiet run` is `dqsql run --quiet`; what stands behind the command wins.
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             values[name] = value
+    _configure_logging(debug=bool(values["debug"]))
     out, err = standard_terminals(values["color"])
     return Session(
         out=out,
@@ -121,3 +123,15 @@ def _session(context: click.Context, options: dict[str, Any]) -> Session:
         json_log=values["log_format"] == "json",
         debug=bool(values["debug"]),
     )
+
+
+def _configure_logging(*, debug: bool) -> None:
+    """Keep what libraries log off the screen, unless it is asked for.
+
+    Spark's client logs tracebacks of its own for every connection that an interrupt closes;
+    whatever matters of them reaches the user as an exception.
+    """
+    if debug:
+        logging.basicConfig(level=logging.INFO)
+    elif not logging.root.handlers:
+        logging.root.addHandler(logging.NullHandler())

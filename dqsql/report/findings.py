@@ -164,10 +164,12 @@ def describe(group: FindingGroup, batches: int) -> str:
     """Return one line about the group; `batches` is how many the model had in the run."""
     label = check_label(group.check_name, group.column)
     worst = group.worst
+    # The label says already what was expected, where the message only repeats it.
+    seen = observation(worst).removesuffix(f", expected {printable(group.check_name)}")
     if len(group.findings) == 1:
         where = place(worst)
-        return f"{label}: {where + ': ' if where and batches > 1 else ''}{observation(worst)}"
+        return f"{label}: {where + ': ' if where and batches > 1 else ''}{seen}"
     extent = f"{group.batches:,} of {plural(batches, 'batch')}"
     if group.segments > 1:
         extent += f", {plural(group.segments, 'segment')}"
-    return f"{label}: {extent}, worst {place(worst)} ({observation(worst)})"
+    return f"{label}: {extent}, worst {place(worst)} ({seen})"

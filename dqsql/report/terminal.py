@@ -68,7 +68,8 @@ class Terminal:
     def width(self) -> int:
         """The number of columns, 80 where that is not known."""
         try:
-            return os.get_terminal_size(self._stream.fileno()).columns if self._stream else 80
+            # Some terminals say that they have none.
+            return os.get_terminal_size(self._stream.fileno()).columns or 80 if self._stream else 80
         except (OSError, ValueError, AttributeError):
             return 80
 

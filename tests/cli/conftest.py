@@ -15,7 +15,7 @@ from dqsql.cli.main import cli
 from dqsql.model import results
 from dqsql.model.project import Severity
 from dqsql.resources import resource_dir
-from dqsql.run import api
+from dqsql.runner import api
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from dqsql.run import api
+from dqsql.runner import api
 
 BAD = "select a, -- @not_nul\n b -- @no_such_thing > 3\nfrom {{ source('shop', 'orders') }}\n"
 

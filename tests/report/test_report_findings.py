@@ -72,6 +72,16 @@ def test_a_single_finding_and_segments(make_result: Callable[..., Result]) -> No
     assert "1 of 120 batches, 2 segments" in describe(group, 120)
 
 
+def test_what_the_label_says_is_not_repeated(make_result: Callable[..., Result]) -> None:
+    result = make_result(
+        status=Status.FAIL,
+        check_name="median < 30",
+        message="median(dep_delay) is 64, expected median < 30",
+    )
+    (group,) = group_findings([result])
+    assert describe(group, 1) == "median < 30 on dep_delay: median(dep_delay) is 64"
+
+
 def test_what_was_expected(make_result: Callable[..., Result]) -> None:
     assert expectation(make_result(lower=1.0, upper=1.0)) == "expected 1"
     assert expectation(make_result(lower=None)) == "expected at most 60"

@@ -18,7 +18,7 @@ from dqsql.report.text import plural, printable
 
 if TYPE_CHECKING:
     from dqsql.model.plan import Plan
-    from dqsql.run.api import CompileResult
+    from dqsql.runner.api import CompileResult
 
 
 @click.command("compile", cls=Command)

@@ -20,7 +20,7 @@ _LABEL_WIDTH = 24
 @with_session
 def command(session: Session, *, project_dir: Path, output: str, **where: Any) -> int:
     """Check Python, Java, PySpark, the project, the profile, the connection and the warehouse."""
-    from dqsql.run.api import debug
+    from dqsql.runner.api import debug
 
     steps: list[dict[str, Any]] = []
     with session.progress() as progress:

@@ -16,7 +16,7 @@ from dqsql.errors import ErrorGroup
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:
-    from dqsql.run.api import CompileResult
+    from dqsql.runner.api import CompileResult
 
 _TYPES = ("model", "check", "monitor", "source")
 _DEFAULT_TYPES = ("model", "check", "monitor")

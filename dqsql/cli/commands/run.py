@@ -43,7 +43,7 @@ def command(
     """
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable, write_json
     from dqsql.report.run_results import run_record, run_results
-    from dqsql.run import api
+    from dqsql.runner import api
 
     where = {name: settings[name] for name in _WHERE}
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
