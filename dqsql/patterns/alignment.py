@@ -23,6 +23,11 @@ MAX_SEQUENCES = 12
 
 WORD = "w"
 _TOKENS = re.compile(r"[Aax0]+|[^Aax0]+")
+
+# In ISO 8601 times the letters T and Z separate, as symbols do elsewhere.
+_TIME = re.compile(r"00A00:00")
+_TOKENS_OF_TIME = re.compile(r"(?<=00)A(?=00:00|$)|0+|[Aax]+|[^Aax0]+")
+_TIME_LETTER = "T"
 _MATCH, _GAP = 2, -1
 
 Sequence_ = tuple[str, ...]
@@ -33,7 +38,7 @@ class AlignedColumn:
     """One position of the alignment.
 
     Attributes:
-        kind: `WORD`, or the run of symbols that stands there in all values.
+        kind: `WORD`; or, of a delimiter, the text that stands there in all values.
         texts: for each distinct text at this position the rows that hold it, as bits.
         rows: rows without a gap here, as bits.
     """
@@ -109,10 +114,17 @@ def _aligned(
                 texts[index][text] = texts[index].get(text, 0) | mask
             values.append((mask, tuple(row)))
     columns = tuple(
-        AlignedColumn(kind, rows, _union(rows.values()))
+        AlignedColumn(_resolved(kind, rows), rows, _union(rows.values()))
         for kind, rows in zip(profile, texts, strict=True)
     )
     return Alignment(columns, _union(mask for mask, _ in values), tuple(values))
+
+
+def _resolved(kind: str, texts: dict[str, int]) -> str:
+    """Return the letter of a time where all values share it; otherwise it is a word."""
+    if kind != _TIME_LETTER:
+        return kind
+    return next(iter(texts)) if len(texts) == 1 else WORD
 
 
 def _union(masks: Iterable[int]) -> int:
@@ -126,9 +138,11 @@ def _union(masks: Iterable[int]) -> int:
 def _sequence(value_shape: str) -> tuple[Sequence_, tuple[int, ...]]:
     sequence: list[str] = []
     bounds = [0]
-    for match in _TOKENS.finditer(value_shape):
+    is_time = _TIME.search(value_shape)
+    for match in (_TOKENS_OF_TIME if is_time else _TOKENS).finditer(value_shape):
         run = match.group()
-        sequence.append(WORD if run[0] in "Aax0" else run)
+        letter = is_time and run == "A"
+        sequence.append(_TIME_LETTER if letter else WORD if run[0] in "Aax0" else run)
         bounds.append(match.end())
     return tuple(sequence), tuple(bounds)
 
@@ -168,7 +182,8 @@ def _merge(
     merged: list[tuple[str, int | None, int | None]] = []
     while i or j:
         if (
-            i and j
+            i
+            and j
             and profile[i - 1] == sequence[j - 1]
             and score[i][j] == score[i - 1][j - 1] + _MATCH
         ):

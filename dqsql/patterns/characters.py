@@ -86,9 +86,9 @@ def shape(value: str) -> str:
 
 @lru_cache(maxsize=1)
 def unicode_classes() -> dict[str, str]:
-    """Return Python regex character classes over all of Unicode, one for each class name.
+    r"""Return Python regex character classes over all of Unicode, one for each class name.
 
-    Python's `re` knows no `\\p{..}`, so the classes are spelt out as ranges. Computed at the first
+    Python's `re` knows no `\p{..}`, so the classes are spelt out as ranges. Computed at the first
     value that is not ASCII (about 0.3 s), then kept.
     """
     codes: dict[str, list[int]] = {"digit": [], "letter": [], "upper": [], "lower": []}

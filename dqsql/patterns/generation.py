@@ -244,8 +244,11 @@ class _Group:
                 text = value[start:end]
                 masks[text] = masks.get(text, 0) | sample.masks[value]
         frequent = sorted(
-            ((-mask.bit_count(), text, mask) for text, mask in masks.items()
-             if mask.bit_count() >= min_rows)
+            (
+                (-mask.bit_count(), text, mask)
+                for text, mask in masks.items()
+                if mask.bit_count() >= min_rows
+            )
         )[:_MAX_CONSTANTS]
         return [_Option(escape_constant(text), index + 1, mask) for _, text, mask in frequent]
 
@@ -291,9 +294,7 @@ def _runs(value_shape: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return _split_symbols(key, bounds)
 
 
-def _split_symbols(
-    key: list[str], bounds: list[int]
-) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _split_symbols(key: list[str], bounds: list[int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Let each symbol be a run of its own, so that a sign can belong to the number after it."""
     split_key: list[str] = []
     split_bounds = [0]
@@ -368,7 +369,8 @@ def _add_exponents(sample: ColumnSample, result: dict[str, int]) -> None:
     """Let <num> match numbers with exponents; other patterns see their parts."""
     numbers = 0
     for value, mask in sample.masks.items():
-        if len(value) <= 32 and ("e" in value or "E" in value) and _SIGNED_EXPONENT.fullmatch(value):
+        short = len(value) <= 32 and ("e" in value or "E" in value)
+        if short and _SIGNED_EXPONENT.fullmatch(value):
             numbers |= mask
     if numbers:
         result["<num>"] = result.get("<num>", 0) | numbers

@@ -1,4 +1,4 @@
-"""The pattern language: tokens, patterns, their printable form, and its parser.
+r"""The pattern language: tokens, patterns, their printable form, and its parser.
 
 A pattern is a sequence of tokens (Auto-Validate, section 2.1):
 
@@ -14,8 +14,8 @@ Two constructs go beyond the paper, whose error analysis (section 5.3) names the
 main cause of failures: `<(>..<)?>` is a part that may be missing (a gap of the alignment), and
 `<|>` separates alternative patterns.
 
-In constants, the characters `\\`, `<`, `{` and `+` are written with a backslash before them, and
-characters that cannot be printed as `\\n`, `\\r`, `\\t` or `\\u{hex}`.
+In constants, the characters `\`, `<`, `{` and `+` are written with a backslash before them, and
+characters that cannot be printed as `\n`, `\r`, `\t` or `\u{hex}`.
 """
 
 from __future__ import annotations
@@ -232,8 +232,9 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
     while position < len(text):
         match = _LEXER.match(text, position)
         if match is None:
+            rest = text[position : position + 20]
             raise PatternError(
-                f"cannot read pattern at character {position + 1}: {text[position : position + 20]!r}",
+                f"cannot read pattern at character {position + 1}: {rest!r}",
                 hint=r"tokens are <digit>, <letter>, <upper>, <lower>, <alphanum> with {k} or +, "
                 r"<num> and <all>; write a literal < as \< and a literal backslash as \\",
             )
@@ -262,7 +263,7 @@ def _token(match: re.Match[str]) -> Token:
 def _kind(name: str) -> TokenKind:
     for kind in ("digit", "upper", "lower", "letter", "alphanum", "num", "all"):
         if kind == name:
-            return kind  # type: ignore[return-value]
+            return kind
     raise PatternError(f"unknown token <{name}>")
 
 
@@ -271,4 +272,4 @@ def _append(target: list[Element] | list[Token], token: Token) -> None:
     if isinstance(last, Token) and last.kind == token.kind == "const":
         target[-1] = Token("const", last.text + token.text)
     else:
-        target.append(token)  # type: ignore[arg-type]
+        target.append(token)

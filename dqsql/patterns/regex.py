@@ -1,6 +1,6 @@
-"""From patterns to regular expressions: Spark's (Java) and an equivalent matcher in Python.
+r"""From patterns to regular expressions: Spark's (Java) and an equivalent matcher in Python.
 
-Both are anchored with absolute anchors (`\\A`, `\\z`; Java's `$` also matches before a final
+Both are anchored with absolute anchors (`\A`, `\z`; Java's `$` also matches before a final
 newline), use no dot, and escape every constant, so that they agree on every text. The one
 difference left is the age of the Unicode tables: Java 17 knows Unicode 13, Python 3.11 Unicode 14,
 and characters newer than either are symbols for it.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from dqsql.errors import PatternError
@@ -53,7 +53,7 @@ def matches(pattern: Pattern, value: str) -> bool:
     return matcher(pattern)(value)
 
 
-class matcher:  # noqa: N801 - used like a function
+class matcher:
     """A reusable test `value -> bool` for one pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -62,6 +62,7 @@ class matcher:  # noqa: N801 - used like a function
         self._unicode: re.Pattern[str] | None = None
 
     def __call__(self, value: str) -> bool:
+        """Whether the whole value matches."""
         if value.isascii():
             return self._ascii.fullmatch(value) is not None
         if self._unicode is None:
@@ -75,20 +76,23 @@ def _compiled(pattern: Pattern, *, ascii_only: bool) -> re.Pattern[str]:
     return re.compile(_alternatives(pattern, classes, re.escape))
 
 
-def _alternatives(pattern: Pattern, classes: Mapping[str, str], constant: object) -> str:
+def _alternatives(
+    pattern: Pattern, classes: Mapping[str, str], constant: Callable[[str], str]
+) -> str:
     return "|".join(
         "".join(_element(element, classes, constant) for element in branch)
         for branch in pattern.branches
     )
 
 
-def _element(element: Token | OptionalGroup, classes: Mapping[str, str], constant: object) -> str:
+def _element(
+    element: Token | OptionalGroup, classes: Mapping[str, str], constant: Callable[[str], str]
+) -> str:
     if isinstance(element, OptionalGroup):
         inner = "".join(_element(token, classes, constant) for token in element.tokens)
         return f"(?:{inner})?"
-    assert callable(constant)
     if element.kind == "const":
-        return str(constant(element.text))
+        return constant(element.text)
     if element.kind == "all":
         return r"[\s\S]*"
     if element.kind == "num":

@@ -5,9 +5,9 @@ Two ways, named by `InferenceSettings.evidence`:
 * "impurity", the paper's FMDV (equations (5)-(7)): the pattern of least FPR_T, where FPR_T is the
   mean impurity over all columns that the pattern matches somewhere.
 * "rehearsal", ours: the most specific pattern whose false-alarm rate in rehearsals (see
-  `index.Backtest`) is at most r. FPR_T counts against <letter>+ every column of the corpus that
-  holds a single word somewhere; but a column whose training values all match <letter>+ is none of
-  those. A rehearsal asks the question that matters, with the training values as the condition: of
+  `contributions.Backtest`) is at most r. FPR_T counts against <letter>+ every column of the corpus
+  that holds a single word somewhere; but a column whose training values all match <letter>+ is
+  none of those. A rehearsal asks the question that matters, with the training values as the condition: of
   the columns that began like this one, how many did the pattern fail later?
 """
 
@@ -20,7 +20,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.patterns.index import PatternIndex, stratum_of
+from dqsql.patterns.contributions import stratum_of
+from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.language import parse_pattern
 
 EvidenceKind = Literal["impurity", "rehearsal"]
@@ -89,18 +90,20 @@ class Judge:
     def most_specific(self, masks: Mapping[str, int], *, max_rate: float) -> Candidate | None:
         """Return the feasible pattern that admits least, with rate <= max_rate, or None.
 
-        Among equally specific patterns the one of less rate wins, then of larger coverage.
+        Patterns that match more of the training values come first: a horizontal cut is for values
+        that fit no pattern of the rest, not for the sake of a narrower one. Among equally specific
+        patterns the one of less rate wins, then of larger coverage.
         """
         texts = list(masks)
         coverage, rate = self.rates(texts)
         feasible = np.flatnonzero((coverage >= self.m) & (rate <= max_rate))
         if not len(feasible):
             return None
+        rows = np.array([masks[texts[i]].bit_count() for i in feasible])
+        feasible = feasible[rows == rows.max()]
         # Small coverage is a cheap stand-in for specificity where there are very many patterns.
         nearest = feasible[np.argsort(coverage[feasible], kind="stable")][:_MAX_SPECIFIC]
-        best = min(
-            nearest, key=lambda i: (generality(texts[i]), rate[i], -coverage[i], texts[i])
-        )
+        best = min(nearest, key=lambda i: (generality(texts[i]), rate[i], -coverage[i], texts[i]))
         return Candidate(texts[best], float(rate[best]), int(coverage[best]), masks[texts[best]])
 
     def choose(self, masks: Mapping[str, int]) -> Candidate | None:

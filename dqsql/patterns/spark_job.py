@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dqsql.errors import PatternError
-from dqsql.patterns.index import (
+from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.store import (
     CONTRIBUTION_SCHEMA,
-    COUNTS,
-    Contribution,
-    IndexSettings,
     SizeReport,
     contribution_rows,
     read_meta,
@@ -34,7 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TABLES_PER_GROUP = 64
-_FILE_FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".json": "json", ".orc": "orc"}
+_FILE_FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".orc": "orc",
+}
 
 # A row with this pattern, which no value has, carries the totals of a table: columns and bytes.
 _TOTALS = "<totals>"

@@ -98,7 +98,7 @@ def tag_columns(
 ) -> list[TaggedColumn]:
     """Return the columns, given as (table, column, values), that share the pattern's domain.
 
-    Ordered by the share of matching values, largest first. `index.tables_with` names the tables
+    Ordered by the share of matching values, largest first. `store.tables_with` names the tables
     that are worth reading.
     """
     conforms = matcher(parse_pattern(pattern))

@@ -64,7 +64,8 @@ def chi_squared_p_value(nonconforming0: int, rows0: int, nonconforming1: int, ro
     good = rows - bad
     if not (bad and good and rows0 and rows1):
         return 1.0
-    cross = abs(nonconforming0 * (rows1 - nonconforming1) - nonconforming1 * (rows0 - nonconforming0))
+    conforming0, conforming1 = rows0 - nonconforming0, rows1 - nonconforming1
+    cross = abs(nonconforming0 * conforming1 - nonconforming1 * conforming0)
     corrected = max(0.0, cross - rows / 2)
     statistic = rows * corrected**2 / (float(bad) * good * rows0 * rows1)
     return float(chi2.sf(statistic, 1))
@@ -138,8 +139,10 @@ def decide(
 
     Args:
         pattern: the pattern in printable form, for the message.
-        training_rows, training_nonconforming: counts of non-null training values, rows >= 1.
-        rows, nonconforming: counts of non-null values of the batch.
+        training_rows: non-null training values, at least 1.
+        training_nonconforming: those that did not match.
+        rows: non-null values of the batch; 0 gives the status "empty".
+        nonconforming: those that do not match.
         significance: the alarm's false-positive rate under equal shares, in (0, 1).
         test: Fisher's exact test, or chi-squared with Yates' correction.
         samples: non-conforming values of the batch, shown in the message.

@@ -13,7 +13,7 @@ a stretch that some values lack becomes an optional group when it begins with a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dqsql.errors import PatternError
@@ -25,9 +25,7 @@ from dqsql.patterns.selection import Candidate, Judge
 _MAX_OPTIONAL_GROUPS = 3
 
 
-def best_segmentation(
-    sample: ColumnSample, judge: Judge, *, min_share: float
-) -> Candidate | None:
+def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -> Candidate | None:
     """Return the chain of segments of least total rate, or None where none is feasible.
 
     Args:
@@ -66,45 +64,46 @@ class _Programme:
             return None
         if not any(column.kind == WORD for column in self._alignment.columns):
             return None
-        chain: _Chain = ()
+        chains: _ByCuts = {0: ()}
         for start, end, optional in stretches:
-            part = self._chain(start, end)
-            if part is None:
-                return None
-            chain += tuple(replace(segment, optional=optional) for segment in part)
+            parts = self._chains(start, end, optional=optional)
+            chains = _cheapest(
+                (*left, *part) for left in chains.values() for part in parts.values()
+            )
         # The paper's rate knows no gaps; rehearsals of segments say nothing of new sequences.
         unseen = self._alignment.unseen if self._judge.evidence == "rehearsal" else 0.0
-        left = self._judge.r - unseen - _rate(chain)
-        if left < 0:
+        feasible = [c for c in chains.values() if _rate(c) + unseen <= self._judge.r]
+        if not feasible:
             return None
-        if self._judge.evidence == "rehearsal":
-            chain = self._sharpened(chain, left)
-        return self._joined(chain, unseen)
+        if self._judge.evidence == "impurity":
+            return self._joined(min(feasible, key=_preference), unseen)
+        # Few long segments are known as wholes; many short ones only as digits and letters.
+        chain = min(feasible, key=lambda c: (_words(c), _preference(c)))
+        return self._joined(self._sharpened(chain, self._judge.r - unseen - _rate(chain)), unseen)
 
-    def _chain(self, start: int, end: int) -> _Chain | None:
-        """Return the best chain of segments over the positions start..end-1.
+    def _chains(self, start: int, end: int, *, optional: bool) -> _ByCuts:
+        """Return, by number of segments, the best chains over the positions start..end-1.
 
         The best chain up to a position is the best chain up to some earlier one plus one segment:
         the binary splits of equation (11) reach no chain that this does not.
         """
-        best: dict[int, _Chain] = {start: ()}
+        best: dict[int, _ByCuts] = {start: {0: ()}}
         for stop in range(start + 1, end + 1):
             choices: list[_Chain] = []
             for begin in range(max(start, stop - self._judge.index.settings.tau), stop):
-                left = best.get(begin)
-                segment = None if left is None else self._segment(begin, stop)
-                if left is not None and segment is not None:
-                    choices.append((*left, segment))
-            if choices:
-                best[stop] = min(choices, key=_preference)
-        return best.get(end)
+                segment = self._segment(begin, stop) if best[begin] else None
+                if segment is not None:
+                    segment = replace(segment, optional=optional)
+                    choices += [(*left, segment) for left in best[begin].values()]
+            best[stop] = _cheapest(choices)
+        return best[end]
 
     def _segment(self, begin: int, end: int) -> _Segment | None:
         columns = self._alignment.columns
         if end - begin == 1 and columns[begin].kind != WORD:
             text = escape_constant(columns[begin].kind)
             delimiter = Candidate(text, 0.0, self._everywhere, columns[begin].rows)
-            return _Segment(begin, end, delimiter)
+            return _Segment(begin, end, delimiter, delimiter=True)
         if columns[begin].kind != WORD or columns[end - 1].kind != WORD:
             return None
         masks = self._hypotheses(begin, end)
@@ -142,8 +141,8 @@ class _Programme:
                 found = self._judge.most_specific(masks, max_rate=candidate.rate + left)
                 if found is not None:
                     left -= found.rate - candidate.rate
-                    segment = replace(segment, candidate=found)
-            sharpened.append(segment)
+                    candidate = found
+            sharpened.append(replace(segment, candidate=candidate))
         return tuple(sharpened)
 
     def _joined(self, chain: _Chain, unseen: float) -> Candidate | None:
@@ -173,19 +172,36 @@ class _Segment:
     begin: int
     end: int
     candidate: Candidate
+    delimiter: bool = False
     optional: bool = False
 
 
 _Chain = tuple[_Segment, ...]
+
+#: The cheapest chain for each number of segments that are no delimiters.
+_ByCuts = dict[int, _Chain]
 
 
 def _rate(chain: _Chain) -> float:
     return sum(segment.candidate.rate for segment in chain)
 
 
+def _words(chain: _Chain) -> int:
+    return sum(not segment.delimiter for segment in chain)
+
+
+def _cheapest(chains: Iterable[_Chain]) -> _ByCuts:
+    best: _ByCuts = {}
+    for chain in chains:
+        count = _words(chain)
+        if count not in best or _preference(chain) < _preference(best[count]):
+            best[count] = chain
+    return best
+
+
 def _preference(chain: _Chain) -> tuple[float, int, int]:
     """Order chains by rate, then by coverage of the rarest segment, then by number of segments."""
-    coverage = min(segment.candidate.coverage for segment in chain)
+    coverage = min((segment.candidate.coverage for segment in chain), default=0)
     return _rate(chain), -coverage, len(chain)
 
 

@@ -1,0 +1,46 @@
+"""Data patterns: Auto-Validate (SIGMOD 2021) for columns of machine-made strings.
+
+`infer_pattern` learns a validation pattern from a column's values and a corpus index; `decide`
+says whether a later batch still follows it. `general_index` is the index that ships with dqsql;
+`dqsql.patterns.spark_job.build_index` builds one from a lake.
+"""
+
+from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.general import corpus_index, general_index
+from dqsql.patterns.index import PatternIndex, PatternStatistics
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
+from dqsql.patterns.language import Pattern, parse_pattern
+from dqsql.patterns.regex import matcher, matches, spark_regex
+from dqsql.patterns.store import SizeReport, load_index, size_report, tables_with, update_index
+from dqsql.patterns.tag import TaggedColumn, TagPattern, tag_columns, tag_pattern
+from dqsql.patterns.validate import PatternDecision, alarm_threshold, decide
+
+__all__ = [
+    "Contribution",
+    "IndexSettings",
+    "InferenceSettings",
+    "LearnedPattern",
+    "NoPattern",
+    "Pattern",
+    "PatternDecision",
+    "PatternIndex",
+    "PatternStatistics",
+    "SizeReport",
+    "TagPattern",
+    "TaggedColumn",
+    "alarm_threshold",
+    "corpus_index",
+    "decide",
+    "general_index",
+    "infer_pattern",
+    "load_index",
+    "matcher",
+    "matches",
+    "parse_pattern",
+    "size_report",
+    "spark_regex",
+    "tables_with",
+    "tag_columns",
+    "tag_pattern",
+    "update_index",
+]
