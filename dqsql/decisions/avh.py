@@ -1,0 +1,326 @@
+"""Auto-Validate by History: bounds on a column's metrics, learned from its accepted batches.
+
+Source: He et al., "Auto-Validate by History", KDD 2023. `fit_programs` learns one conjunctive
+program per column from metric histories and from the metrics of injected issues; `evaluate` holds
+a new batch against it. Pure functions of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.candidates import (
+    Candidates,
+    Series,
+    calibrated_candidates,
+    paper_candidates,
+)
+from dqsql.decisions.program import (
+    Clause,
+    ClauseVerdict,
+    Program,
+    ProgramVerdict,
+    Status,
+    describe,
+)
+from dqsql.decisions.selection import select_clauses
+from dqsql.decisions.stationarity import MIN_VALUES, Transform, choose_transforms
+from dqsql.errors import DecisionError
+
+FloatArray = npt.NDArray[np.float64]
+
+MIN_HISTORY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AvhConfig:
+    """Settings of a fit.
+
+    Attributes:
+        fpr: false-positive rate asked for per column and batch, in (0, 1).
+        bounds: 'calibrated' (default) or 'paper'; see `dqsql.decisions.bounds`.
+        stationarity: whether histories are tested and transformed first.
+        two_distribution: whether distances to the batch before take part.
+        max_clauses: largest number of clauses, None for no limit.
+        min_history: fewest batches to learn from.
+    """
+
+    fpr: float = 0.01
+    bounds: fpr_bounds.Bounds = "calibrated"
+    stationarity: bool = True
+    two_distribution: bool = True
+    max_clauses: int | None = None
+    min_history: int = MIN_HISTORY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnHistory:
+    """What a program is learned from.
+
+    Attributes:
+        column: name of the column.
+        metrics: names of the metrics, M; distances by the names in `bounds.DISTANCE_METRICS`.
+        values: K x M metrics of accepted batches, oldest first. A distance may be NaN in the first
+            batch; a metric with any other NaN is left out.
+        issues: names of the injected variants, V, as `kind_parameters`.
+        issue_values: V x M metrics of the variants of the newest of the K batches, distances
+            against the batch before it; NaN for a metric without a value.
+        batches: names of the K batches; empty for numbers from 1.
+    """
+
+    column: str
+    metrics: tuple[str, ...]
+    values: FloatArray
+    issues: tuple[str, ...]
+    issue_values: FloatArray
+    batches: tuple[str, ...] = ()
+
+
+def fit_program(history: ColumnHistory, config: AvhConfig | None = None) -> Program:
+    """Learn the program of one column; see `fit_programs`."""
+    return fit_programs([history], config)[0]
+
+
+def fit_programs(
+    histories: Sequence[ColumnHistory], config: AvhConfig | None = None
+) -> list[Program]:
+    """Learn the programs of many columns, one each, in the order given.
+
+    Raises:
+        DecisionError: a history shorter than `min_history`, shapes that do not fit, or settings
+            out of range.
+    """
+    config = config or AvhConfig()
+    _check(histories, config)
+    columns = [_usable(history, config) for history in histories]
+    transforms = _transforms(columns, config)
+    return [
+        _fit(history, usable, chosen, config)
+        for history, usable, chosen in zip(histories, columns, transforms, strict=True)
+    ]
+
+
+def evaluate(
+    program: Program, history: Mapping[str, npt.ArrayLike], new: Mapping[str, float]
+) -> ProgramVerdict:
+    """Hold a new batch against a program.
+
+    Args:
+        program: the program.
+        history: per metric, values of accepted batches before this one, oldest first; only
+            metrics that are differenced are looked at.
+        new: per metric, the value of the new batch; NaN or absent if it has none.
+
+    Raises:
+        DecisionError: a differenced metric has too short a history.
+    """
+    verdicts = [
+        _evaluate_clause(clause, history.get(clause.metric, ()), float(new.get(clause.metric, np.nan)))
+        for clause in program.clauses
+    ]
+    rank: dict[Status, int] = {"fail": 0, "null": 1, "pass": 2}
+    verdicts.sort(key=lambda v: (rank[v.status], -np.nan_to_num(v.score)))
+    status: Status = verdicts[0].status if verdicts else "pass"
+    scores = [verdict.score for verdict in verdicts if not np.isnan(verdict.score)]
+    score = max(scores) if scores else (float("nan") if verdicts else 0.0)
+    told = [verdict.explanation for verdict in verdicts if verdict.status != "pass"]
+    if not told:
+        told = [f"all {len(verdicts)} learned bounds are kept." if verdicts else "no bounds."]
+    return ProgramVerdict(program, status, score, tuple(verdicts), " ".join(told))
+
+
+def evaluate_programs(
+    programs: Iterable[Program],
+    histories: Iterable[Mapping[str, npt.ArrayLike]],
+    new: Iterable[Mapping[str, float]],
+) -> list[ProgramVerdict]:
+    """Hold many new batches against their programs; see `evaluate`."""
+    return [evaluate(*row) for row in zip(programs, histories, new, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Usable:
+    """Metrics of a column that can be learned from, without a leading NaN."""
+
+    positions: tuple[int, ...]
+    series: tuple[FloatArray, ...]
+
+
+def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
+    if not 0 < config.fpr < 1:
+        raise DecisionError(f"fpr must lie between 0 and 1, got {config.fpr}")
+    if config.bounds not in ("paper", "calibrated"):
+        raise DecisionError(
+            f"unknown bounds {config.bounds!r}", hint="use 'calibrated' or 'paper'"
+        )
+    for history in histories:
+        size, width = np.shape(history.values)
+        if size < config.min_history:
+            raise DecisionError(
+                f"column {history.column!r} has {size} accepted batches, "
+                f"avh needs at least {config.min_history}"
+            )
+        if width != len(history.metrics) or np.shape(history.issue_values) != (
+            len(history.issues),
+            width,
+        ):
+            raise DecisionError(f"column {history.column!r}: metrics and issues do not fit")
+        if history.batches and len(history.batches) != size:
+            raise DecisionError(f"column {history.column!r}: {size} batches need as many names")
+
+
+def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
+    positions, series = [], []
+    for position, metric in enumerate(history.metrics):
+        distance = metric in fpr_bounds.DISTANCE_METRICS
+        values = np.asarray(history.values[:, position], dtype=float)
+        if distance and np.isnan(values[0]):
+            values = values[1:]
+        if np.isfinite(values).all() and (config.two_distribution or not distance):
+            positions.append(position)
+            series.append(values)
+    return _Usable(tuple(positions), tuple(series))
+
+
+def _transforms(
+    columns: Sequence[_Usable], config: AvhConfig
+) -> list[list[tuple[Transform, ...]]]:
+    """Return per column and usable metric the transforms to make candidates of."""
+    flat = [values for column in columns for values in column.series]
+    chosen: list[Transform | None] = [Transform()] * len(flat)
+    if config.stationarity:
+        lengths = np.array([values.size for values in flat])
+        for length in np.unique(lengths):
+            rows = np.flatnonzero(lengths == length)
+            stacked = np.stack([flat[row] for row in rows])
+            for row, transform in zip(rows, choose_transforms(stacked), strict=True):
+                chosen[row] = transform
+    expand = _with_log if config.bounds == "calibrated" else _alone
+    offers = iter([expand(t, values) for t, values in zip(chosen, flat, strict=True)])
+    return [[next(offers) for _ in column.series] for column in columns]
+
+
+def _alone(transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+    return () if transform is None else (transform,)
+
+
+def _with_log(transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+    """Offer the logarithm beside each transform: distances and sums are skewed to the right.
+
+    The greedy search pays for whichever it takes, so the choice costs no guarantee.
+    """
+    if transform is None:
+        return ()
+    if transform.log or values.min() <= 0:
+        return (transform,)
+    return (transform, Transform(log=True, lag=transform.lag))
+
+
+def _fit(
+    history: ColumnHistory,
+    usable: _Usable,
+    transforms: Sequence[tuple[Transform, ...]],
+    config: AvhConfig,
+) -> Program:
+    make = paper_candidates if config.bounds == "paper" else calibrated_candidates
+    found = [
+        candidates
+        for series in _series(history, usable, transforms, config)
+        for candidates in make(series, config.fpr)
+    ]
+    clauses: list[Clause] = []
+    if found:
+        owner = np.repeat(np.arange(len(found)), [len(c.fpr) for c in found])
+        first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in found])])
+        fpr = np.concatenate([c.fpr for c in found])
+        covers = np.concatenate([c.covers for c in found])
+        for pick in select_clauses(fpr, covers, config.fpr, config.max_clauses):
+            candidates = found[owner[pick]]
+            clauses.append(_clause(history, candidates, pick - int(first[owner[pick]])))
+    caught = {issue for clause in clauses for issue in clause.catches}
+    return Program(
+        history.column,
+        tuple(clauses),
+        config.fpr,
+        config.bounds,
+        len(history.issues),
+        len(caught),
+    )
+
+
+def _series(
+    history: ColumnHistory,
+    usable: _Usable,
+    transforms: Sequence[tuple[Transform, ...]],
+    config: AvhConfig,
+) -> Iterable[Series]:
+    value_range = 0.0
+    if "range" in history.metrics:
+        ranges = history.values[:, history.metrics.index("range")]
+        value_range = float(np.median(ranges)) if np.isfinite(ranges).all() else 0.0
+    for position, values, offers in zip(
+        usable.positions, usable.series, transforms, strict=True
+    ):
+        metric = history.metrics[position]
+        issues = np.asarray(history.issue_values[:, position], dtype=float)
+        for transform in offers:
+            floor = 0.0
+            if config.bounds == "calibrated":
+                level = float(np.median(np.abs(values)))
+                floor = fpr_bounds.spread_floor(metric, level, transform.log, value_range)
+            # The variants are of the newest batch, so what came before it is their history.
+            changed = transform.apply(values[:-1], issues)
+            yield Series(metric, transform, transform.series(values), changed, floor)
+
+
+def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Clause:
+    series = candidates.series
+    size = len(history.values)
+    batches = history.batches or tuple(str(i + 1) for i in range(size))
+    caught = candidates.covers[index][: len(history.issues)]
+    return Clause(
+        metric=series.metric,
+        transform=series.transform,
+        lower=float(candidates.lower[index]),
+        upper=float(candidates.upper[index]),
+        center=candidates.center,
+        spread=candidates.spread,
+        fpr=float(candidates.fpr[index]),
+        method=candidates.method,
+        catches=tuple(np.array(history.issues, dtype=object)[caught]),
+        history_size=series.values.size,
+        first_batch=batches[0],
+        last_batch=batches[-1],
+    )
+
+
+def _evaluate_clause(clause: Clause, history: npt.ArrayLike, observed: float) -> ClauseVerdict:
+    transform = clause.transform
+    lower, upper = (
+        float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper)
+    )
+    if transform.log and clause.lower == -np.inf:
+        lower = -np.inf
+    if np.isnan(observed):
+        status: Status = "null"
+        score = float("nan")
+    else:
+        value = float(transform.apply(history, observed))
+        score = _score(clause, value)
+        status = "pass" if clause.lower <= value <= clause.upper else "fail"
+    text = describe(clause, observed, lower, upper, status)
+    return ClauseVerdict(clause, observed, lower, upper, score, status, text)
+
+
+def _score(clause: Clause, value: float) -> float:
+    bound = clause.upper if value >= clause.center else clause.lower
+    width = abs(bound - clause.center)
+    distance = abs(value - clause.center)
+    if distance == 0.0 or np.isinf(width):
+        return 0.0
+    return distance / width if width else float("inf")

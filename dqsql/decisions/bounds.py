@@ -1,0 +1,161 @@
+"""Bounds on the false-positive rate (FPR) of an interval around a metric's history.
+
+`paper` is the text of He et al., "Auto-Validate by History", KDD 2023, Propositions 1-3: the mean
+and the variance of the K historical values are taken for the true ones.
+
+`calibrated` counts the uncertainty of both. Per side and with k = distance from the mean in
+estimated standard deviations, the bound is
+
+    max( P(T > k / sqrt(1 + 1/K)),  1/(K + 1) if the threshold lies inside the history's range )
+
+with T of Student's t distribution with min(`TAIL_DOF`, K - 1) degrees of freedom. What it promises:
+
+- Normal history, values independent: (X - mean) / (s sqrt(1 + 1/K)) has exactly the t distribution
+  with K - 1 degrees of freedom (Student 1908; Hahn & Meeker, "Statistical Intervals", 1991, 4.7).
+  Beyond the point where t with fewer degrees of freedom has the heavier tail (below 2.4 for all K),
+  the bound is at least the true rate, so it holds; it is conservative on purpose.
+- Any exchangeable history: P(new value beyond the largest of K) <= 1/(K + 1) (conformal
+  prediction; Vovk, Gammerman & Shafer 2005, Prop. 2.2), so no threshold inside the range is
+  given a smaller rate.
+- Beyond the range of the history no distribution-free statement below 1/(K + 1) exists. There the
+  bound is a model: the standardised prediction error has tails no heavier than Student's t with
+  `TAIL_DOF` degrees of freedom. Simulations in tests/decisions say how far it carries.
+
+A constant history has s = 0, which is a sample fact and not a property of the source: by the rule
+of succession the next value differs with probability about 1/(K + 2). `calibrated` therefore adds a
+resolution to the spread (see `spread_floor`), so that one row fewer in 10,000 is no finding.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from dqsql.errors import DecisionError
+
+FloatArray = npt.NDArray[np.float64]
+Bounds = Literal["paper", "calibrated"]
+Method = Literal["equality", "chebyshev", "cantelli", "clt", "student_t"]
+
+DISTANCE_METRICS = frozenset(
+    ["emd", "js_div", "kl_div", "ks_dist", "cohen_d", "l_1", "l_inf", "cosine", "chi_squared"]
+    + [f"pat_{name}" for name in ("l_1", "l_inf", "cosine", "chi_squared", "js_div", "kl_div")]
+)
+CLT_METRICS = frozenset(
+    ["row_count", "mean", "str_len", "char_len", "digit_len", "punc_len", "complete_ratio"]
+)
+COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
+
+TAIL_DOF = 5.0
+RELATIVE_RESOLUTION = 0.01
+COUNT_RESOLUTION = 0.5
+EQUALITY_TOLERANCE = 1e-9
+
+
+def paper_method(metric: str) -> Method:
+    """Return which proposition the paper assigns a metric to (section 4.2).
+
+    Distances get Cantelli (Proposition 2), averages and counts of rows the central limit theorem
+    (Proposition 3), all others Chebyshev (Proposition 1).
+    """
+    if metric in DISTANCE_METRICS:
+        return "cantelli"
+    return "clt" if metric in CLT_METRICS else "chebyshev"
+
+
+def paper_fpr(method: Method, k: npt.ArrayLike) -> FloatArray:
+    """Return the paper's FPR bound of half-width k standard deviations, in [0, 1].
+
+    Args:
+        method: chebyshev (two-sided), cantelli (upper side), clt (two-sided) or equality.
+        k: half-width / standard deviation, > 0.
+    """
+    width = np.asarray(k, dtype=float)
+    if method == "chebyshev":
+        return np.minimum(1.0, 1.0 / np.square(width))
+    if method == "cantelli":
+        return np.asarray(1.0 / (1.0 + np.square(width)))
+    if method == "clt":
+        return np.asarray(special.erfc(width / np.sqrt(2.0)))
+    if method == "equality":
+        return np.zeros_like(width)
+    raise DecisionError(f"the paper has no bound {method!r}")
+
+
+def saw_yang_mo_fpr(k: npt.ArrayLike, history: int) -> FloatArray:
+    """Return a two-sided Chebyshev bound with estimated moments, in [0, 1].
+
+    P(|X - mean| >= k s sqrt((K+1)/K)) <= floor((K+1) (1 + (K-1)/k^2) / K) / (K+1) for K
+    exchangeable values with any distribution and one more (Saw, Yang & Mo 1984, The American
+    Statistician 38(2), 130-132; this form: Kaban 2012, Statistical Methods & Applications).
+    It can never fall below 1/(K+1), so it cannot serve small rates; `calibrated` therefore does
+    not use it, and it is here to say what a distribution-free promise costs.
+
+    Args:
+        k: half-width in units of s sqrt((K+1)/K), > 0.
+        history: number of values K, >= 2.
+    """
+    width = np.asarray(k, dtype=float)
+    size = history + 1
+    inner = size / history * (1.0 + (history - 1) / np.square(width))
+    return np.minimum(1.0, np.maximum(1.0, np.floor(inner)) / size)
+
+
+def student_t_fpr(
+    k: npt.ArrayLike, history: int, degrees: float | None = None
+) -> FloatArray:
+    """Return the one-sided rate of Student's prediction interval, in [0, 1].
+
+    Exact for independent normal values with the default `degrees` = K - 1.
+
+    Args:
+        k: distance from the estimated mean in estimated standard deviations (n - 1).
+        history: number of values K, >= 2.
+        degrees: degrees of freedom, at most K - 1 are used.
+    """
+    dof = history - 1.0 if degrees is None else min(degrees, history - 1.0)
+    standard = np.asarray(k, dtype=float) / np.sqrt(1.0 + 1.0 / history)
+    return np.asarray(special.stdtr(dof, -standard), dtype=float)
+
+
+def calibrated_fpr(
+    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, degrees: float = TAIL_DOF
+) -> FloatArray:
+    """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
+
+    Args:
+        k: distance of the threshold from the mean, in estimated standard deviations, > 0.
+        history: number of values K, >= 2.
+        extreme: distance of the history's most extreme value of that side from the mean, in the
+            same unit.
+        degrees: degrees of freedom of the tail.
+    """
+    width = np.asarray(k, dtype=float)
+    tail = student_t_fpr(width, history, degrees)
+    inside = width < np.asarray(extreme, dtype=float)
+    return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
+
+
+def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0) -> float:
+    """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
+
+    One percent of the metric's level, at least half a unit for counts; for metrics in the
+    column's unit (min, max, mean, median, range) at least one percent of the column's range, as
+    their level says nothing (zero is no small temperature). On the log scale one percent.
+
+    Args:
+        metric: name of the metric.
+        level: median absolute value of the history, >= 0, in the metric's unit.
+        log: whether bounds are put on the logarithm.
+        value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
+    """
+    floor = RELATIVE_RESOLUTION * level
+    if metric in COUNT_METRICS:
+        floor = max(floor, COUNT_RESOLUTION)
+    if metric in ("min", "max", "mean", "median", "range"):
+        floor = max(floor, RELATIVE_RESOLUTION * value_range)
+    floor = max(floor, EQUALITY_TOLERANCE)
+    return floor / level if log and level > 0 else floor

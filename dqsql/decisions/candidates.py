@@ -1,0 +1,132 @@
+"""Candidate clauses of one column: half-widths, their FPR bounds, and the issues they catch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.stationarity import Transform
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# The paper leaves the grid open: half-widths of 1 to 30 standard deviations.
+PAPER_GRID = np.arange(1.0, 30.25, 0.25)
+# Issues can lie anywhere beyond, and among clauses that catch the same, the widest is the safest.
+CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
+# How much further out than the bound an injected issue must lie. Each is a covering goal of its
+# own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.
+SAFETY_FACTORS = (1.0, 1.5, 2.2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """One metric of one column under one transform.
+
+    Attributes:
+        metric: name of the metric.
+        transform: the transform.
+        values: transformed history, K values.
+        issues: transformed metric of the injected variants, V values; NaN if it has no value.
+        floor: resolution to add to the spread, 0 in paper mode.
+    """
+
+    metric: str
+    transform: Transform
+    values: FloatArray
+    issues: FloatArray
+    floor: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """Candidate clauses of one series.
+
+    Attributes:
+        series: where they come from.
+        center: mean of the transformed history.
+        spread: standard deviation that half-widths count in.
+        method: which bound.
+        lower: n thresholds, -inf for none.
+        upper: n thresholds, inf for none.
+        fpr: n bounds on the false-positive rate.
+        covers: n x goals, whether the candidate catches the issue (V goals in paper mode, V per
+            safety factor in calibrated mode).
+    """
+
+    series: Series
+    center: float
+    spread: float
+    method: fpr_bounds.Method
+    lower: FloatArray
+    upper: FloatArray
+    fpr: FloatArray
+    covers: BoolArray
+
+
+def paper_candidates(series: Series, budget: float) -> list[Candidates]:
+    """Return the clauses of the paper's Algorithm 3 with an FPR within the budget."""
+    center, spread = float(series.values.mean()), float(series.values.std(ddof=1))
+    tolerance = fpr_bounds.EQUALITY_TOLERANCE * max(abs(center), float(np.abs(series.values).max()))
+    if spread <= tolerance:
+        tolerance = max(tolerance, np.finfo(float).tiny)
+        covers = ~(np.abs(series.issues - center) <= tolerance)
+        lower, upper = np.array([center - tolerance]), np.array([center + tolerance])
+        found = Candidates(
+            series, center, 0.0, "equality", lower, upper, np.zeros(1), covers[None, :]
+        )
+        return [found] if covers.any() else []
+    method = fpr_bounds.paper_method(series.metric)
+    fpr = fpr_bounds.paper_fpr(method, PAPER_GRID)
+    width = PAPER_GRID * spread
+    upper = center + width
+    lower = np.zeros_like(width) if method == "cantelli" else center - width
+    if method == "cantelli" and series.transform != Transform():
+        lower = np.full_like(width, -np.inf)
+    inside = (series.issues >= lower[:, None]) & (series.issues <= upper[:, None])
+    keep = (fpr <= budget) & ~inside.all(axis=1)
+    if not keep.any():
+        return []
+    return [
+        Candidates(
+            series, center, spread, method, lower[keep], upper[keep], fpr[keep], ~inside[keep]
+        )
+    ]
+
+
+def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
+    """Return one-sided clauses with calibrated FPR bounds within the budget.
+
+    Distances get an upper side only. Of clauses that catch the same issues, only the widest is
+    returned: it has the smallest FPR, so no other can be chosen.
+    """
+    center = float(series.values.mean())
+    spread = float(np.hypot(series.values.std(ddof=1), series.floor))
+    sides = (1.0,) if series.metric in fpr_bounds.DISTANCE_METRICS else (1.0, -1.0)
+    out = []
+    for side in sides:
+        extreme = float((side * (series.values - center)).max()) / spread
+        fpr = fpr_bounds.calibrated_fpr(CALIBRATED_GRID, series.values.size, extreme)
+        deviation = side * (series.issues - center) / spread
+        # A metric without a value is a finding of its own, so that issue is caught.
+        deviation[np.isnan(deviation)] = np.inf
+        goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS])
+        keep = np.flatnonzero(fpr <= budget)
+        # Nested: the wider the clause, the fewer it catches.
+        counts = np.searchsorted(np.sort(-goals), -CALIBRATED_GRID[keep], side="left")
+        widest = (counts > 0) & (np.append(counts[1:], 0) != counts)
+        keep = keep[widest]
+        if not keep.size:
+            continue
+        k = CALIBRATED_GRID[keep]
+        threshold = center + side * k * spread
+        unbounded = np.full(k.size, -side * np.inf)
+        lower, upper = (unbounded, threshold) if side > 0 else (threshold, unbounded)
+        covers = goals[None, :] > k[:, None]
+        out.append(
+            Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers)
+        )
+    return out

@@ -1,0 +1,210 @@
+"""Conjunctive data-quality programs, and what they say of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dqsql.decisions.stationarity import Transform
+
+Status = Literal["pass", "fail", "null"]
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One bound of a program: lower <= transform(metric) <= upper.
+
+    Attributes:
+        metric: name of the metric.
+        transform: what is done to the metric before the bounds apply.
+        lower: least allowed transformed value; -inf for none.
+        upper: largest allowed transformed value; inf for none.
+        center: mean of the transformed history.
+        spread: standard deviation of the transformed history that the bound counts in, >= 0.
+        fpr: upper bound on the clause's false-positive rate, in [0, 1].
+        method: equality, chebyshev, cantelli, clt or student_t.
+        catches: names of the injected issues that the clause flagged in training.
+        history_size: number of transformed values it was learned from.
+        first_batch: name of the oldest batch learned from.
+        last_batch: name of the newest batch learned from.
+    """
+
+    metric: str
+    transform: Transform
+    lower: float
+    upper: float
+    center: float
+    spread: float
+    fpr: float
+    method: str
+    catches: tuple[str, ...]
+    history_size: int
+    first_batch: str
+    last_batch: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form; an open bound is None."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        data["transform"] = self.transform.to_dict()
+        data["catches"] = list(self.catches)
+        for name in ("lower", "upper"):
+            data[name] = None if abs(data[name]) == float("inf") else data[name]
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Clause:
+        """Return the clause that `to_dict` wrote."""
+        values = dict(data)
+        values["transform"] = Transform.from_dict(values["transform"])
+        values["catches"] = tuple(values["catches"])
+        values["lower"] = float("-inf") if values["lower"] is None else float(values["lower"])
+        values["upper"] = float("inf") if values["upper"] is None else float(values["upper"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A conjunction of clauses for one column.
+
+    Attributes:
+        column: name of the column.
+        clauses: the bounds; a batch passes if it keeps all of them. None means that nothing could
+            be promised at this rate.
+        fpr: the false-positive rate asked for; the clauses' bounds sum to at most this.
+        bounds: 'paper' or 'calibrated'.
+        issues: how many injected issues it was trained on.
+        caught: how many of them it flags.
+    """
+
+    column: str
+    clauses: tuple[Clause, ...]
+    fpr: float
+    bounds: str
+    issues: int
+    caught: int
+
+    @property
+    def fpr_bound(self) -> float:
+        """Sum of the clauses' bounds: the union bound on the program's false-positive rate."""
+        return sum(clause.fpr for clause in self.clauses)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form."""
+        data: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__slots__ if name != "clauses"
+        }
+        clauses = [clause.to_dict() for clause in self.clauses]
+        return {"version": FORMAT_VERSION, **data, "clauses": clauses}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Program:
+        """Return the program that `to_dict` wrote."""
+        values = {key: value for key, value in data.items() if key != "version"}
+        values["clauses"] = tuple(Clause.from_dict(clause) for clause in values["clauses"])
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseVerdict:
+    """One clause on one batch.
+
+    Attributes:
+        clause: the clause.
+        observed: the metric's value in its own unit; NaN if it is null.
+        lower: least allowed value in the metric's own unit, for this batch.
+        upper: largest allowed value in the metric's own unit, for this batch.
+        score: distance from the centre over the distance of the broken or nearer bound from it;
+            above 1 is outside. NaN if the metric is null.
+        status: pass, fail, or null for a metric without a value.
+        explanation: one sentence for a data engineer.
+    """
+
+    clause: Clause
+    observed: float
+    lower: float
+    upper: float
+    score: float
+    status: Status
+    explanation: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramVerdict:
+    """A program on one batch.
+
+    Attributes:
+        program: the program.
+        status: fail if any clause fails, else null if any metric is null, else pass.
+        score: largest score of the clauses; 0 without clauses, NaN if all metrics are null.
+        clauses: the verdicts of the clauses, worst first.
+        explanation: the failing clauses' sentences, or that all bounds are kept.
+    """
+
+    program: Program
+    status: Status
+    score: float
+    clauses: tuple[ClauseVerdict, ...]
+    explanation: str
+
+
+def describe(clause: Clause, observed: float, lower: float, upper: float, status: Status) -> str:
+    """Return the sentence that explains a clause's verdict."""
+    seen = "has no value" if status == "null" else f"is {_number(observed)}"
+    relation = {
+        "fail": "outside the expected range",
+        "pass": "within the expected range",
+        "null": "so it cannot be held against the expected range",
+    }[status]
+    learned = (
+        f"learned from {clause.history_size} values of batches {clause.first_batch} to "
+        f"{clause.last_batch}{_transform_words(clause.transform)}"
+    )
+    catches = ", ".join(_issue_words(clause.catches))
+    aim = f"; this bound is there to catch {catches}" if catches else ""
+    separator = ", " if status == "null" else ", "
+    return (
+        f"{clause.metric} {seen}{separator}{relation} {_range_words(lower, upper)}, {learned}; "
+        f"a good batch breaks it with probability at most {clause.fpr:.2g} "
+        f"({_METHOD_WORDS.get(clause.method, clause.method)}){aim}."
+    )
+
+
+_METHOD_WORDS = {
+    "equality": "it never varied",
+    "chebyshev": "Chebyshev bound",
+    "cantelli": "Cantelli bound",
+    "clt": "normal bound",
+    "student_t": "calibrated Student t tail",
+}
+
+
+def _transform_words(transform: Transform) -> str:
+    what = "the logarithm of the metric" if transform.log else "the metric"
+    if transform.lag:
+        batches = "the batch before" if transform.lag == 1 else f"{transform.lag} batches before"
+        return f", as the change of {what} against {batches}"
+    return ", on a logarithmic scale" if transform.log else ""
+
+
+def _range_words(lower: float, upper: float) -> str:
+    if lower == float("-inf"):
+        return f"of at most {_number(upper)}"
+    if upper == float("inf"):
+        return f"of at least {_number(lower)}"
+    if lower == upper:
+        return f"of exactly {_number(lower)}"
+    return f"of {_number(lower)} to {_number(upper)}"
+
+
+def _number(value: float) -> str:
+    if value == int(value) if abs(value) < 2**53 else False:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.1f}"  # noqa: PLR2004
+
+
+def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:
+    kinds = list(dict.fromkeys(name.split("_")[0] for name in names))
+    more = len(kinds) - most
+    return [*kinds[:most], f"{more} more kinds of issues"] if more > 0 else kinds

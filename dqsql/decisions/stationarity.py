@@ -1,0 +1,277 @@
+"""Stationarity of metric histories: batched ADF test and the choice of a transform.
+
+Source: He et al., "Auto-Validate by History", KDD 2023, section 4.2 and Appendix E (Algorithms 4
+and 5): a history is taken as it is if the augmented Dickey-Fuller test rejects the unit root, else
+as differences of the first lag that passes, else as differences of its logarithm, else dropped.
+
+`statsmodels.tsa.stattools.adfuller` (regression 'c', autolag 'AIC') is the reference. The batched
+version fits all nested lag orders of all series by one stacked QR factorisation, and leaves
+singular or nearly singular cases to statsmodels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+from statsmodels.tsa.adfvalues import (
+    tau_c_largep,
+    tau_c_smallp,
+    tau_max_c,
+    tau_min_c,
+    tau_star_c,
+)
+from statsmodels.tsa.stattools import adfuller
+
+from dqsql.errors import DecisionError
+
+FloatArray = npt.NDArray[np.float64]
+
+SIGNIFICANCE = 0.05
+# Below this many values neither the test nor a spread estimated from them means anything.
+MIN_VALUES = 6
+CONSTANT_TOLERANCE = 1e-9
+
+_SINGULAR = 1e-6
+_AIC_TIE = 1e-7
+# Of a series scaled to unit variance: what is left is rounding.
+_EXACT_FIT = 1e-18
+_SHORTEST_FOR_ADF = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """What is done to a metric's history before bounds are put on it.
+
+    Attributes:
+        log: whether the logarithm is taken first.
+        lag: 0, or the distance in batches of the value that is subtracted.
+    """
+
+    log: bool = False
+    lag: int = 0
+
+    @property
+    def name(self) -> str:
+        """One of identity, log, difference, log_difference."""
+        if self.lag:
+            return "log_difference" if self.log else "difference"
+        return "log" if self.log else "identity"
+
+    def series(self, history: npt.ArrayLike) -> FloatArray:
+        """Return the transformed history; the last axis is time and becomes `lag` shorter."""
+        values = self._scale(history)
+        if not self.lag:
+            return values
+        return np.asarray(values[..., self.lag :] - values[..., : -self.lag], dtype=float)
+
+    def apply(self, history: npt.ArrayLike, new_value: npt.ArrayLike) -> FloatArray:
+        """Return the transformed value of a new batch that follows the history.
+
+        Args:
+            history: values of accepted batches, oldest first, last axis time.
+            new_value: one value, or any shape that broadcasts with history without time.
+        """
+        return np.asarray(self._scale(new_value) - self._offset(history), dtype=float)
+
+    def undo(self, history: npt.ArrayLike, value: npt.ArrayLike) -> FloatArray:
+        """Return, in the metric's unit, what `apply` maps to the given value."""
+        raw = np.asarray(value, dtype=float) + self._offset(history)
+        if not self.log:
+            return np.asarray(raw, dtype=float)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(raw), dtype=float)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return a JSON-serialisable form."""
+        return {"log": self.log, "lag": self.lag}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Transform:
+        """Return the transform that `to_dict` wrote."""
+        return cls(log=bool(data["log"]), lag=int(str(data["lag"])))
+
+    def _scale(self, values: npt.ArrayLike) -> FloatArray:
+        array = np.asarray(values, dtype=float)
+        if not self.log:
+            return array
+        # A new value of zero or less is infinitely far below a positive history.
+        out = np.full(array.shape, -np.inf)
+        out[np.isnan(array)] = np.nan
+        np.log(array, out=out, where=array > 0)
+        return out
+
+    def _offset(self, history: npt.ArrayLike) -> FloatArray:
+        if not self.lag:
+            return np.zeros(())
+        values = np.asarray(history, dtype=float)
+        if values.shape[-1] < self.lag:
+            raise DecisionError(
+                f"a difference of lag {self.lag} needs {self.lag} batches of history, "
+                f"there are {values.shape[-1]}"
+            )
+        return self._scale(values[..., values.shape[-1] - self.lag])
+
+
+def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return the ADF statistic and p-value of many series of equal length.
+
+    Agrees with `adfuller(x)` (constant, lag order by AIC) to 1e-8.
+
+    Args:
+        series: n x K, finite, K >= 4. Constant series give NaN, which the reference refuses.
+
+    Returns:
+        Statistics and p-values, n each. The null hypothesis is a unit root, so a small p-value
+        says stationary.
+    """
+    values = np.atleast_2d(np.asarray(series, dtype=float))
+    count, length = values.shape
+    if length < _SHORTEST_FOR_ADF or not np.isfinite(values).all():
+        raise DecisionError("the ADF test needs at least 4 finite values per series")
+    statistic = np.full(count, np.nan)
+    varying = np.flatnonzero(np.ptp(values, axis=1) > 0)
+    if not varying.size:
+        return statistic, statistic.copy()
+    x = values[varying]
+    center = x.mean(axis=1, keepdims=True)
+    spread = x.std(axis=1)
+    safe = spread > _SINGULAR * np.abs(x).max(axis=1)
+    x = np.divide(x - center, spread[:, None], out=np.zeros_like(x), where=spread[:, None] > 0)
+    order, clear = _lag_order(x)
+    safe &= clear
+    for lag in np.unique(order[safe]):
+        rows = np.flatnonzero(safe & (order == lag))
+        tau, regular = _level_t(x[rows], int(lag))
+        statistic[varying[rows]] = tau
+        safe[rows] &= regular
+    p_value = mackinnon_p(statistic)
+    for row in varying[~safe]:
+        statistic[row], p_value[row] = _reference(values[row])
+    return statistic, p_value
+
+
+def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
+    """Return MacKinnon's (1994) p-values of ADF statistics with a constant; NaN stays NaN."""
+    tau = np.asarray(statistic, dtype=float)
+    small = np.polyval(tau_c_smallp[0][::-1], tau)
+    large = np.polyval(tau_c_largep[0][::-1], tau)
+    p = np.asarray(ndtr(np.where(tau <= tau_star_c[0], small, large)), dtype=float)
+    p = np.where(tau > tau_max_c[0], 1.0, np.where(tau < tau_min_c[0], 0.0, p))
+    return np.where(np.isnan(tau), np.nan, p)
+
+
+def is_stationary(series: npt.ArrayLike, significance: float = SIGNIFICANCE) -> npt.NDArray[np.bool_]:
+    """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root."""
+    values = np.atleast_2d(np.asarray(series, dtype=float))
+    scale = np.maximum(np.abs(values).max(axis=1), np.finfo(float).tiny)
+    constant = np.ptp(values, axis=1) <= CONSTANT_TOLERANCE * scale
+    result = constant.copy()
+    rest = np.flatnonzero(~constant)
+    if rest.size:
+        p_value = adf_batch(values[rest])[1]
+        result[rest] = p_value < significance
+    return result
+
+
+def choose_transforms(
+    series: npt.ArrayLike, significance: float = SIGNIFICANCE, min_values: int = MIN_VALUES
+) -> list[Transform | None]:
+    """Choose the transform of each of many histories of equal length (paper, Algorithm 5).
+
+    Args:
+        series: n x K, finite.
+        significance: level of the ADF test.
+        min_values: fewest differences that a lag must leave (choice; the paper goes down to one).
+
+    Returns:
+        n transforms; None where no transform made the history stationary: drop the metric.
+    """
+    values = np.atleast_2d(np.asarray(series, dtype=float))
+    chosen: list[Transform | None] = [None] * len(values)
+    length = values.shape[1]
+    positive = values.min(axis=1) > 0 if length else np.zeros(len(values), dtype=bool)
+    lags = range(1, length - max(min_values, _SHORTEST_FOR_ADF) + 1)
+    tries = [Transform(), *(Transform(lag=lag) for lag in lags)]
+    tries += [Transform(log=True, lag=lag) for lag in lags]
+    open_rows = np.arange(len(values))
+    for transform in tries:
+        rows = open_rows[positive[open_rows]] if transform.log else open_rows
+        if not rows.size:
+            continue
+        passed = rows[is_stationary(transform.series(values[rows]), significance)]
+        for row in passed:
+            chosen[row] = transform
+        open_rows = np.setdiff1d(open_rows, passed, assume_unique=True)
+    return chosen
+
+
+def _max_lag(length: int) -> int:
+    return min(int(np.ceil(12.0 * (length / 100.0) ** 0.25)), length // 2 - 2)
+
+
+def _lagged(x: FloatArray, lag: int) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
+    """Return response, level and the lagged differences, each n x rows."""
+    difference = np.diff(x, axis=1)
+    rows = difference.shape[1] - lag
+    response = difference[:, lag:]
+    level = x[:, lag : lag + rows]
+    return response, level, [difference[:, lag - i : lag - i + rows] for i in range(1, lag + 1)]
+
+
+def _lag_order(x: FloatArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the lag order of least AIC, and whether it is numerically beyond doubt."""
+    top = _max_lag(x.shape[1])
+    response, level, lags = _lagged(x, top)
+    columns = [np.ones_like(level), level, *lags, response]
+    upper = np.linalg.qr(np.stack(columns, axis=2), mode="r")
+    rows, width = response.shape[1], len(columns)
+    regular = _regular(upper, columns)
+    # Row i of the last column is the response's component along the i-th added regressor, so the
+    # residual sums of squares of all nested models are the tails of its squares.
+    squares = np.square(upper[:, :, -1])
+    tails = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
+    residual = tails[:, 2:width]
+    parameters = np.arange(2, width)
+    exact = ~(residual > _EXACT_FIT).all(axis=1)
+    aic = rows * np.log(np.where(exact[:, None], 1.0, residual) / rows) + 2 * parameters
+    order = aic.argmin(axis=1)
+    ranked = np.sort(aic, axis=1)
+    gap = ranked[:, 1] - ranked[:, 0] > _AIC_TIE if ranked.shape[1] > 1 else True
+    return order, regular & gap & ~exact
+
+
+def _level_t(x: FloatArray, lag: int) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Return the t statistic of the level, and whether the fit is regular."""
+    response, level, lags = _lagged(x, lag)
+    columns = [np.ones_like(level), *lags, level, response]
+    upper = np.linalg.qr(np.stack(columns, axis=2), mode="r")
+    degrees = response.shape[1] - (len(columns) - 1)
+    if degrees <= 0:
+        return np.full(len(x), np.nan), np.zeros(len(x), dtype=bool)
+    sign = np.sign(upper[:, -2, -2])
+    residual = np.abs(upper[:, -1, -1]) / np.sqrt(degrees)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tau = upper[:, -2, -1] * sign / residual
+    return tau, _regular(upper, columns)
+
+
+def _regular(upper: FloatArray, columns: list[FloatArray]) -> npt.NDArray[np.bool_]:
+    width = len(columns)
+    if upper.shape[1] < width:
+        return np.zeros(len(upper), dtype=bool)
+    norms = np.stack([np.sqrt(np.square(column).sum(axis=1)) for column in columns], axis=1)
+    diagonal = np.abs(np.diagonal(upper, axis1=1, axis2=2)[:, :width])
+    return np.asarray((diagonal > _SINGULAR * norms).all(axis=1) & (norms > 0).all(axis=1))
+
+
+def _reference(values: FloatArray) -> tuple[float, float]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Singular regressions warn; the answer is then whatever the reference says.
+        warnings.simplefilter("ignore")
+        result = adfuller(values)
+    return float(result[0]), float(result[1])

@@ -1,0 +1,89 @@
+"""The batched ADF test against statsmodels, and the choice of a transform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.tsa.stattools import adfuller
+
+from dqsql.decisions.stationarity import Transform, adf_batch, choose_transforms, is_stationary
+from dqsql.errors import DecisionError
+
+
+def reference(x: np.ndarray) -> tuple[float, float]:
+    with np.errstate(all="ignore"):
+        result = adfuller(x)
+    return float(result[0]), float(result[1])
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    length=st.integers(6, 60),
+    memory=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    decimals=st.sampled_from([0, 1, 8]),
+    level=st.sampled_from([0.0, 1e3, 1e5]),
+)
+def test_agrees_with_statsmodels(
+    seed: int, length: int, memory: float, decimals: int, level: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.zeros((4, length))
+    noise = rng.normal(size=x.shape) * 3
+    for t in range(length):
+        x[:, t] = (memory * x[:, t - 1] if t else 0.0) + noise[:, t]
+    x = np.round(x, decimals) + level
+    x = x[np.ptp(x, axis=1) > 0]
+    if not len(x):
+        return
+    statistic, p_value = adf_batch(x)
+    expected = np.array([reference(row) for row in x])
+    both = np.isfinite(expected[:, 0]) & (np.abs(expected[:, 0]) < 1e6)
+    np.testing.assert_allclose(statistic[both], expected[both, 0], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(p_value[both], expected[both, 1], rtol=1e-8, atol=1e-8)
+
+
+def test_constant_counts_as_stationary() -> None:
+    assert is_stationary(np.full((2, 30), 7.0)).all()
+    assert choose_transforms(np.full((1, 30), 7.0)) == [Transform()]
+
+
+def test_growth_is_differenced_and_undone() -> None:
+    rng = np.random.default_rng(1)
+    histories = 100_000 + np.cumsum(2_000 + 500 * rng.normal(size=(50, 30)), axis=1)
+    transforms = choose_transforms(histories)
+    # A test at 5 % now and then takes a trend for stationary; most must be differenced.
+    assert sum(t is not None and t.lag >= 1 for t in transforms) >= 40
+    history, transform = next(
+        (h, t) for h, t in zip(histories, transforms, strict=True) if t is not None and t.lag
+    )
+    value = transform.apply(history, 180_000.0)
+    assert transform.undo(history, value) == pytest.approx(180_000.0)
+
+
+def test_weekly_pattern_is_differenced_by_its_period() -> None:
+    rng = np.random.default_rng(2)
+    season = np.array([100.0, 103, 101, 99, 102, 40, 30])
+    history = np.tile(season, 6)[:35] + rng.normal(size=35) * 0.5
+    transform = Transform(lag=7)
+    assert transform.series(history).std() < 2
+    assert transform.apply(history, season[0]) == pytest.approx(0.0, abs=3)
+
+
+def test_log_of_a_nonpositive_value_is_infinitely_low() -> None:
+    assert Transform(log=True).apply([1.0, 2.0], 0.0) == -np.inf
+    assert np.isnan(Transform(log=True).apply([1.0, 2.0], np.nan))
+
+
+def test_too_short_history_for_the_lag() -> None:
+    with pytest.raises(DecisionError, match="needs 7 batches"):
+        Transform(lag=7).apply([1.0, 2.0], 3.0)
+
+
+def test_round_trip() -> None:
+    transform = Transform(log=True, lag=3)
+    assert Transform.from_dict(transform.to_dict()) == transform
+    assert transform.name == "log_difference"
