@@ -54,12 +54,13 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     ),
     "event_time_start": (
         ("--event-time-start",),
-        {"metavar": "TIME", "help": "Only batches at or after this date or time (UTC)."},
+        {"metavar": "TIME", "help": "Check the batches from this one on, new or not."},
     ),
     "event_time_end": (
         ("--event-time-end",),
-        {"metavar": "TIME", "help": "Only batches before this date or time (UTC)."},
+        {"metavar": "TIME", "help": "Check the batches before this one, new or not."},
     ),
+    # The next two wait for the run to take them; no command offers them yet.
     "store_failures": (
         ("--store-failures",),
         {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},

@@ -98,6 +98,9 @@ class ConsoleListener:
             self._say(f"{self._out.style('WARNING', 'yellow')} {printable(warning)}")
         if self._quiet:
             return
+        if not result.models:
+            self._say("Nothing to do.")
+            return
         counts = tally(*result.models)
         self._print("")
         self._say(f"{_work_done(result)} in {duration(result.seconds)}.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 SCHEMA_VERSION = 1
+# A macro with the comment right above it. This is for listing only: Jinja itself reads the files.
+_MACRO = re.compile(
+    r"(?:\{#-?(?P<comment>(?:(?!#\}).)*?)-?#\}\s*)?"
+    r"\{%[-+]?\s*macro\s+(?P<name>\w+)\s*\((?P<arguments>.*?)\)\s*[-+]?%\}",
+    re.DOTALL,
+)
 
 
 def manifest(
@@ -37,7 +44,7 @@ def manifest(
         "models": models,
         "checks": checks,
         "sources": sources,
-        "macros": {m.path: {"original_file_path": m.path} for m in _own_macros(project)},
+        "macros": {m["unique_id"]: m for m in macro_records(_own_macros(project))},
         "parent_map": parents,
         "child_map": _children(parents, (*models, *sources)),
     }
@@ -98,6 +105,31 @@ def source_record(source: Source) -> dict[str, Any]:
         "description": source.description,
         "tags": list(source.tags),
         "original_file_path": source.span.file,
+    }
+
+
+def macro_records(files: Iterable[MacroFile]) -> list[dict[str, Any]]:
+    """Return what the manifest says about macros; a later one replaces one of its name."""
+    found = {
+        match["name"]: _macro_record(file, match)
+        for file in files
+        for match in _MACRO.finditer(file.text)
+    }
+    return [found[name] for name in sorted(found)]
+
+
+def _macro_record(file: MacroFile, match: re.Match[str]) -> dict[str, Any]:
+    name = match["name"]
+    kind, _, word = name.partition("_")
+    return {
+        "unique_id": f"macro.{name}",
+        "resource_type": "macro",
+        "name": name,
+        "arguments": " ".join(match["arguments"].split()),
+        # What it is called in annotations; other macros are helpers.
+        "annotation": f"@{word}" if kind in ("check", "metric") and word else None,
+        "description": " ".join((match["comment"] or "").split()) or None,
+        "original_file_path": file.path,
     }
 
 

@@ -88,7 +88,10 @@ def test_ls(dqsql: Callable[..., Result], project: Path) -> None:
         "source",
         "model",
         "check",
+        "macro",
     }
+    macros = dqsql("ls", "--resource-type", "macro").stdout.splitlines()
+    assert {"macro.check_mostly_paid", "macro.check_not_null"} <= set(macros)
 
 
 def test_ls_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:

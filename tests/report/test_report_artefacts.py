@@ -32,6 +32,15 @@ from dqsql.report.run_results import run_record, run_results
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
 
+MACRO = """{# Something else. #}
+{% set a = 1 %}
+{#- What
+    x is. #}
+{%- macro metric_x(a, b=3) -%} sum({{ a }}) {% endmacro %}
+{% macro helper() %}{% endmacro %}
+"""
+
+
 def reject(word: str) -> Any:
     raise AssertionError(f"{word} is not JSON")
 
@@ -195,7 +204,7 @@ def test_manifest_lists_columns_and_lineage(plan: Plan, tmp_path: Path) -> None:
         target=Target("local", "nyc"),
         models=(plan.model,),
         sources=(source,),
-        macros=(MacroFile("macros/metric_x.sql", ""), MacroFile("/usr/lib/dqsql/y.sql", "")),
+        macros=(MacroFile("macros/metric_x.sql", MACRO), MacroFile("/usr/lib/dqsql/y.sql", "")),
     )
     content = manifest(project, [plan], generated_at=START, dqsql_version="0.1.0")
     json.loads(to_json(content), parse_constant=reject)
@@ -204,7 +213,11 @@ def test_manifest_lists_columns_and_lineage(plan: Plan, tmp_path: Path) -> None:
     assert check["metrics"] == ["mean(dep_delay)"]
     assert content["checks"]["flights.novelty"]["resource_type"] == "monitor"
     assert content["models"]["model.flights"]["config"]["avh"] == {"fpr": 0.01}
-    assert list(content["macros"]) == ["macros/metric_x.sql"]
+    assert list(content["macros"]) == ["macro.helper", "macro.metric_x"]
+    assert content["macros"]["macro.helper"]["annotation"] is None
+    macro = content["macros"]["macro.metric_x"]
+    assert (macro["annotation"], macro["arguments"]) == ("@x", "a, b=3")
+    assert macro["description"] == "What x is."
     assert content["parent_map"]["model.flights"] == ["source.nyc.flights"]
     assert content["child_map"]["source.nyc.flights"] == ["model.flights"]
     assert content["child_map"]["model.flights"] == [check["unique_id"], "flights.novelty"]

@@ -80,6 +80,12 @@ def test_nothing_new_is_said(
     assert "Nothing new: 1 check model looked at" in console.text
 
 
+def test_nothing_to_do(make_run: Callable[..., RunResult]) -> None:
+    console = Console()
+    console.listener.run_finished(make_run())
+    assert console.text == "12:34:56  Nothing to do.\n"
+
+
 def test_a_model_that_could_not_be_checked(make_model: Callable[..., ModelResult]) -> None:
     error = SourceNotFoundError("no table nyc.flights", span=Span("checks/flights.sql", 3, 6))
     console = Console()

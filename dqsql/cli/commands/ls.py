@@ -18,7 +18,7 @@ from dqsql.report.text import printable
 if TYPE_CHECKING:
     from dqsql.runner.api import CompileResult
 
-_TYPES = ("model", "check", "monitor", "source")
+_TYPES = ("model", "check", "monitor", "source", "macro")
 _DEFAULT_TYPES = ("model", "check", "monitor")
 
 
@@ -51,7 +51,10 @@ def command(
     output: str,
     **where: Any,
 ) -> int:
-    """List the check models and checks that the selection finds. Needs no Spark."""
+    """List the check models and checks that the selection finds. Needs no Spark.
+
+    Sources and macros are listed whole; a macro check_x or metric_x is used as @x.
+    """
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
     wanted = resource_types or _DEFAULT_TYPES
     found = 0
@@ -69,8 +72,9 @@ def command(
 
 
 def _records(compiled: CompileResult) -> Iterator[dict[str, Any]]:
-    from dqsql.report.manifest import check_records, model_record, source_record
+    from dqsql.report.manifest import check_records, macro_records, model_record, source_record
 
+    yield from macro_records(compiled.project.macros)
     for source in compiled.project.sources:
         yield source_record(source)
     for plan in compiled.plans:
