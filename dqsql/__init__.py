@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dqsql.run.api import compile_project, run
+    from dqsql.runner.api import compile_project, run
 
 __all__ = ["compile_project", "run"]
 
@@ -16,7 +16,7 @@ __all__ = ["compile_project", "run"]
 def __getattr__(name: str) -> Any:
     # Loaded when first used: `import dqsql` stays fast.
     if name in __all__:
-        from dqsql.run import api
+        from dqsql.runner import api
 
         return getattr(api, name)
     raise AttributeError(f"module 'dqsql' has no attribute {name!r}")

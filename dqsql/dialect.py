@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -27,17 +29,21 @@ class OpaqueSpark(Spark):
     """Spark SQL in which function calls stay opaque and doubled quotes are escapes (Spark 4)."""
 
     class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES = ["\\", "'", '"']
+        """Spark's tokens, with fewer keywords."""
+
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
         # Words that are checks here and statement keywords elsewhere.
-        KEYWORDS = {
+        KEYWORDS: ClassVar = {
             word: kind
             for word, kind in Spark.Tokenizer.KEYWORDS.items()
             if word not in {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE"}
         }
 
     class Parser(SparkParser):
-        FUNCTIONS: dict[str, object] = {}
-        FUNCTION_PARSERS = {
+        """Spark's grammar without the knowledge of functions."""
+
+        FUNCTIONS: ClassVar = {}
+        FUNCTION_PARSERS: ClassVar = {
             name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
         }
 
@@ -62,7 +68,7 @@ def tokenize(text: str, span: Span | None = None) -> list[Token]:
 class Parsed:
     """An expression and the offset in the text behind its last character."""
 
-    ast: exp.Expression
+    ast: exp.Expr
     end: int
 
 
@@ -88,13 +94,13 @@ def parse_prefix(text: str, span: Span | None = None) -> Parsed:
 
 def _parse_tokens(
     parser: SparkParser, tokens: list[Token], text: str
-) -> tuple[exp.Expression | None, int]:
+) -> tuple[exp.Expr | None, int]:
     """Run sqlglot's expression rule on `tokens` and tell how many of them it consumed."""
     consumed = 0
 
-    def rule(p: SparkParser) -> exp.Expression | None:
+    def rule(p: Parser) -> exp.Expr | None:
         nonlocal consumed
-        ast: exp.Expression | None = p._parse_assignment()
+        ast: exp.Expr | None = p._parse_assignment()
         consumed = p._index
         # sqlglot insists that a rule eats every token; the rest is the caller's business.
         p._advance(len(tokens) - p._index)
@@ -104,7 +110,7 @@ def _parse_tokens(
     return (statements[0] if statements else None), consumed
 
 
-def parse_expression(text: str, span: Span | None = None) -> exp.Expression:
+def parse_expression(text: str, span: Span | None = None) -> exp.Expr:
     """Parse `text` as exactly one expression and make sure that it survives being written again.
 
     Raises SqlSyntaxError or UnsupportedExpressionError.
@@ -116,12 +122,12 @@ def parse_expression(text: str, span: Span | None = None) -> exp.Expression:
     return parsed.ast
 
 
-def to_sql(ast: exp.Expression, *, pretty: bool = False) -> str:
+def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
     """Write an AST as Spark SQL."""
     return ast.sql(dialect=_DIALECT, normalize_functions=False, pretty=pretty, comments=False)
 
 
-def check_fidelity(text: str, ast: exp.Expression, span: Span | None = None) -> None:
+def check_fidelity(text: str, ast: exp.Expr, span: Span | None = None) -> None:
     """Refuse an expression whose names, literals or numbers change when it is written again.
 
     Operators and keywords may be respelled (`!=` as `<>`), content may not. Raises
@@ -159,27 +165,25 @@ def identifier(name: str) -> exp.Identifier:
 
 def column(name: str, table: str | None = None) -> exp.Column:
     """A quoted column reference, safe for any name."""
-    return exp.Column(
-        this=identifier(name), table=identifier(table) if table is not None else None
-    )
+    return exp.Column(this=identifier(name), table=identifier(table) if table is not None else None)
 
 
-def call(name: str, *args: exp.Expression | int | float | str) -> exp.Anonymous:
+def call(name: str, *args: exp.Expr | int | float | str) -> exp.Anonymous:
     """A call of the Spark function `name`; Python values become literals."""
     return exp.Anonymous(this=name, expressions=[literal(a) for a in args])
 
 
-def literal(value: exp.Expression | int | float | str) -> exp.Expression:
+def literal(value: exp.Expr | int | float | str) -> exp.Expr:
     """Python values as SQL literals; expressions pass through."""
-    return value if isinstance(value, exp.Expression) else exp.convert(value)
+    return value if isinstance(value, exp.Expr) else exp.convert(value)
 
 
 @lru_cache(maxsize=1024)
-def _template(text: str, operands: int) -> exp.Expression:
+def _template(text: str, operands: int) -> exp.Expr:
     return parse_prefix(text.format(*(f"`operand#{i}`" for i in range(operands)))).ast
 
 
-def formula(text: str, *operands: exp.Expression) -> exp.Expression:
+def formula(text: str, *operands: exp.Expr) -> exp.Expr:
     """Build an expression from dqsql's own SQL text, whose `{0}`, `{1}`, .. stand for operands.
 
     The text is parsed once; it is not checked for fidelity, so it must not come from a user.
@@ -190,6 +194,6 @@ def formula(text: str, *operands: exp.Expression) -> exp.Expression:
         name = reference.name
         if name.startswith("operand#"):
             reference.replace(operands[int(name.removeprefix("operand#"))].copy())
-    built: exp.Expression = root.this
+    built: exp.Expr = root.this
     built.pop()
     return built

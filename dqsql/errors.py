@@ -155,7 +155,9 @@ class PatternError(DqsqlError):
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str | None:
     """Return a hint that names up to three known names close to `name`, or None."""
     candidates = sorted(set(known))
-    close = difflib.get_close_matches(name.lower(), [c.lower() for c in candidates], n=3, cutoff=0.6)
+    close = difflib.get_close_matches(
+        name.lower(), [c.lower() for c in candidates], n=3, cutoff=0.6
+    )
     by_lower = {c.lower(): c for c in candidates}
     names = [by_lower[c] for c in close]
     return f"{label} {' or '.join(repr(n) for n in names)}?" if names else None

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.dialect import call, column, formula, literal, to_sql
+from dqsql.compiler.trees import map_aggregates, outermost_aggregates
+from dqsql.dialect import call, column, formula, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer
+from dqsql.model.plan import Buffer, FrequencyTable
 
+FREQUENCY = "frequency"
 HLL_LOG2_REGISTERS = 12
 KLL_K = 400
 
-Finish = Callable[[Sequence[exp.Expression]], exp.Expression]
-Merge = Callable[[str, Sequence[str]], exp.Expression]
+Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
+Merge = Callable[[str, Sequence[str]], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ class AggregateCall:
     """An aggregate call as the user wrote it: `name(distinct args) filter (where ..)`."""
 
     name: str
-    args: tuple[exp.Expression, ...]
+    args: tuple[exp.Expr, ...]
     distinct: bool = False
-    where: exp.Expression | None = None
-    within_group: exp.Expression | None = None
+    where: exp.Expr | None = None
+    within_group: exp.Expr | None = None
 
-    def aggregate(self, name: str, *args: exp.Expression) -> exp.Expression:
+    def aggregate(self, name: str, *args: exp.Expr) -> exp.Expr:
         """The aggregate `name(args)` over the rows that this call is about."""
         return filtered(call(name, *(a.copy() for a in args)), self.where)
 
@@ -44,9 +46,10 @@ class Component:
     """One state column of an aggregate: what to scan, how to merge, and the kind of its buffer."""
 
     suffix: str
-    scan: exp.Expression
+    scan: exp.Expr
     merge: Merge | None
     buffer: Buffer = Buffer.FIXED
+    frequency: FrequencyTable | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Lowering:
     notes: tuple[str, ...] = field(default=())
 
 
-def filtered(aggregate: exp.Expression, where: exp.Expression | None) -> exp.Expression:
+def filtered(aggregate: exp.Expr, where: exp.Expr | None) -> exp.Expr:
     """`aggregate FILTER (WHERE where)`, or the aggregate itself."""
     if where is None:
         return aggregate
@@ -67,21 +70,24 @@ def filtered(aggregate: exp.Expression, where: exp.Expression | None) -> exp.Exp
 
 def lower(aggregate: AggregateCall) -> Lowering:
     """Split an aggregate into state, merge and finish; keep it whole where that cannot be done."""
+    if aggregate.name == "count" and aggregate.distinct and len(aggregate.args) == 1:
+        return _over_frequencies(aggregate, (call("count", exp.Star()), *aggregate.args))
+    if aggregate.name == FREQUENCY:
+        return _over_frequencies(aggregate, aggregate.args)
     rule = LOWERINGS.get(aggregate.name)
+    plain = not aggregate.distinct or aggregate.name in _DISTINCT_IS_NO_MATTER
     lowering = None
-    if rule is not None and not aggregate.distinct and aggregate.within_group is None:
-        lowering = rule(aggregate)
-    elif rule is not None and aggregate.distinct and aggregate.name in _DISTINCT_IS_NO_MATTER:
+    if rule is not None and plain and aggregate.within_group is None:
         lowering = rule(aggregate)
     return lowering or _whole(aggregate)
 
 
 def _whole(aggregate: AggregateCall) -> Lowering:
     """The aggregate as one value that does not merge."""
-    args: list[exp.Expression] = [a.copy() for a in aggregate.args]
+    args: list[exp.Expr] = [a.copy() for a in aggregate.args]
     if aggregate.distinct:
         args = [exp.Distinct(expressions=args)]
-    node: exp.Expression = call(aggregate.name, *args)
+    node: exp.Expr = call(aggregate.name, *args)
     if aggregate.within_group is not None:
         node = exp.WithinGroup(this=node, expression=aggregate.within_group.copy())
     buffer = Buffer.DISTINCT if aggregate.distinct else Buffer.OBJECT
@@ -90,17 +96,39 @@ def _whole(aggregate: AggregateCall) -> Lowering:
     return Lowering((component,), lambda states: states[0])
 
 
+def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Lowering:
+    """`frequency(expression, columns..)`: an expression of aggregates over a frequency table."""
+    if len(args) < 2:
+        raise UnsupportedExpressionError(
+            f"{FREQUENCY} takes an expression over n and at least one column",
+            hint=f"for example: {FREQUENCY}(max(n) / sum(n), carrier)",
+        )
+    expression, columns = args[0], tuple(args[1:])
+    table = FrequencyTable(columns, aggregate.where)
+    aggregates = list(dict.fromkeys(to_sql(a) for a in outermost_aggregates(expression)))
+    components = tuple(
+        Component(f"freq{i}", a, None, Buffer.FREQUENCY, table)
+        for i, a in enumerate(parse_expression(text) for text in aggregates)
+    )
+
+    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
+        by_text = dict(zip(aggregates, states, strict=True))
+        return map_aggregates(expression, lambda a: by_text[to_sql(a)].copy())
+
+    return Lowering(components, finish)
+
+
 def _merge_with(function: str) -> Merge:
     return lambda name, group: call(function, column(name))
 
 
-def _sum(name: str, group: Sequence[str]) -> exp.Expression:
+def _sum(name: str, group: Sequence[str]) -> exp.Expr:
     return call("sum", column(name))
 
 
-def _value(scan_name: str, merge: Merge, buffer: Buffer = Buffer.FIXED) -> Callable[
-    [AggregateCall], Lowering
-]:
+def _value(
+    scan_name: str, merge: Merge, buffer: Buffer = Buffer.FIXED
+) -> Callable[[AggregateCall], Lowering]:
     """An aggregate that is its own state: count, sum, min, bool_and, .."""
 
     def rule(aggregate: AggregateCall) -> Lowering:
@@ -131,7 +159,7 @@ def _average(aggregate: AggregateCall) -> Lowering | None:
 # LeVeque (1979) and Pebay (2008). Sums of squares would lose all digits to cancellation.
 
 
-def _as_double(value: exp.Expression) -> exp.Expression:
+def _as_double(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value.copy(), to=exp.DataType.build("double"))
 
 
@@ -151,9 +179,7 @@ def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component,
     }
     names = ["count", "mean", "m2", "m3", "m4"][: order + 1]
     return tuple(
-        Component(
-            name, scans[name], _sum if name == "count" else _pairwise(_MOMENT_UPDATES, name)
-        )
+        Component(name, scans[name], _sum if name == "count" else _pairwise(_MOMENT_UPDATES, name))
         for name in names
     )
 
@@ -187,7 +213,7 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
     order. In the update formulas `a` and `b` are the two states. Rows with count 0 take no part.
     """
 
-    def merge(name: str, group: Sequence[str]) -> exp.Expression:
+    def merge(name: str, group: Sequence[str]) -> exp.Expr:
         fields = ["n", *updates][: len(group)]
         pack = ", ".join(f"'{f}', cast({{{i}}} as double)" for i, f in enumerate(fields))
         start = ", ".join(f"'{f}', cast(0 as double)" for f in fields)
@@ -220,7 +246,7 @@ def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
     x, y = _as_double(x), _as_double(y)
     count = pairs.aggregate("count", literal(1))
 
-    def times_n(name: str, *args: exp.Expression) -> exp.Expression:
+    def times_n(name: str, *args: exp.Expr) -> exp.Expr:
         return formula("({0} * {1})", pairs.aggregate(name, *args), count)
 
     scans = {
@@ -236,7 +262,7 @@ def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
     )
 
 
-def _is_not_null(value: exp.Expression) -> exp.Expression:
+def _is_not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null()))
 
 
@@ -277,7 +303,8 @@ def _hll_registers(relative_sd: float) -> int:
         raise UnsupportedExpressionError(
             f"approx_count_distinct: the relative error {relative_sd} is not between 0 and 1"
         )
-    return min(21, max(4, math.ceil(2 * math.log2(1.04 / relative_sd))))
+    registers: int = math.ceil(2 * math.log2(1.04 / relative_sd))
+    return min(21, max(4, registers))
 
 
 def _approx_percentile(aggregate: AggregateCall) -> Lowering | None:
@@ -289,13 +316,13 @@ def _approx_percentile(aggregate: AggregateCall) -> Lowering | None:
     scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
     component = Component(f"kll{k}", scan, _merge_with("kll_merge_agg_double"), Buffer.OBJECT)
 
-    def finish(states: Sequence[exp.Expression]) -> exp.Expression:
+    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
         return quantile_of_sketch(states[0], rank)
 
     return Lowering((component,), finish)
 
 
-def quantile_of_sketch(sketch: exp.Expression, rank: exp.Expression) -> exp.Expression:
+def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
     """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
     kind = "array<double>" if _is_array(rank) else "double"
     return formula(
@@ -306,7 +333,7 @@ def quantile_of_sketch(sketch: exp.Expression, rank: exp.Expression) -> exp.Expr
     )
 
 
-def _is_array(rank: exp.Expression) -> bool:
+def _is_array(rank: exp.Expr) -> bool:
     return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
 
 
@@ -314,10 +341,11 @@ def _kll_k(accuracy: float) -> int:
     """The k of a KLL sketch whose rank error is 1/accuracy (2.296 / k^0.9021, DataSketches)."""
     if accuracy <= 0:
         raise UnsupportedExpressionError(f"the accuracy {accuracy} of a quantile is not positive")
-    return min(65535, max(8, math.ceil((2.296 * accuracy) ** (1 / 0.9021))))
+    k: int = math.ceil((2.296 * accuracy) ** (1 / 0.9021))
+    return min(65535, max(8, k))
 
 
-def _number(node: exp.Expression) -> float:
+def _number(node: exp.Expr) -> float:
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(node.this)
     raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")

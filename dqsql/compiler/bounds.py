@@ -11,7 +11,7 @@ from dqsql.model.plan import Bounds
 _Interval = tuple[float | None, float | None]
 
 
-def interval(predicate: exp.Expression) -> _Interval | None:
+def interval(predicate: exp.Expr) -> _Interval | None:
     """Lower and upper bound of a conjunction of comparisons of ONE metric with numbers.
 
     Returns None where the predicate says more than an interval (or compares several metrics). The
@@ -23,13 +23,13 @@ def interval(predicate: exp.Expression) -> _Interval | None:
     return _interval(predicate)
 
 
-def bounds_of(predicate: exp.Expression, alias: str) -> Bounds | None:
+def bounds_of(predicate: exp.Expr, alias: str) -> Bounds | None:
     """`interval` as `Bounds` of the metric with that alias."""
     found = interval(predicate)
     return None if found is None else Bounds(alias, *found)
 
 
-def _interval(node: exp.Expression) -> _Interval | None:
+def _interval(node: exp.Expr) -> _Interval | None:
     if isinstance(node, exp.Paren):
         return _interval(node.this)
     if isinstance(node, exp.And):
@@ -38,7 +38,7 @@ def _interval(node: exp.Expression) -> _Interval | None:
         low, high = number(node.args["low"]), number(node.args["high"])
         return None if low is None or high is None else (low, high)
     rule = _COMPARISONS.get(type(node))
-    if rule is None:
+    if rule is None or not isinstance(node, exp.Binary):
         return None
     if isinstance(node.left, exp.Column):
         value = number(node.right)
@@ -56,7 +56,7 @@ def _intersect(a: _Interval | None, b: _Interval | None) -> _Interval | None:
     return (max(lows, default=None), min(highs, default=None))
 
 
-def number(node: exp.Expression) -> float | None:
+def number(node: exp.Expr) -> float | None:
     """The value of a numeric literal, signed or in parentheses or a cast; None otherwise."""
     if isinstance(node, exp.Paren | exp.Cast):
         return number(node.this)
@@ -68,14 +68,14 @@ def number(node: exp.Expression) -> float | None:
     return None
 
 
-_COMPARISONS: dict[type[exp.Expression], Callable[[float], _Interval]] = {
+_COMPARISONS: dict[type[exp.Expr], Callable[[float], _Interval]] = {
     exp.GT: lambda v: (v, None),
     exp.GTE: lambda v: (v, None),
     exp.LT: lambda v: (None, v),
     exp.LTE: lambda v: (None, v),
     exp.EQ: lambda v: (v, v),
 }
-_MIRROR: dict[type[exp.Expression], type[exp.Expression]] = {
+_MIRROR: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.GT: exp.LT,
     exp.GTE: exp.LTE,
     exp.LT: exp.GT,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
@@ -104,8 +105,8 @@ class _ModelCompiler:
         metrics = [self._metric(use, annotation) for use in predicate.metrics]
         aliases = {f"metric#{i}": m.alias for i, m in enumerate(metrics)}
         ast = predicate.ast.copy()
-        for name in list(ast.find_all(exp.Column)):
-            name.set("this", exp.to_identifier(aliases[name.name], quoted=True))
+        for operand in list(ast.find_all(exp.Column)):
+            operand.set("this", exp.to_identifier(aliases[operand.name], quoted=True))
         about = annotation.column or _shared_column(metrics)
         name = annotation.settings.name or _slug(annotation.expression)
         return Check(
@@ -186,7 +187,7 @@ class _ModelCompiler:
             return
         lower = {c.lower() for c in known}
         for use in metrics:
-            for reference in use.sql.find_all(exp.Column):
+            for reference in row_columns(use.sql):
                 head = reference.parts[0].name
                 if head.lower() not in lower:
                     raise UnknownNameError(
@@ -196,7 +197,19 @@ class _ModelCompiler:
                     )
 
 
-def check_batch_by(model: CheckModel) -> exp.Expression | None:
+def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
+    """The references to the model's columns in a metric; not those to a frequency table's."""
+    if isinstance(metric, exp.Column):
+        yield metric
+        return
+    children = list(metric.iter_expressions())
+    if isinstance(metric, exp.Anonymous) and str(metric.this).lower() == FREQUENCY:
+        children = children[1:]
+    for child in children:
+        yield from row_columns(child)
+
+
+def check_batch_by(model: CheckModel) -> exp.Expr | None:
     """The parsed `batch_by` expression of a model, or None. Raises DqsqlError with the place."""
     if model.config.batch_by is None:
         return None
@@ -212,7 +225,7 @@ def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
     return tuple(
         f"{to_sql(s.scan)} does not merge: it is kept per batch only"
         for s in states
-        if not s.mergeable
+        if not s.mergeable and s.frequency is None
     )
 
 
@@ -232,5 +245,3 @@ def _locate(span: Span, word: str) -> Span:
 def _at(error: DqsqlError, span: Span) -> DqsqlError:
     error.span = span
     return error
-
-

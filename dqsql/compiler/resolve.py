@@ -7,13 +7,13 @@ a predicate and the metrics that it compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.catalog import EXPECT, MONITORS, Catalog, Macro
-from dqsql.compiler.functions import AGGREGATES
+from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
     AnnotationError,
@@ -52,14 +52,14 @@ class MetricUse:
     column: str | None
     parameters: str
     text: str
-    sql: exp.Expression
+    sql: exp.Expr
 
 
 @dataclass(frozen=True)
 class Predicate:
     """A boolean expression whose operands `m[i]` stand for `metrics[i]`."""
 
-    ast: exp.Expression
+    ast: exp.Expr
     metrics: tuple[MetricUse, ...]
 
 
@@ -130,7 +130,7 @@ class Resolver:
         self._validate(expanded, annotation.span)
         return split(expanded, context.home, annotation.span)
 
-    def _require_check(self, ast: exp.Expression, annotation: Annotation) -> None:
+    def _require_check(self, ast: exp.Expr, annotation: Annotation) -> None:
         """A lone `@name` or `@name(..)` must say what it demands."""
         name, _ = _name_and_args(ast)
         if name is None or name.lower() == EXPECT or self._catalog.check(name):
@@ -144,25 +144,26 @@ class Resolver:
 
     # --- expansion -----------------------------------------------------------------------------
 
-    def _expand(self, node: exp.Expression, context: _Context) -> exp.Expression:
+    def _expand(self, node: exp.Expr, context: _Context) -> exp.Expr:
         if isinstance(node, exp.Filter) and isinstance(node.this, exp.Anonymous):
             inner = self._expand(node.this, context)
-            return restrict(exp.Paren(this=inner), node.expression.this).this
+            narrowed: exp.Expr = restrict(exp.Paren(this=inner), node.expression.this).this
+            return narrowed
         if isinstance(node, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             return node
         if isinstance(node, exp.Anonymous):
             return self._expand_call(node, str(node.this), node.expressions, context)
         if _is_bare_name(node):
             return self._expand_call(node, node.name, [], context)
-        return _map_children(node, lambda child: self._expand(child, context))
+        return map_children(node, lambda child: self._expand(child, context))
 
     def _expand_call(
         self,
-        node: exp.Expression,
+        node: exp.Expr,
         name: str,
-        args: list[exp.Expression],
+        args: list[exp.Expr],
         context: _Context,
-    ) -> exp.Expression:
+    ) -> exp.Expr:
         catalog = self._catalog
         if name.lower() == EXPECT:
             return self._expand_expect(args, context)
@@ -171,6 +172,8 @@ class Resolver:
             macro = catalog.check(name) or catalog.metric(name)
         if macro is not None:
             return self._expand_macro(macro, args, context)
+        if name.lower() == FREQUENCY:
+            return node
         if catalog.is_aggregate(name):
             return _aggregate_call(node, name, args, context)
         if name.lower() in context.stack:
@@ -181,19 +184,15 @@ class Resolver:
                 f"the monitor @{name} must stand alone", span=_locate(context.span, name)
             )
         if catalog.is_scalar(name) and isinstance(node, exp.Anonymous):
-            return _map_children(node, lambda child: self._expand(child, context))
+            return map_children(node, lambda child: self._expand(child, context))
         raise catalog.unknown(name, _locate(context.span, name), context.columns)
 
-    def _expand_expect(self, args: list[exp.Expression], context: _Context) -> exp.Expression:
+    def _expand_expect(self, args: list[exp.Expr], context: _Context) -> exp.Expr:
         if len(args) != 1:
-            raise CompileError(
-                f"expect takes one condition, not {len(args)}", span=context.span
-            )
+            raise CompileError(f"expect takes one condition, not {len(args)}", span=context.span)
         return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
 
-    def _expand_macro(
-        self, macro: Macro, args: list[exp.Expression], context: _Context
-    ) -> exp.Expression:
+    def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
         positional, named = _split_arguments(args)
         positional = _with_column(macro, positional, context)
         text = self._catalog.library.call(
@@ -206,7 +205,8 @@ class Resolver:
             parsed = parse_expression(text, context.span)
         except SqlSyntaxError as error:
             raise MacroError(
-                f"the macro {macro.kind}_{macro.name} gave SQL that does not parse: {error.message}",
+                f"the macro {macro.kind}_{macro.name} gave SQL that does not parse:"
+                f" {error.message}",
                 span=context.span,
                 hint=f"the macro stands in {macro.definition.path}:{macro.definition.line}",
             ) from None
@@ -218,7 +218,7 @@ class Resolver:
 
     # --- validation ----------------------------------------------------------------------------
 
-    def _validate(self, ast: exp.Expression, span: Span) -> None:
+    def _validate(self, ast: exp.Expr, span: Span) -> None:
         for bad, what in ((exp.Window, "a window"), (exp.Query, "a subquery")):
             if ast.find(bad):
                 raise UnsupportedExpressionError(
@@ -236,7 +236,7 @@ class Resolver:
 # --- cutting a predicate at its metrics --------------------------------------------------------
 
 
-def split(ast: exp.Expression, home: str | None, span: Span) -> Predicate:
+def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
     """Cut an expanded expression into a predicate and the metrics that it compares.
 
     The operands of comparisons become the metrics: a metric macro's expansion under its own name,
@@ -244,17 +244,17 @@ def split(ast: exp.Expression, home: str | None, span: Span) -> Predicate:
     """
     metrics: list[MetricUse] = []
 
-    def operand(node: exp.Expression) -> exp.Expression:
+    def operand(node: exp.Expr) -> exp.Expr:
         use = _metric_use(node, home)
         known = [i for i, m in enumerate(metrics) if m.text == use.text]
         if not known:
             metrics.append(use)
         return placeholder(known[0] if known else len(metrics) - 1)
 
-    def visit(node: exp.Expression) -> exp.Expression:
+    def visit(node: exp.Expr) -> exp.Expr:
         is_metric = _METRIC in node.meta
         if isinstance(node, _CONNECTORS + _COMPARISONS) and not is_metric:
-            return _map_children(node, visit)
+            return map_children(node, visit)
         return operand(node) if is_metric or has_aggregate(node) else node
 
     predicate = visit(ast)
@@ -274,7 +274,7 @@ def split(ast: exp.Expression, home: str | None, span: Span) -> Predicate:
     return Predicate(predicate, tuple(metrics))
 
 
-def _metric_use(node: exp.Expression, home: str | None) -> MetricUse:
+def _metric_use(node: exp.Expr, home: str | None) -> MetricUse:
     label: _Label | None = node.meta.get(_METRIC)
     if label is not None:
         return MetricUse(label.name, label.column, label.parameters, label.text, node)
@@ -284,51 +284,23 @@ def _metric_use(node: exp.Expression, home: str | None) -> MetricUse:
     return MetricUse(text, about.pop() if len(about) == 1 else home, "", text, node)
 
 
-def _display(node: exp.Expression) -> str:
+def _display(node: exp.Expr) -> str:
     """The expression as a user would write it: metric macros by name, not by expansion."""
 
-    def rename(part: exp.Expression) -> exp.Expression:
+    def rename(part: exp.Expr) -> exp.Expr:
         label: _Label | None = part.meta.get(_METRIC)
         if label is not None:
             return exp.Var(this=label.text)
         if isinstance(part, exp.Column):
             return exp.Var(this=_plain(part))
-        return _map_children(part, rename)
+        return map_children(part, rename)
 
     return to_sql(rename(node))
 
 
-def has_aggregate(node: exp.Expression) -> bool:
-    """Whether an aggregate call stands in the expression."""
-    return any(str(c.this).lower() in AGGREGATES for c in node.find_all(exp.Anonymous))
-
-
-def map_aggregates(
-    node: exp.Expression, function: Callable[[exp.Expression], exp.Expression]
-) -> exp.Expression:
-    """Replace every outermost aggregate (with its FILTER and WITHIN GROUP) by `function` of it."""
-    if _is_aggregate_node(node):
-        return function(node)
-    return _map_children(node, lambda child: map_aggregates(child, function))
-
-
-def _is_aggregate_node(node: exp.Expression) -> bool:
-    while isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-        node = node.this
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in AGGREGATES
-
-
-def restrict(ast: exp.Expression, condition: exp.Expression) -> exp.Expression:
+def restrict(ast: exp.Expr, condition: exp.Expr) -> exp.Expr:
     """Restrict every aggregate of the expression to the rows that meet the condition."""
-
-    def narrow(aggregate: exp.Expression) -> exp.Expression:
-        where = condition.copy()
-        if isinstance(aggregate, exp.Filter):
-            where = exp.and_(aggregate.expression.this.copy(), where)
-            aggregate = aggregate.this
-        return exp.Filter(this=aggregate.copy(), expression=exp.Where(this=where))
-
-    restricted = map_aggregates(ast, narrow)
+    restricted = map_aggregates(ast, lambda aggregate: filtered_by(aggregate, condition))
     text = to_sql(condition)
     for node in restricted.find_all(exp.Paren):
         label: _Label | None = node.meta.get(_METRIC)
@@ -345,9 +317,7 @@ def restrict(ast: exp.Expression, condition: exp.Expression) -> exp.Expression:
 # --- arguments ---------------------------------------------------------------------------------
 
 
-def _aggregate_call(
-    node: exp.Expression, name: str, args: list[exp.Expression], context: _Context
-) -> exp.Expression:
+def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _Context) -> exp.Expr:
     """A plain SQL aggregate; in a column's context the column is its first argument."""
     if context.column is None:
         if not isinstance(node, exp.Anonymous):
@@ -358,9 +328,7 @@ def _aggregate_call(
     return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
 
 
-def _with_column(
-    macro: Macro, args: list[exp.Expression], context: _Context
-) -> list[exp.Expression]:
+def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[exp.Expr]:
     """Put the context's column before the arguments unless it is there or there is no room."""
     if context.column is None or _names_column(args, context.column):
         return args
@@ -369,29 +337,32 @@ def _with_column(
     return [column(context.column), *args]
 
 
-def _names_column(args: list[exp.Expression], name: str) -> bool:
+def _names_column(args: list[exp.Expr], name: str) -> bool:
     return bool(args) and isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower()
 
 
-def _named_candidate(ast: exp.Expression, annotation: Annotation) -> str | None:
+def _named_candidate(ast: exp.Expr, annotation: Annotation) -> str | None:
     """On a line with several projections, the one that the annotation names."""
     if not annotation.candidates:
         return None
     by_lower = {c.lower(): c for c in annotation.candidates}
-    named = {by_lower[c.name.lower()] for c in ast.find_all(exp.Column) if c.name.lower() in by_lower}
+    named = {
+        by_lower[c.name.lower()] for c in ast.find_all(exp.Column) if c.name.lower() in by_lower
+    }
     if len(named) == 1:
         return named.pop()
     names = ", ".join(annotation.candidates)
     raise AnnotationError(
         f"the line holds several columns ({names}): which one is the annotation about?",
         span=annotation.span,
-        hint=f"put each column on its own line, or name it: @completeness({annotation.candidates[0]}) > 0.9",
+        hint="put each column on its own line, or name it:"
+        f" @completeness({annotation.candidates[0]}) > 0.9",
     )
 
 
 def _split_arguments(
-    args: list[exp.Expression],
-) -> tuple[list[exp.Expression], dict[str, exp.Expression]]:
+    args: list[exp.Expr],
+) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
     positional = [a for a in args if not isinstance(a, exp.Kwarg)]
     named = {a.this.name: a.expression for a in args if isinstance(a, exp.Kwarg)}
     return positional, named
@@ -411,7 +382,7 @@ _ATOMS = (
 )
 
 
-def _argument_text(arg: exp.Expression) -> str:
+def _argument_text(arg: exp.Expr) -> str:
     """An argument as SQL that stays one operand wherever a macro puts it."""
     text = to_sql(arg)
     return text if isinstance(arg, _ATOMS) else f"({text})"
@@ -419,8 +390,8 @@ def _argument_text(arg: exp.Expression) -> str:
 
 def _label(
     macro: Macro,
-    positional: list[exp.Expression],
-    named: dict[str, exp.Expression],
+    positional: list[exp.Expr],
+    named: dict[str, exp.Expr],
     context: _Context,
 ) -> _Label:
     rest = positional
@@ -433,7 +404,7 @@ def _label(
     return _Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
 
 
-def _plain(arg: exp.Expression) -> str:
+def _plain(arg: exp.Expr) -> str:
     """An argument for people: simple column names without quotes."""
     if isinstance(arg, exp.Column) and not arg.table and arg.name.isidentifier():
         return arg.name
@@ -443,32 +414,19 @@ def _plain(arg: exp.Expression) -> str:
 # --- small helpers -----------------------------------------------------------------------------
 
 
-def _name_and_args(ast: exp.Expression) -> tuple[str | None, list[exp.Expression]]:
+def _name_and_args(ast: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
     if isinstance(ast, exp.Anonymous):
         return str(ast.this), list(ast.expressions)
     return (ast.name, []) if _is_bare_name(ast) else (None, [])
 
 
-def _is_bare_name(node: exp.Expression) -> bool:
+def _is_bare_name(node: exp.Expr) -> bool:
     return (
         isinstance(node, exp.Column)
         and not node.table
         and isinstance(node.this, exp.Identifier)
         and not node.this.quoted
     )
-
-
-def _map_children(
-    node: exp.Expression, function: Callable[[exp.Expression], exp.Expression]
-) -> exp.Expression:
-    """A copy of the node with `function` applied to each child expression."""
-    copy = node.copy()
-    for key, value in list(copy.args.items()):
-        if isinstance(value, exp.Expression):
-            copy.set(key, function(value))
-        elif isinstance(value, list):
-            copy.set(key, [function(v) if isinstance(v, exp.Expression) else v for v in value])
-    return copy
 
 
 def _locate(span: Span, word: str) -> Span:

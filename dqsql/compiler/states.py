@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates import AggregateCall, Component, lower
-from dqsql.compiler.resolve import map_aggregates
+from dqsql.compiler.aggregates import FREQUENCY, AggregateCall, Component, lower
+from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, StateColumn
@@ -42,12 +42,12 @@ class StateRegistry:
         """All state columns in order of registration."""
         return tuple(self._by_scan.values())
 
-    def finish(self, metric: exp.Expression) -> tuple[exp.Expression, tuple[str, ...]]:
+    def finish(self, metric: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
         used: list[str] = []
         metric = _canonical(metric)
 
-        def reduce(aggregate: exp.Expression) -> exp.Expression:
+        def reduce(aggregate: exp.Expr) -> exp.Expr:
             lowering = lower(_as_call(aggregate))
             names = self._register(lowering.components, aggregate)
             used.extend(n for n in names if n not in used)
@@ -55,11 +55,9 @@ class StateRegistry:
 
         return map_aggregates(metric, reduce), tuple(used)
 
-    def _register(
-        self, components: tuple[Component, ...], aggregate: exp.Expression
-    ) -> tuple[str, ...]:
+    def _register(self, components: tuple[Component, ...], aggregate: exp.Expr) -> tuple[str, ...]:
         stem = _stem(aggregate)
-        existing = [self._by_scan.get(to_sql(c.scan)) for c in components]
+        existing = [self._by_scan.get(_identity(c)) for c in components]
         names = tuple(
             state.name if state else self._free_name(stem, c.suffix)
             for state, c in zip(existing, components, strict=True)
@@ -67,9 +65,8 @@ class StateRegistry:
         for state, component, name in zip(existing, components, names, strict=True):
             if state is None:
                 merge = component.merge(name, names) if component.merge else None
-                scan = to_sql(component.scan)
-                self._by_scan[scan] = StateColumn(
-                    name, component.scan, merge, component.buffer, names
+                self._by_scan[_identity(component)] = StateColumn(
+                    name, component.scan, merge, component.buffer, names, component.frequency
                 )
         return names
 
@@ -83,7 +80,16 @@ class StateRegistry:
         return name
 
 
-def _canonical(metric: exp.Expression) -> exp.Expression:
+def _identity(component: Component) -> str:
+    """What makes two state columns the same: the aggregate, and what it is taken over."""
+    table = component.frequency
+    if table is None:
+        return to_sql(component.scan)
+    parts = [*table.columns, *([table.where] if table.where is not None else [])]
+    return f"{to_sql(component.scan)} over {', '.join(to_sql(p) for p in parts)}"
+
+
+def _canonical(metric: exp.Expr) -> exp.Expr:
     """The expression with every column quoted, so that equal aggregates read equal."""
     metric = metric.copy()
     for reference in metric.find_all(exp.Column):
@@ -92,7 +98,7 @@ def _canonical(metric: exp.Expression) -> exp.Expression:
     return metric
 
 
-def _as_call(node: exp.Expression) -> AggregateCall:
+def _as_call(node: exp.Expr) -> AggregateCall:
     """Take an aggregate node apart."""
     where = within = None
     if isinstance(node, exp.Filter):
@@ -108,11 +114,13 @@ def _as_call(node: exp.Expression) -> AggregateCall:
     return AggregateCall(str(node.this).lower(), args, distinct, where, within)
 
 
-def _stem(aggregate: exp.Expression) -> str:
+def _stem(aggregate: exp.Expr) -> str:
     """What the state column is about, as a name that every table format accepts."""
     call = _as_call(aggregate)
     if call.name in _SKETCHED:
         call = replace(call, args=call.args[:1])
+    if call.name == FREQUENCY:
+        call = replace(call, args=call.args[1:])
     if not call.args or isinstance(call.args[0], exp.Star):
         text, exact = "row", True
     elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):

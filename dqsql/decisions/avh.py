@@ -8,7 +8,7 @@ a new batch against it. Pure functions of arrays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from dqsql.decisions.program import (
     describe,
 )
 from dqsql.decisions.selection import select_clauses
-from dqsql.decisions.stationarity import MIN_VALUES, Transform, choose_transforms
+from dqsql.decisions.stationarity import Transform, choose_transforms
 from dqsql.errors import DecisionError
 
 FloatArray = npt.NDArray[np.float64]
@@ -120,7 +120,9 @@ def evaluate(
         DecisionError: a differenced metric has too short a history.
     """
     verdicts = [
-        _evaluate_clause(clause, history.get(clause.metric, ()), float(new.get(clause.metric, np.nan)))
+        _evaluate_clause(
+            clause, history.get(clause.metric, ()), float(new.get(clause.metric, np.nan))
+        )
         for clause in program.clauses
     ]
     rank: dict[Status, int] = {"fail": 0, "null": 1, "pass": 2}
@@ -155,9 +157,7 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
     if not 0 < config.fpr < 1:
         raise DecisionError(f"fpr must lie between 0 and 1, got {config.fpr}")
     if config.bounds not in ("paper", "calibrated"):
-        raise DecisionError(
-            f"unknown bounds {config.bounds!r}", hint="use 'calibrated' or 'paper'"
-        )
+        raise DecisionError(f"unknown bounds {config.bounds!r}", hint="use 'calibrated' or 'paper'")
     for history in histories:
         size, width = np.shape(history.values)
         if size < config.min_history:
@@ -187,9 +187,7 @@ def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
     return _Usable(tuple(positions), tuple(series))
 
 
-def _transforms(
-    columns: Sequence[_Usable], config: AvhConfig
-) -> list[list[tuple[Transform, ...]]]:
+def _transforms(columns: Sequence[_Usable], config: AvhConfig) -> list[list[tuple[Transform, ...]]]:
     """Return per column and usable metric the transforms to make candidates of."""
     flat = [values for column in columns for values in column.series]
     chosen: list[Transform | None] = [Transform()] * len(flat)
@@ -239,9 +237,11 @@ def _fit(
         first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in found])])
         fpr = np.concatenate([c.fpr for c in found])
         covers = np.concatenate([c.covers for c in found])
-        for pick in select_clauses(fpr, covers, config.fpr, config.max_clauses):
+        nests = owner if config.bounds == "calibrated" else None
+        for pick in select_clauses(fpr, covers, config.fpr, config.max_clauses, nests):
             candidates = found[owner[pick]]
             clauses.append(_clause(history, candidates, pick - int(first[owner[pick]])))
+        clauses = _join_sides(clauses)
     caught = {issue for clause in clauses for issue in clause.catches}
     return Program(
         history.column,
@@ -263,9 +263,7 @@ def _series(
     if "range" in history.metrics:
         ranges = history.values[:, history.metrics.index("range")]
         value_range = float(np.median(ranges)) if np.isfinite(ranges).all() else 0.0
-    for position, values, offers in zip(
-        usable.positions, usable.series, transforms, strict=True
-    ):
+    for position, values, offers in zip(usable.positions, usable.series, transforms, strict=True):
         metric = history.metrics[position]
         issues = np.asarray(history.issue_values[:, position], dtype=float)
         for transform in offers:
@@ -299,11 +297,28 @@ def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Claus
     )
 
 
+def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
+    """Join a lower and an upper bound of the same transformed metric into one interval."""
+    joined: dict[tuple[str, Transform, str], Clause] = {}
+    for number, clause in enumerate(clauses):
+        alone = clause.method != "student_t"
+        key = (clause.metric, clause.transform, str(number) if alone else "")
+        other = joined.get(key)
+        if other is not None:
+            clause = replace(
+                clause,
+                lower=max(clause.lower, other.lower),
+                upper=min(clause.upper, other.upper),
+                fpr=clause.fpr + other.fpr,
+                catches=tuple(dict.fromkeys([*other.catches, *clause.catches])),
+            )
+        joined[key] = clause
+    return list(joined.values())
+
+
 def _evaluate_clause(clause: Clause, history: npt.ArrayLike, observed: float) -> ClauseVerdict:
     transform = clause.transform
-    lower, upper = (
-        float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper)
-    )
+    lower, upper = (float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper))
     if transform.log and clause.lower == -np.inf:
         lower = -np.inf
     if np.isnan(observed):

@@ -104,9 +104,7 @@ def saw_yang_mo_fpr(k: npt.ArrayLike, history: int) -> FloatArray:
     return np.minimum(1.0, np.maximum(1.0, np.floor(inner)) / size)
 
 
-def student_t_fpr(
-    k: npt.ArrayLike, history: int, degrees: float | None = None
-) -> FloatArray:
+def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) -> FloatArray:
     """Return the one-sided rate of Student's prediction interval, in [0, 1].
 
     Exact for independent normal values with the default `degrees` = K - 1.

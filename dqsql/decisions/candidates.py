@@ -126,7 +126,5 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
         unbounded = np.full(k.size, -side * np.inf)
         lower, upper = (unbounded, threshold) if side > 0 else (threshold, unbounded)
         covers = goals[None, :] > k[:, None]
-        out.append(
-            Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers)
-        )
+        out.append(Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers))
     return out

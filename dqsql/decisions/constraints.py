@@ -59,13 +59,42 @@ def decide(
     A predicate that is null because a metric is null is `NO_DATA`, never a silent pass; `no_data`
     says whether that is an error, a warning, or to be ignored (skipped).
     """
+    expression = _demand(expression)
     seen = "; ".join(_seen(o) for o in observations)
     if holds is None:
         return _no_data(observations, seen, expression, no_data)
-    if holds:
+    whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
+    if whole:
+        seen = _rows_meeting(observations[0], expression)
+    nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
+    if holds and not nan:
         return Verdict(Status.PASS, seen)
     status = Status.FAIL if severity is Severity.ERROR else Status.WARN
-    return Verdict(status, f"{seen}, expected {_expected(expression, bounds)}")
+    if nan:
+        # Spark calls NaN larger than every number, which would let it pass lower bounds.
+        return Verdict(status, f"{seen}: NaN meets no bound, expected {expression}")
+    return Verdict(status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}")
+
+
+def _demand(expression: str) -> str:
+    """The condition inside `expect(..)`."""
+    text = expression.strip()
+    inside = text[7:-1] if text.lower().startswith("expect(") and text.endswith(")") else text
+    return inside.strip()
+
+
+def _is_whole_compliance(observation: Observation, bounds: Bounds | None) -> bool:
+    """Whether every row was to meet a condition, and the number of rows is known."""
+    wanted = bounds is not None and bounds.lower == bounds.upper == 1
+    return wanted and observation.name == "compliance" and _failing_rows(observation) is not None
+
+
+def _rows_meeting(observation: Observation, expression: str) -> str:
+    value, rows = observation.value or 0.0, observation.rows or 0
+    failing = round((1 - value) * rows)
+    if failing:
+        return f"{failing:,} of {rows:,} rows do not meet {expression}"
+    return f"all {rows:,} rows meet {expression}"
 
 
 def _no_data(
@@ -90,14 +119,14 @@ def _no_data(
 def _seen(observation: Observation) -> str:
     text = f"{observation.text} is {observation.shown}"
     failing = _failing_rows(observation)
-    return f"{text} ({failing})" if failing else text
+    return f"{text} ({failing})" if failing and observation.value != 1 else text
 
 
 def _failing_rows(observation: Observation) -> str | None:
     """For a share below 1, how many rows are missing to 1: the number people act on."""
     value, rows = observation.value, observation.rows
     word = {"completeness": "null", "compliance": "failing"}.get(observation.name)
-    if word is None or not rows or value is None or not 0 <= value < 1:
+    if word is None or not rows or value is None or not 0 <= value <= 1:
         return None
     if "where" in observation.text:
         return None

@@ -201,7 +201,7 @@ def _range_words(lower: float, upper: float) -> str:
 def _number(value: float) -> str:
     if value == int(value) if abs(value) < 2**53 else False:
         return f"{value:,.0f}"
-    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.1f}"  # noqa: PLR2004
+    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.1f}"
 
 
 def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:

@@ -16,7 +16,11 @@ _BUDGET_SLACK = 1e-12
 
 
 def select_clauses(
-    fpr: FloatArray, covers: BoolArray, budget: float, max_clauses: int | None = None
+    fpr: FloatArray,
+    covers: BoolArray,
+    budget: float,
+    max_clauses: int | None = None,
+    nests: npt.NDArray[np.int64] | None = None,
 ) -> list[int]:
     """Choose clauses whose FPR bounds sum to at most the budget and that cover much.
 
@@ -24,37 +28,48 @@ def select_clauses(
     covers more (Proposition 4: at least (1/2 - 1/2e) of the optimum, without a clause limit).
     Ties go to the smaller FPR, then to the lower index.
 
+    Candidates of one nest are thresholds on the same side of the same quantity: a batch that
+    breaks the wider also breaks the tighter, so both together cost no more than the tighter. Such
+    a candidate replaces its wider sibling and pays the difference (choice; the paper sums over
+    nested clauses too).
+
     Args:
         fpr: FPR bound per candidate, n, >= 0.
         covers: whether candidate i catches issue j, n x issues.
         budget: largest sum of FPR bounds, >= 0.
         max_clauses: largest number of clauses, None for no limit.
+        nests: nest of each candidate, n; within one, a larger FPR covers a superset. None: all
+            candidates stand alone.
 
     Returns:
-        Indices of the chosen candidates in the order chosen; possibly none.
+        Indices of the chosen candidates in the order chosen, at most one of a nest; possibly none.
     """
     limit = budget * (1.0 + _BUDGET_SLACK)
+    nests = np.arange(len(fpr)) if nests is None else nests
+    cost = fpr.astype(float)
     open_issues = np.ones(covers.shape[1], dtype=bool)
-    affordable = fpr <= limit
-    chosen: list[int] = []
+    chosen: dict[int, int] = {}
     spent = 0.0
     gains = covers.sum(axis=1).astype(float)
-    while affordable.any() and (max_clauses is None or len(chosen) < max_clauses):
-        best = _best(gains, fpr, affordable)
+    while True:
+        allowed = cost + spent <= limit
+        if max_clauses is not None and len(chosen) >= max_clauses:
+            allowed &= np.isin(nests, list(chosen))
+        best = _best(gains, cost, allowed)
         if best is None:
             break
-        chosen.append(best)
-        spent += float(fpr[best])
+        siblings = nests == nests[best]
+        chosen[int(nests[best])] = best
+        spent += float(cost[best])
+        cost[siblings] = np.maximum(0.0, fpr[siblings] - fpr[best])
         newly = covers[best] & open_issues
         gains = gains - covers[:, newly].sum(axis=1)
         open_issues &= ~newly
-        affordable &= fpr + spent <= limit
-        affordable[best] = False
     single = _best_single(fpr, covers, limit)
     covered = int((~open_issues).sum())
     if single is not None and covers[single].sum() > covered:
         return [single]
-    return chosen
+    return list(chosen.values())
 
 
 def _best(gains: FloatArray, fpr: FloatArray, affordable: BoolArray) -> int | None:

@@ -165,7 +165,9 @@ def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     return np.where(np.isnan(tau), np.nan, p)
 
 
-def is_stationary(series: npt.ArrayLike, significance: float = SIGNIFICANCE) -> npt.NDArray[np.bool_]:
+def is_stationary(
+    series: npt.ArrayLike, significance: float = SIGNIFICANCE
+) -> npt.NDArray[np.bool_]:
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root."""
     values = np.atleast_2d(np.asarray(series, dtype=float))
     scale = np.maximum(np.abs(values).max(axis=1), np.finfo(float).tiny)

@@ -62,7 +62,7 @@ def archive_path(java: Java) -> Path:
 
 
 def cache_dir() -> Path:
-    """dqsql's folder in the user's cache (XDG_CACHE_HOME, or the platform's custom)."""
+    """Dqsql's folder in the user's cache (XDG_CACHE_HOME, or the platform's custom)."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "dqsql"
     if platform.system() == "Darwin":

@@ -21,8 +21,8 @@ from dqsql.model.results import MetricValue
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expression]
-MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expression], exp.Expression]
+ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expr]
+MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expr], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ class Feasible:
         """Take out states, and with them the metrics and checks that need them."""
         broken = {s.name: e for s, e in failing}
         self.states = [s for s in self.states if s.name not in broken]
-        lost = [
-            (m, broken[s]) for m in self.metrics for s in m.states if s in broken
-        ]
+        lost = [(m, broken[s]) for m in self.metrics for s in m.states if s in broken]
         self.drop_metrics(lost)
 
     def drop_metrics(self, failing: Sequence[tuple[Metric, EngineError]]) -> None:
@@ -94,7 +92,7 @@ class ModelExecution:
 
     # --- which batches -------------------------------------------------------------------------
 
-    def discover(self, query: exp.Expression) -> dict[str | None, int]:
+    def discover(self, query: exp.Expr) -> dict[str | None, int]:
         """Batches of the model with their row counts; the key None counts rows without batch."""
         with translated(f"cannot list the batches of {self.plan.model.name}"):
             table = self.spark.sql(to_sql(query)).toArrow()
@@ -242,7 +240,7 @@ class ModelExecution:
         )
 
 
-_STATES: exp.Expression = exp.Table(this=exp.to_identifier("dqsql__states", quoted=True))
+_STATES: exp.Expr = exp.Table(this=exp.to_identifier("dqsql__states", quoted=True))
 
 
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:

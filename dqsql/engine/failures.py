@@ -88,5 +88,3 @@ def translated(doing: str, span: Span | None = None) -> Iterator[None]:
         yield
     except SPARK_FAILURES as error:
         raise translate(error, doing, span) from error
-
-

@@ -39,11 +39,13 @@ _EMBEDDED_CONF = {
     "spark.sql.codegen.cache.maxEntries": "200",
 }
 
+_START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, OSError)
+
 
 @contextmanager
-def open_session(target: Target, log_dir: Path, spark: SparkSession | None = None) -> Iterator[
-    SparkSession
-]:
+def open_session(
+    target: Target, log_dir: Path, spark: SparkSession | None = None
+) -> Iterator[SparkSession]:
     """A configured session: the given one, a Connect client, or an embedded one.
 
     A session that dqsql started is stopped at the end; settings of a given one are put back.
@@ -75,8 +77,8 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
     try:
         yield
     finally:
-        for key, value in before.items():
-            _restore(spark, key, value)
+        for key, old in before.items():
+            _restore(spark, key, old)
 
 
 def _restore(spark: SparkSession, key: str, value: str | None) -> None:
@@ -133,7 +135,7 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
     with _output_to(log_dir / "spark.log"):
         try:
             return builder.getOrCreate()
-        except (*SPARK_FAILURES, RuntimeError, OSError) as error:
+        except _START_FAILURES as error:
             raise SessionError(
                 f"Spark did not start: {first_sentence(error)}",
                 hint=f"see {log_dir / 'spark.log'}",

@@ -67,9 +67,7 @@ class ParquetStore:
         root = self.path(state_table_name(model))
         chunks = sorted({chunk_of(b) for b in batches})
         paths = [f"{root}/chunk={c}" for c in chunks]
-        frame = self._existing(
-            lambda: self._spark.read.option("basePath", root).parquet(*paths)
-        )
+        frame = self._existing(lambda: self._spark.read.option("basePath", root).parquet(*paths))
         return None if frame is None else frame.where(_among("batch", batches))
 
     def _existing(self, read: Any) -> DataFrame | None:

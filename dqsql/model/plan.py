@@ -14,18 +14,32 @@ from dqsql.model.project import CheckModel, CheckSettings, NoData, Scope, Severi
 
 
 class Buffer(StrEnum):
-    """How Spark keeps an aggregate's intermediate value, which decides what it may share a scan with.
+    """How Spark keeps an aggregate's intermediate value: decides what it may share a scan with.
 
     `FIXED` buffers stay on the code-generated path. One `OBJECT` buffer (a sketch, min/max over
     strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
-    make Spark expand the rows and are scanned by themselves.
+    make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
+    frequency table; all tables of a model are counted in one pass.
     """
 
     FIXED = "fixed"
     ORDERED = "ordered"
     OBJECT = "object"
     DISTINCT = "distinct"
+    FREQUENCY = "frequency"
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyTable:
+    """How often each value (or tuple of values) of `columns` occurs among the rows of a batch.
+
+    Rows in which all columns are null take no part. `where` restricts the rows further. Aggregates
+    over the table read the columns `n` (the count) and `value` (the value as text).
+    """
+
+    columns: tuple[exp.Expr, ...]
+    where: exp.Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +48,16 @@ class StateColumn:
 
     `scan` is an aggregate over the model's rows. `merge` is an aggregate over rows of the state
     table that yields the state of the union, or None when the state does not merge; it may read
-    other state columns, which `group` names.
+    other state columns, which `group` names. With `frequency`, `scan` is an aggregate over that
+    frequency table instead.
     """
 
     name: str
-    scan: exp.Expression
-    merge: exp.Expression | None
+    scan: exp.Expr
+    merge: exp.Expr | None
     buffer: Buffer
     group: tuple[str, ...] = ()
+    frequency: FrequencyTable | None = None
 
     @property
     def mergeable(self) -> bool:
@@ -63,7 +79,7 @@ class Metric:
     column: str | None
     parameters: str
     text: str
-    finish: exp.Expression
+    finish: exp.Expr
     states: tuple[str, ...]
     scope: Scope = Scope.DELTA
     where: str | None = None
@@ -96,7 +112,7 @@ class Check:
     model: str
     column: str | None
     expression: str
-    predicate: exp.Expression
+    predicate: exp.Expr
     metrics: tuple[str, ...]
     bounds: Bounds | None
     severity: Severity
@@ -108,7 +124,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A check whose bounds are learned from history. `arguments` are SQL texts by name or position."""
+    """A check whose bounds are learned from history.
+
+    `arguments` are SQL texts by name or position.
+    """
 
     id: str
     name: str
@@ -146,7 +165,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement that the engine will run, for `target/compiled/` and for `compile`'s summary."""
+    """One statement that the engine will run, as `dqsql compile` shows it."""
 
     purpose: str
     sql: str

@@ -75,7 +75,7 @@ def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
     by_sequence: dict[Sequence_, list[tuple[str, int, tuple[int, ...]]]] = {}
     for value, mask in sample.masks.items():
         if 0 < len(value) <= MAX_VALUE_LENGTH:
-            sequence, bounds = _sequence(shape(value))
+            sequence, bounds = token_sequence(shape(value))
             if len(sequence) <= MAX_TOKENS:
                 by_sequence.setdefault(sequence, []).append((value, mask, bounds))
     frequency = {s: sum(m.bit_count() for _, m, _ in rows) for s, rows in by_sequence.items()}
@@ -135,7 +135,8 @@ def _union(masks: Iterable[int]) -> int:
 
 
 @lru_cache(maxsize=16_384)
-def _sequence(value_shape: str) -> tuple[Sequence_, tuple[int, ...]]:
+def token_sequence(value_shape: str) -> tuple[Sequence_, tuple[int, ...]]:
+    """Return the words and symbols of a value's shape, and where they begin and end."""
     sequence: list[str] = []
     bounds = [0]
     is_time = _TIME.search(value_shape)

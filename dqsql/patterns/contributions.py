@@ -56,7 +56,7 @@ class IndexSettings:
     tau: int = 8
     max_values: int = 1_000
     min_share: float = 0.01
-    min_coverage: int = 3
+    min_coverage: int = 5
 
     def __post_init__(self) -> None:
         if self.tau < 1 or self.max_values < 1 or self.min_coverage < 1:

@@ -7,8 +7,8 @@ Two ways, named by `InferenceSettings.evidence`:
 * "rehearsal", ours: the most specific pattern whose false-alarm rate in rehearsals (see
   `contributions.Backtest`) is at most r. FPR_T counts against <letter>+ every column of the corpus
   that holds a single word somewhere; but a column whose training values all match <letter>+ is
-  none of those. A rehearsal asks the question that matters, with the training values as the condition: of
-  the columns that began like this one, how many did the pattern fail later?
+  none of those. A rehearsal asks the question that matters, with the training values as the
+  condition: of the columns that began like this one, how many did the pattern fail later?
 """
 
 from __future__ import annotations

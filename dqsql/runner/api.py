@@ -19,9 +19,9 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, RUNS
-from dqsql.run.batches import BatchRequest
-from dqsql.run.compilation import CompileResult, Variables, compile_project
-from dqsql.run.rows import check_dimensions, merge_dimension, model_dimension, run_row
+from dqsql.runner.batches import BatchRequest
+from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def run(
     target: str | None = None,
     profile: str | None = None,
     profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,  # noqa: A002 - dbt's name
+    vars: Variables = None,
     full_refresh: bool = False,
     fail_fast: bool = False,
     batches: Sequence[str] = (),
@@ -164,7 +164,7 @@ class _Run:
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.relations import register_dependencies, register_model
-        from dqsql.run.model_run import ModelRun
+        from dqsql.runner.model_run import ModelRun
 
         model = plan.model
         by_id = {m.unique_id: m for m in self._project.models}
@@ -259,9 +259,9 @@ def debug(
     target: str | None = None,
     profile: str | None = None,
     profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,  # noqa: A002 - dbt's name
+    vars: Variables = None,
 ) -> Iterator[tuple[str, bool, str]]:
     """Check the set-up step by step: yields what was tried, whether it worked, and details."""
-    from dqsql.run.diagnosis import diagnose
+    from dqsql.runner.diagnosis import diagnose
 
     yield from diagnose(project_dir, target, profile, profiles_dir, vars)

@@ -47,8 +47,9 @@ def constraint_result(outcome: CheckOutcome, texts: Mapping[str, str]) -> Result
         upper=check.bounds.upper if check.bounds else None,
         details={
             "expression": check.expression,
-            "metrics": {o.text: o.value if o.value is not None else o.value_text
-                        for o in observations},
+            "metrics": {
+                o.text: o.value if o.value is not None else o.value_text for o in observations
+            },
         },
     )
 

@@ -14,7 +14,7 @@ from dqsql.errors import DqsqlError, ErrorGroup
 from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.run.selection import select_models
+from dqsql.runner.selection import select_models
 from dqsql.templating import MacroLibrary
 
 Variables = Mapping[str, Any] | str | None
@@ -45,7 +45,7 @@ def compile_project(
     target: str | None = None,
     profile: str | None = None,
     profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,  # noqa: A002 - dbt's name
+    vars: Variables = None,
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
@@ -55,9 +55,7 @@ def compile_project(
         project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
     )
     catalog = Catalog(MacroLibrary(project.macros, {}), project.functions)
-    chosen = [
-        m for m in select_models(project.models, select, exclude) if m.config.enabled
-    ]
+    chosen = [m for m in select_models(project.models, select, exclude) if m.config.enabled]
     plans = tuple(compile_model(m, project, catalog) for m in _upstream_first(chosen, project))
     return CompileResult(
         project=project,

@@ -25,9 +25,9 @@ from dqsql.model.events import RunListener
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
 from dqsql.model.tables import BATCHES, METRICS, RESULTS
-from dqsql.run.batches import BatchChoice, BatchRequest, choose_batches
-from dqsql.run.rows import batch_row, metric_row, result_row
-from dqsql.run.verdicts import batch_statuses, constraint_result, error_result, metric_texts
+from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches
+from dqsql.runner.rows import batch_row, metric_row, result_row
+from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metric_texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +125,7 @@ class ModelRun:
     # --- statements ----------------------------------------------------------------------------
 
     def _execution(self, choice: BatchChoice, batch_type: str) -> ModelExecution:
-        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expression:
+        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
             return self._scan(states, types, choice, batch_type).query()
 
         return ModelExecution(self.spark, self.store, self.plan, scan, metric_query)

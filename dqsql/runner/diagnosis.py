@@ -9,7 +9,7 @@ from os import PathLike
 
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
-from dqsql.run.compilation import Variables, compile_project
+from dqsql.runner.compilation import Variables, compile_project
 from dqsql.version import VERSION
 
 Step = tuple[str, bool, str]
@@ -35,8 +35,8 @@ def diagnose(
         return
     project = compiled.project
     yield "project", True, f"{project.name} at {project.root}: {len(compiled.plans)} check models"
-    for error in compiled.errors:
-        yield "checks", False, str(error)
+    for problem in compiled.errors:
+        yield "checks", False, str(problem)
     chosen = project.target
     yield "target", True, f"{chosen.profile}.{chosen.name}, method {chosen.method}"
     if chosen.method == "session":
