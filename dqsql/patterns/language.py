@@ -43,11 +43,11 @@ _GENERALITY = {
     "upper": 2,
     "lower": 2,
     "letter": 3,
-    "alphanum": 4,
-    "num": 6,
+    "num": 5,
+    "alphanum": 6,
     "all": 50,
 }
-_GENERALITY_OF_PLUS = 3
+_GENERALITY_OF_PLUS = 2
 _GENERALITY_OF_OPTION = 4
 
 

@@ -62,7 +62,9 @@ class _Programme:
         stretches = list(_stretches(self._alignment))
         if sum(optional for _, _, optional in stretches) > _MAX_OPTIONAL_GROUPS:
             return None
-        if not any(column.kind == WORD for column in self._alignment.columns):
+        everywhere = [c for c in self._alignment.columns if c.rows == self._alignment.rows]
+        if not any(column.kind == WORD for column in everywhere):
+            # Values without a common part are several domains, not one with gaps.
             return None
         chains: _ByCuts = {0: ()}
         for start, end, optional in stretches:

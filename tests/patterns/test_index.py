@@ -1,0 +1,183 @@
+"""The corpus index: definitions 3 and 7, merging, replacement, storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dqsql.errors import PatternError
+from dqsql.patterns import (
+    Contribution,
+    IndexSettings,
+    PatternIndex,
+    corpus_index,
+    general_index,
+    load_index,
+    parse_pattern,
+    size_report,
+    tables_with,
+    update_index,
+)
+from dqsql.patterns.contributions import COUNTS, Backtest
+from tests.patterns.strategies import texts
+
+ALL = IndexSettings(min_coverage=1)
+
+# The column D on the right of Figure 6: hours with one and two digits, the last with PM.
+FIGURE_6 = [
+    *(f"9/{day}/2019 {hour}:0{hour}:20" for day, hour in ((10, 7), (11, 8))),
+    *(f"9/{day}/2019 10:02:2{day - 12}" for day in range(12, 20)),
+    *("9/12/2019 12:01:32 PM", "9/13/2019 12:01:33 PM"),
+]
+
+
+def contribution(*columns: list[str]) -> Contribution:
+    total = Contribution.empty()
+    for values in columns:
+        total.add_column(values, ALL)
+    return total
+
+
+def test_impurity_of_figure_6() -> None:
+    # Section 2.2, Example 4: 2 of 12 values do not match h1, 10 of 12 not the single-digit hour.
+    settings = IndexSettings(tau=13, min_coverage=1)
+    total = Contribution.empty()
+    total.add_column(FIGURE_6, settings)
+    index = PatternIndex.from_contribution(total, settings)
+    time = "<digit>{1}/<digit>{2}/<digit>{4} <digit>+:<digit>{2}:<digit>{2}"
+    narrow = time.replace(" <digit>+:", " <digit>{1}:")
+    fpr = index.lookup([time, narrow]).fpr
+    assert fpr == pytest.approx([2 / 12, 10 / 12], abs=1e-6)
+
+
+def test_rate_is_the_mean_impurity_of_matching_columns() -> None:
+    total = contribution(["1", "2", "a"], ["1", "22"], ["a", "b"], ["10:20"])
+    found = PatternIndex.from_contribution(total, ALL).lookup(
+        ["<digit>{1}", "<digit>+", "<upper>+"]
+    )
+    assert found.coverage.tolist() == [2, 2, 0]
+    assert found.fpr[:2] == pytest.approx([(1 / 3 + 1 / 2) / 2, 1 / 6], abs=1e-6)
+    assert np.isnan(found.fpr[2])
+
+
+columns = st.lists(st.lists(texts(max_size=5), max_size=5), max_size=4)
+
+
+@settings(deadline=None)
+@given(columns, columns, columns)
+def test_merging_is_associative_and_commutative_with_a_neutral_element(
+    a: list[list[str]], b: list[list[str]], c: list[list[str]]
+) -> None:
+    x, y, z = contribution(*a), contribution(*b), contribution(*c)
+    assert x.merged(y) == y.merged(x)
+    assert x.merged(y).merged(z) == x.merged(y.merged(z))
+    assert x.merged(Contribution.empty()) == x
+    assert x.merged(y) == contribution(*a, *b)
+
+
+def test_updating_adds_tables_and_replaces_them(tmp_path: Path) -> None:
+    dates = [[f"2019-03-{day:02d}" for day in range(1, 29)]] * 2
+    first, second = contribution(*dates), contribution(["en-US", "fr-FR"], ["1.5", "2"])
+    changed = contribution(["12:30", "9:07"])
+    update_index(tmp_path / "a", {"s.one": first}, ALL)
+    update_index(tmp_path / "a", {"s.two": second})
+    report = update_index(tmp_path / "a", {"s.one": changed})
+    update_index(tmp_path / "b", {"s.two": second, "s.one": changed}, ALL)
+    one, other = load_index(tmp_path / "a"), load_index(tmp_path / "b")
+    assert one.table().equals(other.table())
+    assert one.columns == other.columns == report.columns == 3
+    assert report == size_report(tmp_path / "a")
+    assert report.tables == 2
+    assert tables_with(tmp_path / "a", "<lower>{2}-<upper>{2}") == {"s.two": 1}
+    removed = update_index(tmp_path / "a", {}, remove=["s.two"])
+    assert (removed.tables, removed.columns) == (1, 1)
+
+
+def test_an_index_in_memory_equals_the_one_on_disk(tmp_path: Path) -> None:
+    total = contribution(["a1", "b2"], ["\n", "\\<{+"], ["שלום", "\U0001f600"])
+    update_index(tmp_path, {"t": total}, ALL)
+    assert load_index(tmp_path).table().equals(PatternIndex.from_contribution(total, ALL).table())
+
+
+def test_rare_patterns_are_not_served() -> None:
+    settings = IndexSettings(min_coverage=2)
+    total = Contribution.empty()
+    for values in (["1"], ["2"], ["a"]):
+        total.add_column(values, settings)
+    index = PatternIndex.from_contribution(total, settings)
+    assert index.lookup(["<digit>+", "<lower>+"]).coverage.tolist() == [2, 0]
+
+
+def test_settings_are_fixed_for_the_life_of_an_index(tmp_path: Path) -> None:
+    update_index(tmp_path, {"t": contribution(["1"])}, ALL)
+    with pytest.raises(PatternError, match="built with"):
+        update_index(tmp_path, {}, IndexSettings(tau=13))
+
+
+def test_broken_indexes_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(PatternError, match="no pattern index"):
+        load_index(tmp_path)
+    (tmp_path / "index.json").write_text("{", encoding="utf-8")
+    with pytest.raises(PatternError, match="damaged"):
+        load_index(tmp_path)
+    update_index(tmp_path / "i", {"t": contribution(["1"])}, ALL)
+    (tmp_path / "i" / "patterns.parquet").write_bytes(b"PAR1")
+    with pytest.raises(PatternError, match="cannot be read"):
+        load_index(tmp_path / "i")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tau": 0}, {"max_values": 0}, {"min_coverage": 0}, {"min_share": 1.0}]
+)
+def test_impossible_settings_are_errors(wrong: dict[str, int]) -> None:
+    with pytest.raises(PatternError):
+        IndexSettings(**wrong)
+
+
+def test_rehearsal_counts_an_alarm_where_the_rest_of_a_column_differs() -> None:
+    trial = Backtest.of(["a"] * 20 + ["1"] * 180)
+    letters = (1 << 20) - 1
+    everything = (1 << 200) - 1
+    names = COUNTS[2:]
+    assert dict(zip(names, trial.outcome(letters), strict=True))["alarms_one"] == 1
+    assert dict(zip(names, trial.outcome(everything), strict=True))["trials_one"] == 1
+    assert dict(zip(names, trial.outcome(everything), strict=True))["alarms_one"] == 0
+    assert set(trial.outcome(everything - letters)) == {0}
+    assert set(Backtest.of(["a"] * 19).outcome(1)) == {0}
+
+
+def test_head_shows_each_domain_once_by_its_most_specific_pattern() -> None:
+    months = [f"Mar {day:02d} 2019" for day in range(1, 31)]
+    index = PatternIndex.from_contribution(contribution(months, months, ["7", "8"]), ALL)
+    head = index.head(2)
+    assert head[0].coverage == 2
+    assert head[0].fpr == 0
+    assert len({(p.coverage, p.fpr) for p in head}) == len(head)
+
+
+def test_general_index_is_small_and_knows_common_domains() -> None:
+    index = general_index()
+    found = index.lookup(
+        ["<digit>{4}-<digit>{2}-<digit>{2}", "<letter>{3} <digit>{2} <digit>{4}", "<num>"]
+    )
+    assert (found.coverage >= 20).all()
+    assert all(not parse_pattern(p.pattern).trivial for p in index.head(20))
+
+
+def test_own_columns_enlarge_the_general_index() -> None:
+    own = [[f"zq{n}#{n * 7}" for n in range(start, start + 30)] for start in range(8)]
+    pattern = "<letter>{2}<digit>+#<digit>+"
+    assert general_index().lookup([pattern]).coverage[0] == 0
+    assert corpus_index(own).lookup([pattern]).coverage[0] == 8
+
+
+def test_lookup_of_nothing_and_in_an_empty_index() -> None:
+    empty = PatternIndex.from_contribution(Contribution.empty())
+    assert len(empty) == 0
+    assert empty.lookup(["<num>"]).coverage.tolist() == [0]
+    assert len(general_index().lookup([]).coverage) == 0
+    assert empty.head() == []

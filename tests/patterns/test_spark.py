@@ -1,0 +1,133 @@
+"""What Python says of a value, Spark says too; and the Spark job builds the same index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from dqsql.errors import PatternError
+from dqsql.patterns import (
+    Contribution,
+    IndexSettings,
+    load_index,
+    matches,
+    parse_pattern,
+    spark_regex,
+    update_index,
+)
+from dqsql.patterns.language import Pattern
+from dqsql.patterns.spark_job import build_index, sources
+from tests.patterns.strategies import HOSTILE, patterns, texts, values_near
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASES = st.lists(
+    patterns().flatmap(
+        lambda pattern: st.tuples(
+            st.just(pattern),
+            st.lists(st.one_of(values_near(pattern), texts()), min_size=4, max_size=8),
+        )
+    ),
+    min_size=120,
+    max_size=120,
+)
+
+
+# One draw holds hundreds of cases, because one query is dear; shrinking would take many queries.
+@settings(
+    max_examples=4,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(CASES)
+def test_rlike_agrees_with_python(
+    spark: SparkSession, cases: list[tuple[Pattern, list[str]]]
+) -> None:
+    assert_agreement(spark, cases)
+
+
+def test_rlike_agrees_with_python_on_chosen_cases(spark: SparkSession) -> None:
+    chosen = [
+        "<digit>+",
+        "<letter>+",
+        "<upper>+",
+        "<lower>+",
+        "<alphanum>+",
+        "<num>",
+        "a<all>",
+        r"\u{0}",
+        r"\n",
+        "<letter>+<(>-<letter>+<)?>",
+        "<digit>+<|>N/A",
+        *(str(parse_pattern(f"a\\{c}" if c in "\\<{+" else f"a{c}")) for c in HOSTILE),
+    ]
+    values = [
+        *("1", "1\n", "\n1", "٣", "४", "²", "Ⅷ", "a", "É", "é", "ǅ", "ª", "שלום", "नमस्ते"),
+        *("你好", "\U0001f600", "\U0001d7d8", "\U0001d400", "e\u0301", "\u0301", "a\u2028b", ""),
+        *("-1.5e-10", "1.", "a\nb\r\u0085c", "\0", "\n", "a-b", "N/A", "a", "x" * 100_000),
+        *(f"a{c}" for c in HOSTILE),
+    ]
+    assert_agreement(spark, [(parse_pattern(text), values) for text in chosen])
+
+
+def assert_agreement(spark: SparkSession, cases: list[tuple[Pattern, list[str]]]) -> None:
+    rows = [
+        (number, spark_regex(pattern), value)
+        for number, (pattern, values) in enumerate(cases)
+        for value in values
+    ]
+    frame = spark.createDataFrame(rows, "number int, regex string, value string")
+    answers = frame.selectExpr("number", "value", "rlike(value, regex) as answer").collect()
+    wrong = [
+        (cases[row.number][0].text, row.value, row.answer)
+        for row in answers
+        if row.answer != matches(cases[row.number][0], row.value)
+    ]
+    assert wrong == []
+
+
+def test_long_values_do_not_hang_spark(spark: SparkSession) -> None:
+    pattern = parse_pattern("<alphanum>+-<letter>+<digit>+<(> <num><)?>")
+    values = [c * 1_000_000 for c in ("a", "1", "a1", "-", "a-", "\n")]
+    assert_agreement(spark, [(pattern, values)])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_spark_job_builds_what_python_builds(spark: SparkSession, tmp_path: Path) -> None:
+    options = IndexSettings(max_values=25, min_coverage=1)
+    dates = [f"2019-03-{day:02d}" for day in range(1, 29)]
+    locales = ["en-US", "fr-FR", None, "de-DE"] * 7
+    rows = [(date, locale, n) for n, (date, locale) in enumerate(zip(dates, locales, strict=True))]
+    schema = "`the ``date``` string, locale string, n int"
+    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    numbers = spark.createDataFrame([(1,)], "n int")
+    report = build_index(tmp_path / "spark", {"s.t": frame, "s.numbers": numbers}, options)
+    expected = Contribution.empty()
+    expected.add_column(dates[:25], options)
+    expected.add_column(locales[:25], options)
+    update_index(tmp_path / "python", {"s.t": expected}, options)
+    built = load_index(tmp_path / "spark")
+    assert built.table().equals(load_index(tmp_path / "python").table())
+    assert (report.tables, report.columns) == (2, 2)
+    again = build_index(tmp_path / "spark", {"s.t": frame})
+    assert load_index(tmp_path / "spark").table().equals(built.table())
+    assert again.columns == 2
+
+
+def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,b\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("z\nc\n", encoding="utf-8")
+    found = sources(spark, [str(tmp_path / "*.csv")])
+    assert sorted(Path(name).name for name in found) == ["a.csv", "b.csv"]
+    with pytest.raises(PatternError, match="no table"):
+        sources(spark, ["no_such_table_anywhere"])
+    with pytest.raises(PatternError, match="no file"):
+        sources(spark, [str(tmp_path / "*.json")])
+    with pytest.raises(PatternError, match="no tables"):
+        build_index(tmp_path / "i", {})
