@@ -36,6 +36,10 @@ FloatArray = npt.NDArray[np.float64]
 
 MIN_HISTORY = 8
 
+# A season must be seen this often, and its differences must vary this much less.
+_SEASON_REPEATS = 3
+_SEASON_GAIN = 0.7
+
 
 @dataclass(frozen=True, slots=True)
 class AvhConfig:
@@ -208,15 +212,31 @@ def _alone(transform: Transform | None, values: FloatArray) -> tuple[Transform, 
 
 
 def _with_log(transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
-    """Offer the logarithm beside each transform: distances and sums are skewed to the right.
+    """Offer, beside the chosen transform, its logarithm and the season's differences.
 
-    The greedy search pays for whichever it takes, so the choice costs no guarantee.
+    Distances and sums are skewed to the right, and weekly volumes vary by the day. The greedy
+    search pays for whatever it takes, so the choice costs no guarantee.
     """
     if transform is None:
         return ()
-    if transform.log or values.min() <= 0:
-        return (transform,)
-    return (transform, Transform(log=True, lag=transform.lag))
+    offers = [transform]
+    lag = 0 if transform.lag else _season(values)
+    if lag:
+        offers.append(Transform(log=transform.log, lag=lag))
+    if not transform.log and values.min() > 0:
+        offers += [Transform(log=True, lag=offer.lag) for offer in offers]
+    return tuple(offers)
+
+
+def _season(values: FloatArray) -> int:
+    """Return the lag whose differences vary clearly less than the values, or 0."""
+    spread = float(values.std())
+    lags = range(2, values.size // _SEASON_REPEATS + 1)
+    if spread == 0.0 or not lags:
+        return 0
+    spreads = [float((values[lag:] - values[:-lag]).std()) for lag in lags]
+    best = int(np.argmin(spreads))
+    return lags[best] if spreads[best] < _SEASON_GAIN * spread else 0
 
 
 def _fit(

@@ -49,7 +49,7 @@ CLT_METRICS = frozenset(
 )
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 
-TAIL_DOF = 5.0
+TAIL_DOF = 4.0
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
 EQUALITY_TOLERANCE = 1e-9

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.queries import view_name
+from dqsql.compiler.keys import view_name
 from dqsql.errors import DqsqlError
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.queries import (
-    BatchFilter,
-    Scan,
-    discovery_query,
-    metric_query,
-    scan_groups,
-    view_name,
-)
+from dqsql.compiler.keys import view_name
+from dqsql.compiler.queries import discovery_query, metric_query
+from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order

@@ -1,0 +1,55 @@
+"""Names and small expressions that the statements of a plan share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dqsql.compiler.plan import check_batch_by
+from dqsql.dialect import call, column, identifier
+from dqsql.model.project import CheckModel
+
+BATCH = "batch"
+SEGMENT = "segment"
+CHUNK = "chunk"
+NO_BATCH = "the run's start"
+
+
+def view_name(model: CheckModel | str) -> str:
+    """The temporary view that holds a check model's SELECT."""
+    return f"dqsql__{model if isinstance(model, str) else model.name}"
+
+
+def batch_text(model: CheckModel) -> exp.Expr | None:
+    """The batch of a row as text, as it is stored; None for a model without `batch_by`."""
+    batch_by = check_batch_by(model)
+    return None if batch_by is None else exp.Cast(this=batch_by, to=exp.DataType.build("string"))
+
+
+def identifier_table(name: str) -> exp.Table:
+    """A table reference by quoted name."""
+    return exp.Table(this=identifier(name))
+
+
+def segment_label(segments: Sequence[str]) -> exp.Expr:
+    """A segment as text: `origin=EWR, carrier=UA`; null for the whole batch."""
+    if not segments:
+        return exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+    parts: list[exp.Expr] = []
+    for name in segments:
+        value = exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        parts.append(call("concat", f"{name}=", call("coalesce", value, "null")))
+    return call("concat_ws", ", ", *parts)
+
+
+def union_all(first: exp.Select, second: exp.Select) -> exp.Select:
+    """All rows of both queries."""
+    return exp.select(exp.Star()).from_(
+        exp.union(first, second, distinct=False).subquery("rows_of_batch")
+    )
+
+
+def not_null(value: exp.Expr) -> exp.Expr:
+    """`value is not null`."""
+    return exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null()))

@@ -1,0 +1,266 @@
+"""The statement that computes state rows: physical groups of aggregates over the model's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dqsql.compiler.frequencies import FrequencyScan
+from dqsql.compiler.keys import (
+    BATCH,
+    NO_BATCH,
+    SEGMENT,
+    batch_text,
+    identifier_table,
+    not_null,
+    segment_label,
+    union_all,
+    view_name,
+)
+from dqsql.compiler.plan import check_batch_by
+from dqsql.dialect import call, column, literal
+from dqsql.model.plan import Buffer, StateColumn
+from dqsql.model.project import CheckModel
+
+_FIXED_TYPES = (
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "boolean",
+)
+
+
+@dataclass(frozen=True)
+class BatchFilter:
+    """The batches a scan is about: all, or those listed, as values of the batch's Spark type."""
+
+    batches: tuple[str, ...]
+    spark_type: str
+
+    def condition(self, model: CheckModel) -> exp.Expr | None:
+        """`batch_by in (..)` on the typed expression, so that Spark can prune partitions."""
+        batch_by = check_batch_by(model)
+        if batch_by is None:
+            return None
+        kind = exp.DataType.build(self.spark_type, dialect="spark")
+        values = [
+            exp.Cast(this=exp.Literal.string(b), to=kind.copy())
+            if self.spark_type != "string"
+            else exp.Literal.string(b)
+            for b in self.batches
+        ]
+        return exp.In(this=exp.Paren(this=batch_by), expressions=values)
+
+
+@dataclass(frozen=True)
+class ScanGroup:
+    """State columns that one query computes together."""
+
+    states: tuple[StateColumn, ...]
+    purpose: str
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether the whole batch's row can be merged from its segments' rows."""
+        return all(s.mergeable for s in self.states)
+
+    @property
+    def counts_values(self) -> bool:
+        """Whether the states are taken over frequency tables."""
+        return any(s.frequency is not None for s in self.states)
+
+
+def scan_groups(
+    states: Sequence[StateColumn], types: Mapping[str, str] | None = None
+) -> tuple[ScanGroup, ...]:
+    """Group state columns by the kind of their buffers.
+
+    `types` gives the Spark type of each state column where it is known; it decides whether a
+    min/max stays on the code-generated path.
+    """
+    fixed: list[StateColumn] = []
+    objects: list[StateColumn] = []
+    frequencies: list[StateColumn] = []
+    groups: list[ScanGroup] = []
+    for state in states:
+        kind = _physical_kind(state, types)
+        if kind is Buffer.FREQUENCY:
+            frequencies.append(state)
+        elif kind is Buffer.DISTINCT:
+            groups.append(ScanGroup((state,), "distinct values"))
+        elif kind is Buffer.OBJECT and not state.mergeable:
+            groups.append(ScanGroup((state,), "aggregate that does not merge"))
+        else:
+            (objects if kind is Buffer.OBJECT else fixed).append(state)
+    first = [ScanGroup(tuple(fixed), "counts, sums and moments")] if fixed else []
+    second = [ScanGroup(tuple(objects), "sketches and extremes")] if objects else []
+    third = [ScanGroup(tuple(frequencies), "frequency tables")] if frequencies else []
+    return (*first, *second, *third, *groups)
+
+
+def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
+    if state.buffer is not Buffer.ORDERED:
+        return state.buffer
+    kind = (types or {}).get(state.name, "double")
+    fixed = kind in _FIXED_TYPES or kind.startswith("decimal")
+    return Buffer.FIXED if fixed else Buffer.OBJECT
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Builds the statement that computes state rows of some batches of one model."""
+
+    model: CheckModel
+    groups: tuple[ScanGroup, ...]
+    batches: BatchFilter | None = None
+    label: str | None = None
+    empty: tuple[str, ...] = ()
+
+    def query(self) -> exp.Select:
+        """One row per batch and segment: batch, segment, segment columns, state columns.
+
+        The row with segment null is the whole batch; with `segment_by` it is merged from the
+        segments' rows where the states merge, and scanned by itself where they do not. Batches
+        named in `empty` were asked for and have no rows: they get the states of no rows.
+        """
+        query = self._joined_groups()
+        for batch in self.empty:
+            query = union_all(query, self._of_no_rows(batch))
+        return query
+
+    def _of_no_rows(self, batch: str) -> exp.Select:
+        states = [s for group in self.groups for s in group.states]
+        query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True))
+        query = query.select(exp.alias_(segment_label(()), SEGMENT, quoted=True))
+        segments = self.segments
+        query = query.select(
+            *(exp.alias_(call("any_value", column(s)), s, quoted=True) for s in segments)
+        )
+        query = query.select(
+            *(
+                exp.alias_(
+                    # There are no values to count, and `n` is no column of the model.
+                    exp.Null() if s.frequency is not None else s.scan,
+                    s.name,
+                    quoted=True,
+                )
+                for s in states
+            )
+        )
+        return query.from_(identifier_table(view_name(self.model))).where(exp.false())
+
+    def _joined_groups(self) -> exp.Select:
+        parts = [self._group_query(group) for group in self.groups]
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        query = exp.select(*(column(k, "g0") for k in self._key_names))
+        query = query.from_(first.subquery("g0"))
+        for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
+            query = query.select(*(_joined_state(s, f"g{i}") for s in group.states))
+            if i:
+                # A frequency table of nothing but nulls has no entry; the batch must stay.
+                kind = "left" if group.counts_values else "inner"
+                query = query.join(
+                    part.subquery(f"g{i}"), on=self._same_key(f"g{i}"), join_type=kind
+                )
+        return query
+
+    @property
+    def _key_names(self) -> tuple[str, ...]:
+        return (BATCH, SEGMENT, *self.segments)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The segment columns."""
+        return self.model.config.segment_by
+
+    @property
+    def source_scans(self) -> int:
+        """How often the statement reads the model's SELECT."""
+        doubled = bool(self.segments)
+        once = [g.mergeable or g.counts_values or not doubled for g in self.groups]
+        return sum(1 if one else 2 for one in once)
+
+    def _same_key(self, other: str) -> exp.Expr:
+        keys = (BATCH, SEGMENT)
+        return exp.and_(
+            *(exp.NullSafeEQ(this=column(k, "g0"), expression=column(k, other)) for k in keys)
+        )
+
+    def _group_query(self, group: ScanGroup) -> exp.Select:
+        segments = self.segments
+        if group.counts_values:
+            return FrequencyScan(self, group.states).query()
+        if not segments:
+            return self._aggregate(group, ())
+        fine = self._aggregate(group, segments)
+        if not group.mergeable:
+            return union_all(fine, self._aggregate(group, ()))
+        return union_all(fine, self._merged(group, fine))
+
+    def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
+        batch = batch_text(self.model)
+        keys = [column(s) for s in segments]
+        query = exp.select(
+            exp.alias_(self.batch_value, BATCH, quoted=True),
+            exp.alias_(segment_label(segments), SEGMENT, quoted=True),
+        )
+        query = query.select(*self._segment_columns(segments))
+        query = query.select(*(exp.alias_(s.scan, s.name, quoted=True) for s in group.states))
+        query = self.from_batches(query)
+        group_by = [*([batch.copy()] if batch is not None else []), *keys]
+        return query.group_by(*group_by) if group_by else query
+
+    def from_batches(self, query: exp.Select) -> exp.Select:
+        """Let a query read the rows of the batches that the scan is about."""
+        query = query.from_(identifier_table(view_name(self.model)))
+        batch = batch_text(self.model)
+        condition = self.batches.condition(self.model) if self.batches else None
+        if condition is not None:
+            return query.where(condition)
+        return query if batch is None else query.where(not_null(batch))
+
+    @property
+    def batch_value(self) -> exp.Expr:
+        """The batch of a row: `batch_by` as text, or the label of the run's only batch."""
+        batch = batch_text(self.model)
+        return literal(self.label or NO_BATCH) if batch is None else batch
+
+    def _segment_columns(self, segments: Sequence[str]) -> list[exp.Expr]:
+        wanted = self.segments
+        if segments:
+            return [column(s) for s in wanted]
+        return [exp.alias_(exp.Null(), s, quoted=True) for s in wanted]
+
+    def _merged(self, group: ScanGroup, fine: exp.Select) -> exp.Select:
+        query = exp.select(column(BATCH), exp.alias_(exp.Null(), SEGMENT, quoted=True))
+        query = query.select(*self._segment_columns(()))
+        query = query.select(*merge_columns(group.states))
+        return query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
+
+
+def _joined_state(state: StateColumn, group: str) -> exp.Expr:
+    """A state column in the joined row; a count over a frequency table without entries is 0."""
+    value: exp.Expr = column(state.name, group)
+    inner = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan
+    counts = isinstance(inner, exp.Anonymous) and str(inner.this).lower() in ("count", "count_if")
+    if state.frequency is None or not counts:
+        return value
+    return exp.alias_(call("coalesce", value, literal(0)), state.name, quoted=True)
+
+
+def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:
+    """Aggregates over state rows that give the state of the union, under the same names."""
+    return [
+        exp.alias_(s.merge.copy() if s.merge is not None else exp.Null(), s.name, quoted=True)
+        for s in states
+    ]
