@@ -38,7 +38,7 @@ MIN_HISTORY = 8
 
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
-_SEASON_GAIN = 0.7
+_SEASON_GAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ estimated standard deviations, the bound is
 
     max( P(T > k / sqrt(1 + 1/K)),  1/(K + 1) if the threshold lies inside the history's range )
 
-with T of Student's t distribution with min(`TAIL_DOF`, K - 1) degrees of freedom. What it promises:
+with T of Student's t distribution with `tail_dof(K)` degrees of freedom. What it promises:
 
 - Normal history, values independent: (X - mean) / (s sqrt(1 + 1/K)) has exactly the t distribution
   with K - 1 degrees of freedom (Student 1908; Hahn & Meeker, "Statistical Intervals", 1991, 4.7).
@@ -19,7 +19,9 @@ with T of Student's t distribution with min(`TAIL_DOF`, K - 1) degrees of freedo
   given a smaller rate.
 - Beyond the range of the history no distribution-free statement below 1/(K + 1) exists. There the
   bound is a model: the standardised prediction error has tails no heavier than Student's t with
-  `TAIL_DOF` degrees of freedom. Simulations in tests/decisions say how far it carries.
+  `tail_dof(K)` degrees of freedom. In the simulations of tests/decisions it holds for normal and
+  Poisson histories; with t(3), exponential and autocorrelated (0.5) histories of 8, 14 and 30
+  batches the realised rate stays within three times the promised one.
 
 A constant history has s = 0, which is a sample fact and not a property of the source: by the rule
 of succession the next value differs with probability about 1/(K + 2). `calibrated` therefore adds a
@@ -119,8 +121,16 @@ def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) 
     return np.asarray(special.stdtr(dof, -standard), dtype=float)
 
 
+def tail_dof(history: int) -> float:
+    """Return the degrees of freedom of the calibrated tail, fewer for short histories.
+
+    A few values rarely show the tail that their source has, and underestimate its spread.
+    """
+    return min(TAIL_DOF, (history - 1.0) / 3.0)
+
+
 def calibrated_fpr(
-    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, degrees: float = TAIL_DOF
+    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike
 ) -> FloatArray:
     """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
 
@@ -129,10 +139,9 @@ def calibrated_fpr(
         history: number of values K, >= 2.
         extreme: distance of the history's most extreme value of that side from the mean, in the
             same unit.
-        degrees: degrees of freedom of the tail.
     """
     width = np.asarray(k, dtype=float)
-    tail = student_t_fpr(width, history, degrees)
+    tail = student_t_fpr(width, history, tail_dof(history))
     inside = width < np.asarray(extreme, dtype=float)
     return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
 

@@ -1,0 +1,112 @@
+"""Bounds on the false-positive rate: their formulas, and the realised rate by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dqsql.decisions import bounds as b
+from dqsql.errors import DecisionError
+
+RUNS = 20_000
+Sampler = Callable[[np.random.Generator, int, int], np.ndarray]
+
+
+def normal(rng: np.random.Generator, runs: int, size: int) -> np.ndarray:
+    return rng.normal(size=(runs, size))
+
+
+def heavy(rng: np.random.Generator, runs: int, size: int) -> np.ndarray:
+    return rng.standard_t(3, size=(runs, size))
+
+
+def skewed(rng: np.random.Generator, runs: int, size: int) -> np.ndarray:
+    return rng.exponential(size=(runs, size))
+
+
+def discrete(rng: np.random.Generator, runs: int, size: int) -> np.ndarray:
+    return rng.poisson(4.0, size=(runs, size)).astype(float)
+
+
+def autocorrelated(rng: np.random.Generator, runs: int, size: int) -> np.ndarray:
+    x = rng.normal(size=(runs, size))
+    for t in range(1, size):
+        x[:, t] = 0.5 * x[:, t - 1] + np.sqrt(0.75) * x[:, t]
+    return x
+
+
+def realised(sampler: Sampler, history: int, rate: float) -> float:
+    """Return how often the tightest affordable upper threshold is broken by a good value."""
+    rng = np.random.default_rng(12345)
+    x = sampler(rng, RUNS, history + 1)
+    past, new = x[:, :-1], x[:, -1]
+    mean, sd = past.mean(axis=1), past.std(axis=1, ddof=1)
+    ok = sd > 0
+    past, new, mean, sd = past[ok], new[ok], mean[ok], sd[ok]
+    k = np.geomspace(0.5, 200, 400)
+    extreme = (past.max(axis=1) - mean) / sd
+    fpr = b.calibrated_fpr(k[None, :], history, extreme[:, None])
+    first = (fpr <= rate).argmax(axis=1)
+    return float(np.mean(new > mean + k[first] * sd))
+
+
+@pytest.mark.parametrize("history", [8, 14, 30])
+@pytest.mark.parametrize("sampler", [normal, discrete])
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.05])
+def test_light_tails_keep_the_promise(sampler: Sampler, history: int, rate: float) -> None:
+    noise = 3 * np.sqrt(rate / RUNS)
+    assert realised(sampler, history, rate) <= rate + noise
+
+
+@pytest.mark.parametrize("history", [8, 14, 30])
+@pytest.mark.parametrize("sampler", [heavy, skewed, autocorrelated])
+@pytest.mark.parametrize("rate", [0.005, 0.01, 0.05])
+def test_hostile_histories_stay_within_three_times_the_rate(
+    sampler: Sampler, history: int, rate: float
+) -> None:
+    assert realised(sampler, history, rate) <= 3 * rate
+
+
+def test_student_interval_is_exact_for_normal_values() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200_000, 9))
+    z = (x[:, 8] - x[:, :8].mean(axis=1)) / x[:, :8].std(axis=1, ddof=1)
+    assert np.mean(z > 3.0) == pytest.approx(float(b.student_t_fpr(3.0, 8)), rel=0.05)
+
+
+@pytest.mark.parametrize("sampler", [normal, heavy, skewed, discrete])
+def test_saw_yang_mo_holds_for_any_distribution(sampler: Sampler) -> None:
+    x = sampler(np.random.default_rng(3), RUNS, 15)
+    past, new = x[:, :-1], x[:, -1]
+    width = np.abs(new - past.mean(axis=1))
+    scale = past.std(axis=1, ddof=1) * np.sqrt(15 / 14)
+    for k in (1.5, 2.0, 4.0, 10.0):
+        bound = float(b.saw_yang_mo_fpr(k, 14))
+        assert np.mean(width >= k * scale) <= bound + 3 * np.sqrt(bound / RUNS)
+    assert float(b.saw_yang_mo_fpr(1e6, 14)) == pytest.approx(1 / 15)
+
+
+def test_paper_bounds() -> None:
+    assert b.paper_fpr("chebyshev", 5.0) == pytest.approx(0.04)
+    assert b.paper_fpr("cantelli", 3.0) == pytest.approx(0.1)
+    assert b.paper_fpr("clt", 2.0) == pytest.approx(2 * stats.norm.sf(2.0))
+    assert b.paper_method("row_count") == "clt"
+    assert b.paper_method("pat_js_div") == "cantelli"
+    assert b.paper_method("median") == "chebyshev"
+    with pytest.raises(DecisionError, match="no bound"):
+        b.paper_fpr("student_t", 1.0)
+
+
+def test_inside_the_range_of_history_no_rate_below_the_conformal_one() -> None:
+    assert b.calibrated_fpr(5.0, 30, 6.0) == pytest.approx(1 / 31)
+    assert b.calibrated_fpr(5.0, 30, 4.0) < 1 / 31
+
+
+def test_resolution() -> None:
+    assert b.spread_floor("row_count", 10.0, False) == 0.5
+    assert b.spread_floor("min", 0.0, False, 200.0) == 2.0
+    assert b.spread_floor("l_1", 0.2, True) == pytest.approx(0.01)
+    assert b.spread_floor("sum", 0.0, False) > 0

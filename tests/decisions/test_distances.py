@@ -1,0 +1,91 @@
+"""Two-distribution metrics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dqsql.decisions import distances as d
+from dqsql.errors import DecisionError
+
+counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_size=6)
+
+
+def test_numeric_distances_match_scipy() -> None:
+    rng = np.random.default_rng(0)
+    p, q = np.sort(rng.normal(size=200)), np.sort(rng.normal(0.5, 2, size=150))
+    assert d.earth_movers_distance(p, q) == pytest.approx(stats.wasserstein_distance(p, q))
+    assert d.ks_distance(p, q) == pytest.approx(stats.ks_2samp(p, q).statistic)
+    q = q[:150].repeat(4)[::3]
+    assert d.earth_movers_distance(p, q) == pytest.approx(stats.wasserstein_distance(p, q))
+
+
+def test_numeric_distances_of_equal_and_disjoint_batches() -> None:
+    state = d.numeric_state(np.arange(100.0))
+    same = d.numeric_distances(state, state)
+    assert set(same) == set(d.NUMERIC_DISTANCES)
+    assert all(value == pytest.approx(0.0, abs=1e-12) for value in same.values())
+    far = d.numeric_distances(state, d.numeric_state(np.arange(100.0) + 1000))
+    assert far["ks_dist"] == 1.0
+    assert far["emd"] == pytest.approx(1000.0)
+    assert far["js_div"] == pytest.approx(np.log(2))
+    assert np.isfinite(far["kl_div"])
+
+
+def test_unit_change_of_a_tenth_is_seen_by_the_divergences() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.normal(100, 5, size=500)
+    changed = values.copy()
+    changed[:50] *= 1000
+    state = d.numeric_state(values)
+    assert d.numeric_distances(state, d.numeric_state(changed))["js_div"] > 0.02
+
+
+def test_cohens_d() -> None:
+    assert d.cohens_d(0, 1, 50, 1, 1, 50) == pytest.approx(1.0)
+    assert d.cohens_d(1, 0, 5, 1, 0, 5) == 0.0
+    assert d.cohens_d(1, 0, 5, 2, 0, 5) == float("inf")
+    assert np.isnan(d.cohens_d(1, 0, 1, 2, 0, 5))
+
+
+@settings(max_examples=100, deadline=None)
+@given(counts, counts, st.integers(0, 20), st.integers(0, 20))
+def test_categorical_ranges(
+    a: dict[str, int], b: dict[str, int], other_a: int, other_b: int
+) -> None:
+    p, q = d.CategoricalState(a, other_a), d.CategoricalState(b, other_b)
+    result = d.categorical_distances(p, q)
+    if not p.total or not q.total:
+        assert all(np.isnan(value) for value in result.values())
+        return
+    tops = {"l_1": 2, "l_inf": 1, "cosine": 1, "chi_squared": 2, "js_div": np.log(2)}
+    for name, top in tops.items():
+        assert -1e-12 <= result[name] <= top + 1e-12
+    assert 0 <= result["kl_div"] < np.inf
+    back = d.categorical_distances(q, p)
+    for name in tops:
+        assert result[name] == pytest.approx(back[name], abs=1e-12)
+
+
+def test_volume_alone_moves_no_share_based_distance() -> None:
+    p = d.CategoricalState({"a": 10, "b": 30}, 5)
+    q = d.CategoricalState({"a": 100, "b": 300}, 50)
+    result = d.categorical_distances(p, q, d.PATTERN_PREFIX)
+    for name in ("pat_l_1", "pat_l_inf", "pat_cosine", "pat_chi_squared", "pat_js_div"):
+        assert result[name] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_empty_batches_are_unknown() -> None:
+    empty, state = d.numeric_state([np.nan]), d.numeric_state([1.0, 2.0])
+    assert all(np.isnan(v) for v in d.numeric_distances(empty, state).values())
+    assert all(np.isnan(v) for v in d.numeric_distances(state, empty).values())
+
+
+def test_bad_state_is_refused() -> None:
+    with pytest.raises(DecisionError, match="sorted"):
+        d.ks_distance([2.0, 1.0], [1.0])
+    with pytest.raises(DecisionError, match="negative"):
+        d.categorical_distances(d.CategoricalState({"a": -1}), d.CategoricalState({"a": 1}))
