@@ -50,7 +50,15 @@ class OpaqueSpark(Spark):
 
 _DIALECT = OpaqueSpark()
 _CONTENT = frozenset(
-    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER}
+    {
+        TokenType.VAR,
+        TokenType.IDENTIFIER,
+        TokenType.STRING,
+        TokenType.RAW_STRING,
+        TokenType.NUMBER,
+        # The type, which sqlglot takes for a timestamp.
+        TokenType.TIME,
+    }
 )
 # Words that only spell a cast or a typed literal: `x::int`, `date '2020-01-01'`.
 _CAST_WORDS = frozenset({"cast", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"})

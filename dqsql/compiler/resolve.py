@@ -7,6 +7,7 @@ a predicate and the metrics that it compares.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -431,7 +432,7 @@ def _is_bare_name(node: exp.Expr) -> bool:
 
 def _locate(span: Span, word: str) -> Span:
     """The place of `word` within the annotation at `span`, where it can be told."""
-    offset = span.text.lower().find(word.lower())
-    if offset < 0 or "\n" in span.text[:offset]:
+    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", span.text, re.IGNORECASE)
+    if found is None or "\n" in span.text[: found.start()]:
         return span
-    return replace(span, column=span.column + offset, text=word)
+    return replace(span, column=span.column + found.start(), text=word)
