@@ -13,6 +13,7 @@ import yaml
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.settings import (
+    LIMITS,
     SettingProblem,
     as_choice,
     as_names,
@@ -31,9 +32,11 @@ SETTING_KEYS = frozenset(
         "anomaly",
         "avh",
         "backtest",
+        "begin",
         "dbt",
         "dbt_project",
         "failures",
+        "failures_limit",
         "false_alarm_budget",
         "freshness",
         "index",
@@ -45,6 +48,7 @@ SETTING_KEYS = frozenset(
         "patterns",
         "reports",
         "retention",
+        "scan_budget",
         "scope",
         "store_failures",
     }
@@ -173,7 +177,7 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
         no_data=document.read(values, "no_data", as_choice(NoData)) or NoData.WARN,
         target_defaults=_target_defaults(document, values),
         folder_defaults=tuple(_folder_defaults(document, values, name)),
-        settings={k: v for k, v in values.items() if k in SETTING_KEYS},
+        settings=_project_settings(document, values),
         **_paths(lists),
     )
 
@@ -195,6 +199,12 @@ def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
         for key, value in lists.items()
     }
     return trimmed
+
+
+def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
+    settings = {k: v for k, v in values.items() if k in SETTING_KEYS and v is not None}
+    checked = {k: document.read(values, k, LIMITS[k]) for k in settings if k in LIMITS}
+    return {**settings, **checked}
 
 
 def _name(document: Document, values: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -57,6 +58,8 @@ MODEL_EXTRAS = frozenset(
         "batch_size",
         "event_time",
         "meta",
+        "store_failures",
+        "failures_limit",
     }
 )
 
@@ -152,10 +155,40 @@ def as_choice(kind: type[_Choice]) -> Callable[[str, object], _Choice]:
     return read
 
 
+def as_moment(key: str, value: object) -> str:
+    """A date, a timestamp or a number as text; YAML makes dates of some texts by itself."""
+    if isinstance(value, dt.date):
+        return str(value)
+    return as_text(key, value)
+
+
+def as_scan_budget(key: str, value: object) -> dict[str, int]:
+    """A number of scans for each model, or `{model: .., total: ..}`."""
+    limits = value if isinstance(value, Mapping) else {"model": value}
+    for name in limits:
+        if name not in ("model", "total"):
+            raise SettingProblem(
+                f"{key!r} has no part {name!r}", key, "write a number, or {model: 3, total: 20}"
+            )
+    return {str(name): as_int(key, limit, minimum=1) for name, limit in limits.items()}
+
+
+# Settings of the project and of models that bound what a run does.
+LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
+    "begin": as_moment,
+    "failures_limit": lambda key, value: as_int(key, value, minimum=1),
+    "lookback": as_int,
+    "max_segments": lambda key, value: as_int(key, value, minimum=1),
+    "scan_budget": as_scan_budget,
+    "store_failures": as_bool,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     readers: Mapping[str, Callable[[str, Any], Any]]
     options: frozenset[str]
+    option_readers: Mapping[str, Callable[[str, Any], Any]] = field(default_factory=dict)
 
     def read(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split `values` into checked known settings and options."""
@@ -165,7 +198,8 @@ class _Known:
             if key in self.readers:
                 known[key] = self.readers[key](key, value)
             elif key in self.options:
-                options[key] = value
+                read = self.option_readers.get(key)
+                options[key] = read(key, value) if read is not None else value
             else:
                 names = [*self.readers, *self.options]
                 hint = nearest(key, names) or f"known settings: {', '.join(sorted(self.readers))}"
@@ -187,6 +221,7 @@ _CHECK = _Known(
         "fpr": as_rate,
     },
     MONITOR_OPTIONS,
+    {"store_failures": as_bool},
 )
 
 _MODEL = _Known(
@@ -202,6 +237,7 @@ _MODEL = _Known(
         "pii": as_names,
     },
     MODEL_EXTRAS,
+    LIMITS,
 )
 
 
