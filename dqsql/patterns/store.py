@@ -30,6 +30,9 @@ from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex, summed
 FORMAT_VERSION = 1
 BUCKETS = 32
 
+# Rows of contributions are summed in portions of about this size.
+_MAX_UNSUMMED_ROWS = 4_000_000
+
 CONTRIBUTION_SCHEMA = pa.schema([("table", pa.string()), *INDEX_SCHEMA])
 
 
@@ -211,7 +214,10 @@ def _serve(folder: Path, settings: IndexSettings) -> None:
     total: pa.Table = INDEX_SCHEMA.empty_table()
     for file in sorted((folder / "contributions").glob("bucket-*.parquet")):
         rows = pq.read_table(file, columns=["pattern", *COUNTS])
-        total = summed(pa.concat_tables([total, rows.cast(INDEX_SCHEMA)]))
+        total = pa.concat_tables([total, rows.cast(INDEX_SCHEMA)])
+        if total.num_rows > _MAX_UNSUMMED_ROWS:
+            total = summed(total)
+    total = summed(total)
     served = total.filter(pc.greater_equal(total["coverage"], settings.min_coverage))
     _write(served.sort_by("pattern"), folder / "patterns.parquet")
 

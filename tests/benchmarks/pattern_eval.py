@@ -66,9 +66,8 @@ class Bench:
     def conforming(self, accepts: Callable[[str], bool]) -> Conforming:
         """Return for each column how many test values are accepted."""
         accepted = np.fromiter(map(accepts, self.values), dtype=np.float64, count=len(self.values))
-        return np.bincount(
-            self.owners, self.counts * accepted[self.texts], minlength=len(self.rows)
-        )
+        weights = self.counts * accepted[self.texts]
+        return np.bincount(self.owners, weights, minlength=len(self.rows)).astype(np.float64)
 
 
 def load_bench(folder: Path, name: str) -> Bench:
@@ -273,7 +272,7 @@ def methods(index: PatternIndex) -> Iterator[tuple[str, Method]]:
             settings = InferenceSettings(
                 vertical=vertical,
                 horizontal=horizontal,
-                evidence=evidence,  # type: ignore[arg-type]
+                evidence=evidence,
             )
             yield f"{name} ({evidence})", AutoValidate(index, settings)
     yield "dictionary", dictionary
