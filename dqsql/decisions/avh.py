@@ -102,7 +102,7 @@ def fit_programs(
     config = config or AvhConfig()
     _check(histories, config)
     columns = [_usable(history, config) for history in histories]
-    transforms = _transforms(columns, config)
+    transforms = _transforms(histories, columns, config)
     return [
         _fit(history, usable, chosen, config)
         for history, usable, chosen in zip(histories, columns, transforms, strict=True)
@@ -191,7 +191,9 @@ def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
     return _Usable(tuple(positions), tuple(series))
 
 
-def _transforms(columns: Sequence[_Usable], config: AvhConfig) -> list[list[tuple[Transform, ...]]]:
+def _transforms(
+    histories: Sequence[ColumnHistory], columns: Sequence[_Usable], config: AvhConfig
+) -> list[list[tuple[Transform, ...]]]:
     """Return per column and usable metric the transforms to make candidates of."""
     flat = [values for column in columns for values in column.series]
     chosen: list[Transform | None] = [Transform()] * len(flat)
@@ -202,25 +204,32 @@ def _transforms(columns: Sequence[_Usable], config: AvhConfig) -> list[list[tupl
             stacked = np.stack([flat[row] for row in rows])
             for row, transform in zip(rows, choose_transforms(stacked), strict=True):
                 chosen[row] = transform
-    expand = _with_log if config.bounds == "calibrated" else _alone
-    offers = iter([expand(t, values) for t, values in zip(chosen, flat, strict=True)])
+    names = [
+        history.metrics[position]
+        for history, column in zip(histories, columns, strict=True)
+        for position in column.positions
+    ]
+    expand = _offers if config.bounds == "calibrated" else _alone
+    offers = iter([expand(*row) for row in zip(names, chosen, flat, strict=True)])
     return [[next(offers) for _ in column.series] for column in columns]
 
 
-def _alone(transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+def _alone(metric: str, transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
     return () if transform is None else (transform,)
 
 
-def _with_log(transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
-    """Offer, beside the chosen transform, its logarithm and the season's differences.
+def _offers(metric: str, transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+    """Offer, beside the chosen transform, the season's differences, and the logarithm of both.
 
-    Distances and sums are skewed to the right, and weekly volumes vary by the day. The greedy
-    search pays for whatever it takes, so the choice costs no guarantee.
+    Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
+    search pays for whatever it takes. A distance compares two batches already, so its seasonal
+    difference would hang on four; it is not offered.
     """
     if transform is None:
         return ()
     offers = [transform]
-    lag = 0 if transform.lag else _season(values)
+    seasonal = not transform.lag and metric not in fpr_bounds.DISTANCE_METRICS
+    lag = _season(values) if seasonal else 0
     if lag:
         offers.append(Transform(log=transform.log, lag=lag))
     if not transform.log and values.min() > 0:
@@ -324,16 +333,18 @@ def _join_sides(clauses: Sequence[Clause]) -> list[Clause]:
         alone = clause.method != "student_t"
         key = (clause.metric, clause.transform, str(number) if alone else "")
         other = joined.get(key)
-        if other is not None:
-            clause = replace(
-                clause,
-                lower=max(clause.lower, other.lower),
-                upper=min(clause.upper, other.upper),
-                fpr=clause.fpr + other.fpr,
-                catches=tuple(dict.fromkeys([*other.catches, *clause.catches])),
-            )
-        joined[key] = clause
+        joined[key] = clause if other is None else _join(other, clause)
     return list(joined.values())
+
+
+def _join(one: Clause, other: Clause) -> Clause:
+    return replace(
+        one,
+        lower=max(one.lower, other.lower),
+        upper=min(one.upper, other.upper),
+        fpr=one.fpr + other.fpr,
+        catches=tuple(dict.fromkeys([*one.catches, *other.catches])),
+    )
 
 
 def _evaluate_clause(clause: Clause, history: npt.ArrayLike, observed: float) -> ClauseVerdict:

@@ -8,7 +8,7 @@ estimated standard deviations, the bound is
 
     max( P(T > k / sqrt(1 + 1/K)),  1/(K + 1) if the threshold lies inside the history's range )
 
-with T of Student's t distribution with `tail_dof(K)` degrees of freedom. What it promises:
+with T of Student's t distribution with `tail_dof` degrees of freedom. What it promises:
 
 - Normal history, values independent: (X - mean) / (s sqrt(1 + 1/K)) has exactly the t distribution
   with K - 1 degrees of freedom (Student 1908; Hahn & Meeker, "Statistical Intervals", 1991, 4.7).
@@ -19,7 +19,7 @@ with T of Student's t distribution with `tail_dof(K)` degrees of freedom. What i
   given a smaller rate.
 - Beyond the range of the history no distribution-free statement below 1/(K + 1) exists. There the
   bound is a model: the standardised prediction error has tails no heavier than Student's t with
-  `tail_dof(K)` degrees of freedom. In the simulations of tests/decisions it holds for normal and
+  `tail_dof` degrees of freedom. In the simulations of tests/decisions it holds for normal and
   Poisson histories; with t(3), exponential and autocorrelated (0.5) histories of 8, 14 and 30
   batches the realised rate stays within three times the promised one.
 
@@ -52,6 +52,7 @@ CLT_METRICS = frozenset(
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 
 TAIL_DOF = 4.0
+TAIL_DOF_OF_DIFFERENCES = 3.0
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
 EQUALITY_TOLERANCE = 1e-9
@@ -77,7 +78,7 @@ def paper_fpr(method: Method, k: npt.ArrayLike) -> FloatArray:
     """
     width = np.asarray(k, dtype=float)
     if method == "chebyshev":
-        return np.minimum(1.0, 1.0 / np.square(width))
+        return np.asarray(np.minimum(1.0, 1.0 / np.square(width)))
     if method == "cantelli":
         return np.asarray(1.0 / (1.0 + np.square(width)))
     if method == "clt":
@@ -103,7 +104,7 @@ def saw_yang_mo_fpr(k: npt.ArrayLike, history: int) -> FloatArray:
     width = np.asarray(k, dtype=float)
     size = history + 1
     inner = size / history * (1.0 + (history - 1) / np.square(width))
-    return np.minimum(1.0, np.maximum(1.0, np.floor(inner)) / size)
+    return np.asarray(np.minimum(1.0, np.maximum(1.0, np.floor(inner)) / size))
 
 
 def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) -> FloatArray:
@@ -121,16 +122,17 @@ def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) 
     return np.asarray(special.stdtr(dof, -standard), dtype=float)
 
 
-def tail_dof(history: int) -> float:
+def tail_dof(history: int, difference: bool = False) -> float:
     """Return the degrees of freedom of the calibrated tail, fewer for short histories.
 
-    A few values rarely show the tail that their source has, and underestimate its spread.
+    A few values rarely show the tail that their source has, and underestimate its spread. A
+    difference hangs on two batches, either of which can be the odd one.
     """
-    return min(TAIL_DOF, (history - 1.0) / 3.0)
+    return min(TAIL_DOF_OF_DIFFERENCES if difference else TAIL_DOF, (history - 1.0) / 3.0)
 
 
 def calibrated_fpr(
-    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike
+    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, difference: bool = False
 ) -> FloatArray:
     """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
 
@@ -139,9 +141,10 @@ def calibrated_fpr(
         history: number of values K, >= 2.
         extreme: distance of the history's most extreme value of that side from the mean, in the
             same unit.
+        difference: whether the values are differences of two batches' metrics.
     """
     width = np.asarray(k, dtype=float)
-    tail = student_t_fpr(width, history, tail_dof(history))
+    tail = student_t_fpr(width, history, tail_dof(history, difference))
     inside = width < np.asarray(extreme, dtype=float)
     return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
 

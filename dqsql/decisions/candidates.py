@@ -109,7 +109,9 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
     out = []
     for side in sides:
         extreme = float((side * (series.values - center)).max()) / spread
-        fpr = fpr_bounds.calibrated_fpr(CALIBRATED_GRID, series.values.size, extreme)
+        fpr = fpr_bounds.calibrated_fpr(
+            CALIBRATED_GRID, series.values.size, extreme, difference=series.transform.lag > 0
+        )
         deviation = side * (series.issues - center) / spread
         # A metric without a value is a finding of its own, so that issue is caught.
         deviation[np.isnan(deviation)] = np.inf

@@ -11,6 +11,9 @@ from dqsql.decisions.stationarity import Transform
 Status = Literal["pass", "fail", "null"]
 FORMAT_VERSION = 1
 
+_EXACT_INTEGER = 2**53
+_LARGE = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
@@ -163,9 +166,8 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     )
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
-    separator = ", " if status == "null" else ", "
     return (
-        f"{clause.metric} {seen}{separator}{relation} {_range_words(lower, upper)}, {learned}; "
+        f"{clause.metric} {seen}, {relation} {_range_words(lower, upper)}, {learned}; "
         f"a good batch breaks it with probability at most {clause.fpr:.2g} "
         f"({_METHOD_WORDS.get(clause.method, clause.method)}){aim}."
     )
@@ -199,9 +201,9 @@ def _range_words(lower: float, upper: float) -> str:
 
 
 def _number(value: float) -> str:
-    if value == int(value) if abs(value) < 2**53 else False:
+    if abs(value) < _EXACT_INTEGER and value == int(value):
         return f"{value:,.0f}"
-    return f"{value:,.4g}" if abs(value) < 10_000 else f"{value:,.1f}"
+    return f"{value:,.4g}" if abs(value) < _LARGE else f"{value:,.1f}"
 
 
 def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:

@@ -162,7 +162,7 @@ def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     large = np.polyval(tau_c_largep[0][::-1], tau)
     p = np.asarray(ndtr(np.where(tau <= tau_star_c[0], small, large)), dtype=float)
     p = np.where(tau > tau_max_c[0], 1.0, np.where(tau < tau_min_c[0], 0.0, p))
-    return np.where(np.isnan(tau), np.nan, p)
+    return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
 
 
 def is_stationary(
@@ -171,8 +171,8 @@ def is_stationary(
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root."""
     values = np.atleast_2d(np.asarray(series, dtype=float))
     scale = np.maximum(np.abs(values).max(axis=1), np.finfo(float).tiny)
-    constant = np.ptp(values, axis=1) <= CONSTANT_TOLERANCE * scale
-    result = constant.copy()
+    constant = np.asarray(np.ptp(values, axis=1) <= CONSTANT_TOLERANCE * scale, dtype=np.bool_)
+    result: npt.NDArray[np.bool_] = constant.copy()
     rest = np.flatnonzero(~constant)
     if rest.size:
         p_value = adf_batch(values[rest])[1]
@@ -230,7 +230,7 @@ def _lag_order(x: FloatArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.boo
     top = _max_lag(x.shape[1])
     response, level, lags = _lagged(x, top)
     columns = [np.ones_like(level), level, *lags, response]
-    upper = np.linalg.qr(np.stack(columns, axis=2), mode="r")
+    upper = _triangle(columns)
     rows, width = response.shape[1], len(columns)
     regular = _regular(upper, columns)
     # Row i of the last column is the response's component along the i-th added regressor, so the
@@ -239,19 +239,20 @@ def _lag_order(x: FloatArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.boo
     tails = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
     residual = tails[:, 2:width]
     parameters = np.arange(2, width)
-    exact = ~(residual > _EXACT_FIT).all(axis=1)
+    exact: npt.NDArray[np.bool_] = np.asarray((residual <= _EXACT_FIT).any(axis=1))
     aic = rows * np.log(np.where(exact[:, None], 1.0, residual) / rows) + 2 * parameters
     order = aic.argmin(axis=1)
     ranked = np.sort(aic, axis=1)
-    gap = ranked[:, 1] - ranked[:, 0] > _AIC_TIE if ranked.shape[1] > 1 else True
-    return order, regular & gap & ~exact
+    if ranked.shape[1] > 1:
+        regular &= ranked[:, 1] - ranked[:, 0] > _AIC_TIE
+    return order, regular & ~exact
 
 
 def _level_t(x: FloatArray, lag: int) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
     """Return the t statistic of the level, and whether the fit is regular."""
     response, level, lags = _lagged(x, lag)
     columns = [np.ones_like(level), *lags, level, response]
-    upper = np.linalg.qr(np.stack(columns, axis=2), mode="r")
+    upper = _triangle(columns)
     degrees = response.shape[1] - (len(columns) - 1)
     if degrees <= 0:
         return np.full(len(x), np.nan), np.zeros(len(x), dtype=bool)
@@ -260,6 +261,12 @@ def _level_t(x: FloatArray, lag: int) -> tuple[FloatArray, npt.NDArray[np.bool_]
     with np.errstate(divide="ignore", invalid="ignore"):
         tau = upper[:, -2, -1] * sign / residual
     return tau, _regular(upper, columns)
+
+
+def _triangle(columns: list[FloatArray]) -> FloatArray:
+    """Return the upper triangular factors of the stacked regressions, n x k x width."""
+    factor = np.linalg.qr(np.stack(columns, axis=2), mode="r")
+    return np.asarray(factor, dtype=float)
 
 
 def _regular(upper: FloatArray, columns: list[FloatArray]) -> npt.NDArray[np.bool_]:

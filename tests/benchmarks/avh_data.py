@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as parquet
+from pyarrow import parquet
 
 KINDS = ("numeric", "categorical")
 

@@ -159,7 +159,7 @@ def _characters(
 ) -> Variants:
     if kind == "numeric":
         present = ~np.isnan(values)
-        texts = ["%d" % v if v == int(v) else repr(float(v)) for v in values[present]]
+        texts = [f"{v:.0f}" if v == int(v) else repr(float(v)) for v in values[present]]
         alphabet = DIGITS
     else:
         present = np.array([v is not None for v in values], dtype=bool)
@@ -173,9 +173,7 @@ def _characters(
         return out
 
     numeric = kind == "numeric"
-    out = {
-        f"perturb_{p}": rebuild(_perturb(codes, p, rng, numeric)) for p in magnitudes.perturb
-    }
+    out = {f"perturb_{p}": rebuild(_perturb(codes, p, rng, numeric)) for p in magnitudes.perturb}
     out |= {f"insert_{p}": rebuild(_insert(codes, p, rng, alphabet)) for p in (0.1, 0.5)}
     out |= {f"delete_{p}": rebuild(_delete(codes, p, rng, numeric)) for p in (0.1, 0.5)}
     return out
@@ -187,8 +185,10 @@ def to_codes(texts: list[str]) -> np.ndarray:
         return np.zeros((0, 1), dtype=np.uint32)
     array = np.array(texts, dtype=str)
     width = max(1, array.dtype.itemsize // 4)
-    return array.view(np.uint32).reshape(len(texts), width).copy() if array.dtype.itemsize else (
-        np.zeros((len(texts), 1), dtype=np.uint32)
+    return (
+        array.view(np.uint32).reshape(len(texts), width).copy()
+        if array.dtype.itemsize
+        else (np.zeros((len(texts), 1), dtype=np.uint32))
     )
 
 

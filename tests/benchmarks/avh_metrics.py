@@ -142,7 +142,9 @@ def trace(sequence: Sequence, neighbor: Sequence | None, kind: str, refit_every:
 
     def vectors(variants: Variants, at: int) -> np.ndarray:
         before = summaries[at - 1]
-        return np.array([metric_vector(summarize(v, kind), before, kind) for v in variants.values()])
+        return np.array(
+            [metric_vector(summarize(v, kind), before, kind) for v in variants.values()]
+        )
 
     def variants(at: int, purpose: str, magnitudes: object) -> Variants:
         source = neighbor.batches[at] if neighbor is not None else None
@@ -168,7 +170,7 @@ def trace(sequence: Sequence, neighbor: Sequence | None, kind: str, refit_every:
 
 def cache_key(*parts: object) -> str:
     """Return a key over the arguments and the sources that metrics depend on."""
-    import dqsql.decisions.distances as distances
+    from dqsql.decisions import distances
 
     folder = Path(__file__).parent
     texts = [(folder / f"avh_{name}.py").read_text() for name in ("data", "issues", "metrics")]

@@ -1,0 +1,222 @@
+"""Evaluation of AVH on real column sequences with injected issues (KDD 2023, section 5).
+
+    python tests/benchmarks/avh_eval.py FOLDER [--quick] [--json FILE]
+
+FOLDER (or DQSQL_EVAL_DATA) holds `avh/sequences_{numeric,categorical}.parquet`. False positives:
+30 sliding windows of 30 batches, each held against the real next batch. Recall: the first window
+against the injected variants of batch 30. Without data it says SKIPPED and exits 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from avh_data import KINDS, data_folder, load_sequences
+from avh_metrics import METRICS, WINDOW, Traced, cache_key, trace
+from sklearn.ensemble import IsolationForest
+from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
+
+from dqsql.decisions.avh import AvhConfig, ColumnHistory, fit_programs
+from dqsql.decisions.program import Program
+
+REFIT_EVERY = 5
+Scorer = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report; rates in [0, 1], precision and F1 micro-averaged."""
+
+    kind: str
+    method: str
+    false_positive_rate: float
+    recall: float
+    precision: float
+    f1: float
+    clauses: float = 0.0
+
+
+def row(kind: str, method: str, alarms: np.ndarray, hits: np.ndarray, clauses: float = 0) -> Row:
+    true, false = hits.sum(), alarms.sum()
+    precision = float(true / max(1, true + false))
+    recall = float(hits.mean())
+    f1 = 2 * precision * recall / max(1e-12, precision + recall)
+    return Row(kind, method, float(alarms.mean()), recall, precision, f1, clauses)
+
+
+def traces(folder: Path, kind: str) -> list[Traced]:
+    """Return the traced sequences, from the cache where it is fresh."""
+    data = folder / "avh" / f"sequences_{kind}.parquet"
+    stat = data.stat()
+    key = cache_key(kind, data, stat.st_size, stat.st_mtime_ns, REFIT_EVERY)
+    path = Path(tempfile.gettempdir()) / f"dqsql_avh_{key}.pickle"
+    if path.exists():
+        loaded: list[Traced] = pickle.loads(path.read_bytes())
+        return loaded
+    sequences = load_sequences(folder, kind)
+    made = [
+        trace(s, sequences[s.neighbor] if s.neighbor else None, kind, REFIT_EVERY)
+        for s in sequences.values()
+    ]
+    path.write_bytes(pickle.dumps(made))
+    return made
+
+
+def breaks(program: Program, history: np.ndarray, new: np.ndarray, kind: str) -> np.ndarray:
+    """Return which rows of `new` (n x metrics) break the program."""
+    out = np.zeros(len(new), dtype=bool)
+    for clause in program.clauses:
+        column = METRICS[kind].index(clause.metric)
+        value = clause.transform.apply(history[:, column], new[:, column])
+        out |= ~((value >= clause.lower) & (value <= clause.upper))
+    return out
+
+
+def evaluate_avh(
+    sequences: list[Traced], kind: str, name: str, config: AvhConfig, history: int = WINDOW
+) -> Row:
+    windows = []
+    for traced in sequences:
+        for start in range(len(traced.values) - WINDOW):
+            names, variants = traced.training[start - start % REFIT_EVERY]
+            past = traced.values[start + WINDOW - history : start + WINDOW]
+            windows.append(
+                (traced, start, ColumnHistory(traced.seq_id, METRICS[kind], past, names, variants))
+            )
+    programs = fit_programs([window[2] for window in windows], config)
+    alarms, hits = [], []
+    for (traced, start, past), program in zip(windows, programs, strict=True):
+        new = traced.values[start + WINDOW : start + WINDOW + 1]
+        alarms.append(breaks(program, past.values, new, kind))
+        if start == 0:
+            hits.append(breaks(program, past.values, traced.tests, kind))
+    clauses = float(np.mean([len(program.clauses) for program in programs]))
+    return row(kind, name, np.concatenate(alarms), np.concatenate(hits), clauses)
+
+
+def three_sigma(history: np.ndarray, new: np.ndarray) -> np.ndarray:
+    center, spread = history.mean(axis=0), history.std(axis=0, ddof=1)
+    away = np.abs(new - center)
+    away = np.where(away <= 1e-9 * np.maximum(1, np.abs(center)), 0.0, away)
+    return np.asarray((away / np.maximum(spread, 1e-12)).max(axis=1))
+
+
+def k_neighbors(history: np.ndarray, new: np.ndarray) -> np.ndarray:
+    model = NearestNeighbors(n_neighbors=5).fit(history)
+    return np.asarray(model.kneighbors(new)[0].mean(axis=1))
+
+
+def local_outlier_factor(history: np.ndarray, new: np.ndarray) -> np.ndarray:
+    model = LocalOutlierFactor(n_neighbors=5, novelty=True).fit(history)
+    return np.asarray(-model.score_samples(new))
+
+
+def isolation_forest(history: np.ndarray, new: np.ndarray) -> np.ndarray:
+    model = IsolationForest(n_estimators=30, random_state=0).fit(history)
+    return np.asarray(-model.score_samples(new))
+
+
+BASELINES: dict[str, Scorer] = {
+    "k sigma": three_sigma,
+    "average kNN": k_neighbors,
+    "LOF": local_outlier_factor,
+    "isolation forest": isolation_forest,
+}
+
+
+def evaluate_baseline(
+    sequences: list[Traced], kind: str, name: str, rates: tuple[float, ...]
+) -> list[Row]:
+    """Return the baseline at thresholds that realise the given false-positive rates.
+
+    The threshold is set with hindsight, on the evaluated batches: the best it can do at that rate.
+    """
+    scorer = BASELINES[name]
+    on_good, on_bad = [], []
+    for traced in sequences:
+        for start in range(len(traced.values) - WINDOW):
+            past = traced.values[start : start + WINDOW]
+            news = traced.values[start + WINDOW : start + WINDOW + 1]
+            if start == 0:
+                news = np.concatenate([news, traced.tests])
+            past, news = _scaled(past, news)
+            scores = scorer(past, news)
+            on_good.append(scores[0])
+            if start == 0:
+                on_bad.append(scores[1:])
+    good, bad = np.array(on_good), np.concatenate(on_bad)
+    rows = []
+    for rate in rates:
+        threshold = np.sort(good)[::-1][int(rate * good.size)]
+        rows.append(row(kind, f"{name} at FPR {rate:g}", good > threshold, bad > threshold))
+    return rows
+
+
+def _scaled(history: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scale to [0, 1] on history; a missing metric or a break of a constant is far away."""
+    history = np.where(np.isnan(history), np.nanmedian(history, axis=0), history)
+    low, high = history.min(axis=0), history.max(axis=0)
+    width = np.where(high > low, high - low, np.maximum(1e-9, np.abs(low)) * 0.01)
+    scaled = np.clip(np.nan_to_num((new - low) / width, nan=1e3), -1e3, 1e3)
+    return (history - low) / width, scaled
+
+
+def report(folder: Path, quick: bool) -> list[Row]:
+    rows: list[Row] = []
+
+    def add(*made: Row) -> None:
+        for line in made:
+            rows.append(line)
+            print(
+                f"{line.kind:12}{line.method:36}FPR {line.false_positive_rate:.4f}  "
+                f"recall {line.recall:.4f}  precision {line.precision:.4f}  F1 {line.f1:.4f}  "
+                f"clauses {line.clauses:.1f}",
+                flush=True,
+            )
+
+    for kind in KINDS:
+        data = traces(folder, kind)
+        for bounds in ("paper", "calibrated"):
+            for fpr in (0.01, 0.05) if quick else (0.001, 0.01, 0.05, 0.1):
+                config = AvhConfig(fpr=fpr, bounds=bounds)  # type: ignore[arg-type]
+                add(evaluate_avh(data, kind, f"{bounds}, fpr {fpr:g}", config))
+        for bounds in ("paper", "calibrated"):
+            config = AvhConfig(bounds=bounds, stationarity=False)  # type: ignore[arg-type]
+            add(evaluate_avh(data, kind, f"{bounds}, 0.01, no stationarity", config))
+        if quick:
+            continue
+        add(evaluate_avh(data, kind, "0.01, single only", AvhConfig(two_distribution=False)))
+        for limit in (1, 3):
+            add(evaluate_avh(data, kind, f"0.01, {limit} clauses", AvhConfig(max_clauses=limit)))
+        for length in (7, 14, 21, 28):
+            config = AvhConfig(min_history=7)
+            add(evaluate_avh(data, kind, f"0.01, history {length}", config, length))
+        for name in BASELINES:
+            add(*evaluate_baseline(data, kind, name, (0.01, 0.05)))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?")
+    parser.add_argument("--quick", action="store_true", help="the main settings only")
+    parser.add_argument("--json", type=Path, help="write the rows here too")
+    arguments = parser.parse_args()
+    folder = data_folder(arguments.folder)
+    if folder is None:
+        print("SKIPPED: no evaluation data; give the folder or set DQSQL_EVAL_DATA")
+        return
+    rows = report(folder, arguments.quick)
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(line) for line in rows], indent=1))
+
+
+if __name__ == "__main__":
+    main()
