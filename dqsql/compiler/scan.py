@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -13,13 +13,14 @@ from dqsql.compiler.keys import (
     NO_BATCH,
     SEGMENT,
     batch_text,
+    check_batch_by,
     identifier_table,
     not_null,
     segment_label,
     union_all,
     view_name,
 )
-from dqsql.compiler.plan import check_batch_by
+from dqsql.compiler.pruning import batches_condition, typed
 from dqsql.dialect import call, column, literal
 from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
@@ -40,24 +41,29 @@ _FIXED_TYPES = (
 
 @dataclass(frozen=True)
 class BatchFilter:
-    """The batches a scan is about: all, or those listed, as values of the batch's Spark type."""
+    """The batches a scan is about: all, or those listed, as values of the batch's Spark type.
+
+    `types` gives the Spark types of the model's columns, as far as they are known.
+    """
 
     batches: tuple[str, ...]
     spark_type: str
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def condition(self, model: CheckModel) -> exp.Expr | None:
-        """`batch_by in (..)` on the typed expression, so that Spark can prune partitions."""
+        """`batch_by in (..)` on the typed expression, so that Spark can prune partitions.
+
+        Where it is implied, a range of the column below `batch_by` comes before it.
+        """
         batch_by = check_batch_by(model)
         if batch_by is None:
             return None
-        kind = exp.DataType.build(self.spark_type, dialect="spark")
-        values = [
-            exp.Cast(this=exp.Literal.string(b), to=kind.copy())
-            if self.spark_type != "string"
-            else exp.Literal.string(b)
-            for b in self.batches
-        ]
-        return exp.In(this=exp.Paren(this=batch_by), expressions=values)
+        if not self.batches:
+            return exp.false()
+        values = [typed(b, self.spark_type) for b in self.batches]
+        listed = exp.In(this=exp.Paren(this=batch_by), expressions=values)
+        implied = batches_condition(batch_by, self.batches, self.types)
+        return listed if implied is None else exp.and_(implied, listed)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""Batches as moments: dates, timestamps and numbers that can be compared, from their texts.
+
+Batches are stored as text. To compare them with a point in time that a user names they are read
+again, as moments of UTC or as numbers, depending on the Spark type of `batch_by`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+
+Moment = dt.datetime | Decimal
+Reader = Callable[[str], Moment | None]
+
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "string"})
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2}|Z)?)?")
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def moment_reader(spark_type: str) -> Reader | None:
+    """What reads batches of a Spark type as moments, None for types without an order in time."""
+    if spark_type in _TIMES:
+        return read_time
+    if spark_type in _NUMBERS or spark_type.startswith("decimal"):
+        return read_number
+    return None
+
+
+def read_time(text: str) -> dt.datetime | None:
+    """An ISO date or timestamp (`2013-02`, `2013-02-08`, `2013-02-08T10:00+01:00`) in UTC."""
+    text = text.strip()
+    short = _YEAR_OR_MONTH.fullmatch(text)
+    if short:
+        text = f"{short[1]}-{short[2] or '01'}-01"
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_number(text: str) -> Decimal | None:
+    """A finite number."""
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() else None
+
+
+def as_text(moment: Moment, spark_type: str) -> str | None:
+    """The first value of a Spark type that is not before the moment, as text for a cast.
+
+    None where the type cannot hold one, or is text itself.
+    """
+    if isinstance(moment, Decimal):
+        return str(moment) if moment_reader(spark_type) is read_number else None
+    if spark_type == "date":
+        day = first_day(moment)
+        return None if day is None else day.isoformat()
+    if spark_type == "timestamp":
+        return f"{moment.isoformat(sep=' ')}+00:00"
+    return moment.isoformat(sep=" ") if spark_type == "timestamp_ntz" else None
+
+
+def first_day(moment: dt.datetime) -> dt.date | None:
+    """The first day that does not begin before the moment; None behind the end of the calendar."""
+    if moment.time() == dt.time():
+        return moment.date()
+    return None if moment.date() == dt.date.max else moment.date() + dt.timedelta(days=1)
+
+
+def floor(moment: dt.datetime, unit: str) -> dt.datetime:
+    """The beginning of the unit that a moment lies in, as Spark's `date_trunc` has it."""
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    match unit:
+        case "year":
+            return midnight.replace(month=1, day=1)
+        case "quarter":
+            return midnight.replace(month=(moment.month - 1) // 3 * 3 + 1, day=1)
+        case "month":
+            return midnight.replace(day=1)
+        case "week":
+            return midnight - dt.timedelta(days=moment.weekday())
+        case "day":
+            return midnight
+        case "hour":
+            return moment.replace(minute=0, second=0, microsecond=0)
+        case "minute":
+            return moment.replace(second=0, microsecond=0)
+        case "second":
+            return moment.replace(microsecond=0)
+        case _:
+            raise ValueError(f"no unit of time: {unit}")
+
+
+def end_of(moment: dt.datetime, unit: str) -> dt.datetime:
+    """The beginning of the unit after the one that a moment lies in. Raises OverflowError."""
+    start = floor(moment, unit)
+    months = {"year": 12, "quarter": 3, "month": 1}.get(unit)
+    if months is not None:
+        index = start.year * 12 + start.month - 1 + months
+        if index // 12 > dt.MAXYEAR:
+            raise OverflowError("the calendar ends here")
+        return start.replace(year=index // 12, month=index % 12 + 1)
+    lengths = {
+        "week": dt.timedelta(weeks=1),
+        "day": dt.timedelta(days=1),
+        "hour": dt.timedelta(hours=1),
+        "minute": dt.timedelta(minutes=1),
+        "second": dt.timedelta(seconds=1),
+    }
+    return start + lengths[unit]
+
+
+def before(moment: dt.datetime) -> dt.datetime:
+    """The last moment before another one, at the resolution that Spark has."""
+    return moment - _MICROSECOND
