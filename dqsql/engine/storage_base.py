@@ -1,0 +1,151 @@
+"""What all stores share: rows as frames, conditions, and Spark's failures in dqsql's words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
+from dqsql.engine.layout import chunk_of
+from dqsql.errors import StorageError
+from dqsql.model.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Row = Mapping[str, Any]
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "double": pa.float64(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "array<string>": pa.list_(pa.string()),
+    "array<double>": pa.list_(pa.float64()),
+}
+# How Spark says that a table is not there.
+MISSING = (
+    "PATH_NOT_FOUND",
+    "UNABLE_TO_INFER_SCHEMA",
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+    "DELTA_TABLE_NOT_FOUND",
+    "DELTA_PATH_DOES_NOT_EXIST",
+    "DELTA_MISSING_DELTA_TABLE",
+)
+# How Delta and Iceberg say that another writer was faster, in conditions, classes and messages.
+_CONFLICTS = (
+    "DELTA_CONCURRENT",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "CommitFailedException",
+    "Found conflicting files",
+    "Found new conflicting",
+)
+_FOREIGN = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "is not a Delta table")
+_UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "CATALOG_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")
+_DUPLICATES = ("MULTIPLE_SOURCE_ROW", "MERGE_CARDINALITY_VIOLATION")
+_RETYPED = ("CANNOT_MERGE_SCHEMAS", "FAILED_MERGE_FIELDS", "CANNOT_MERGE_INCOMPATIBLE")
+
+
+class BaseStore(ABC):
+    """A place for the warehouse tables. `location` says where, for people."""
+
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        self._spark = spark
+        self.location = location
+
+    @abstractmethod
+    def read(self, table: Table) -> DataFrame | None:
+        """The whole table, or None when it does not exist yet. Raises StorageError."""
+
+    def rows(self, table: Table) -> list[dict[str, Any]]:
+        """The whole of a small table as dictionaries; empty when it does not exist yet.
+
+        Raises StorageError: the table cannot be read.
+        """
+        frame = self.read(table)
+        if frame is None:
+            return []
+        try:
+            found: list[dict[str, Any]] = frame.select(*table.column_names).toArrow().to_pylist()
+        except SPARK_FAILURES as error:
+            raise self._failure(f"cannot read {table.name}", error) from error
+        return found
+
+    def _existing(self, read: Callable[[], DataFrame]) -> DataFrame | None:
+        """What `read` gives, or None when there is nothing to read yet."""
+        try:
+            frame = read()
+            frame.schema  # noqa: B018 - Spark Connect looks at the table only when asked
+        except SPARK_FAILURES as error:
+            if condition_of(error).startswith(MISSING):
+                return None
+            raise self._failure("cannot read the warehouse", error) from error
+        return frame
+
+    def _frame(self, table: Table, rows: Sequence[Row]) -> DataFrame:
+        columns = {
+            name: pa.array([row.get(name) for row in rows], type=_ARROW_TYPES[kind])
+            for name, kind in table.columns
+        }
+        frame: DataFrame = self._spark.createDataFrame(pa.table(columns))
+        return frame
+
+    def _attempt(self, doing: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except SPARK_FAILURES as error:
+            raise self._failure(doing, error) from error
+
+    def _failure(self, doing: str, error: Exception) -> StorageError:
+        """The StorageError for one of Spark's exceptions: what happened, and what helps."""
+        text = f"{condition_of(error)} {error}"
+        if _mentions(text, _CONFLICTS):
+            return StorageError(
+                f"{doing}: another run wrote to the same table at the same time",
+                hint="nothing of this write was stored; run again",
+            )
+        hint = f"the warehouse is {self.location}"
+        if _mentions(text, _FOREIGN):
+            hint += ", which holds files of another table format: choose another one"
+        elif _mentions(text, _UNKNOWN_FORMAT):
+            hint = "the session lacks the table format's jars or settings, see docs/storage.md"
+        elif _mentions(text, _DUPLICATES):
+            hint = "several rows have the same key, which is a defect of dqsql: please report it"
+        elif _mentions(text, _RETYPED):
+            hint = f"a column changed its type: drop the table in {self.location} and run again"
+        return StorageError(translate(error, doing).message, hint=hint)
+
+
+def _mentions(text: str, words: Collection[str]) -> bool:
+    return any(word in text for word in words)
+
+
+def neighbours(batches: Collection[str], checked: Collection[str]) -> list[str]:
+    """Checked batches that share a chunk with `batches` and are not among them."""
+    chunks = {chunk_of(b) for b in batches}
+    replaced = set(batches)
+    return sorted(b for b in checked if b not in replaced and chunk_of(b) in chunks)
+
+
+def among(name: str, values: Collection[str]) -> str:
+    """The SQL condition that a text expression has one of some values (at least one)."""
+    return f"{name} in ({', '.join(text_literal(v) for v in sorted(set(values)))})"
+
+
+def text_literal(value: str) -> str:
+    """A text as a Spark SQL literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def quoted(*parts: str) -> str:
+    """A name of several parts as a Spark SQL identifier."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

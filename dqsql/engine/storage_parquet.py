@@ -1,0 +1,222 @@
+"""Parquet tables: works with nothing but Spark, by path or in a catalog.
+
+Every write replaces a part of a table (some batches of a model, a model's ledger, one run), so
+that writing the same thing twice leaves the same table. Spark replaces whole chunks; the other
+batches of a chunk are read and written along. A part is staged and moved into place by Spark when
+it is complete, and the ledger (`dq_batches`) is written last: a batch that is not in the ledger
+has not been checked, whatever else is stored of it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from dqsql.engine.failures import SPARK_FAILURES
+from dqsql.engine.layout import chunk_of, chunk_sql
+from dqsql.engine.session import configured
+from dqsql.engine.storage_base import BaseStore, Row, among, neighbours, quoted, text_literal
+from dqsql.engine.storage_tables import NamedTables
+from dqsql.model.tables import Table, state_table_name, total_table_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CHUNK = "chunk"
+# The one chunk of a table of running totals.
+_TOTAL = "total"
+_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+# What Hive and Spark escape in the names of partition folders.
+_ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(1, 32)}
+
+
+class ChunkedStore(BaseStore):
+    """Tables whose files are gathered by chunks, which a write replaces whole."""
+
+    def read_state(self, model: str, batches: Collection[str]) -> DataFrame | None:
+        """The state rows of some batches of a model; None when there is none yet.
+
+        A column that was added later is null for the batches before. Raises StorageError.
+        """
+        if not batches:
+            return None
+        chunks = {chunk_of(b) for b in batches}
+        frame = self._read_chunks(state_table_name(model), chunks)
+        return None if frame is None else frame.where(among("`batch`", batches))
+
+    def replace_state(
+        self, model: str, rows: DataFrame, batches: Collection[str], checked: Collection[str]
+    ) -> None:
+        """Replace the state rows of `batches`; keep those of other `checked` batches.
+
+        Raises StorageError: nothing was replaced.
+        """
+        fresh = rows.selectExpr("*", f"{chunk_sql('batch')} as {_CHUNK}")
+        old = self.read_state(model, neighbours(batches, checked))
+        if old is not None:
+            fresh = old.unionByName(fresh, allowMissingColumns=True)
+        self._write(fresh, state_table_name(model), (_CHUNK,))
+
+    def read_total(self, model: str) -> DataFrame | None:
+        """The running totals of a model, one row per segment; None when there are none yet.
+
+        Raises StorageError.
+        """
+        return self._read_chunks(total_table_name(model), [_TOTAL])
+
+    def replace_total(self, model: str, rows: DataFrame) -> None:
+        """Replace all running totals of a model. Raises StorageError: nothing was replaced."""
+        fresh = rows.selectExpr("*", f"'{_TOTAL}' as {_CHUNK}")
+        self._write(fresh, total_table_name(model), (_CHUNK,))
+
+    def replace_batches(
+        self,
+        table: Table,
+        model: str,
+        rows: Sequence[Row],
+        batches: Collection[str],
+        checked: Collection[str],
+    ) -> None:
+        """Replace the rows of `batches` of a model in a table that is laid out by chunks.
+
+        Raises StorageError: nothing was replaced, or some chunks were (run again).
+        """
+        fresh = self._frame(table, rows).selectExpr("*", f"{chunk_sql('batch')} as {_CHUNK}")
+        kept = neighbours(batches, checked)
+        bare = {chunk_of(b) for b in batches} - {chunk_of(row["batch"]) for row in rows}
+        old = self.read(table) if kept or bare else None
+        if old is not None:
+            old = old.where(among("`model`", [model]))
+            if bare:
+                self._empty_chunks(table, model, old.where(among(f"`{_CHUNK}`", bare)), kept)
+            if kept:
+                old = old.where(among(f"`{_CHUNK}`", {chunk_of(b) for b in kept}))
+                fresh = old.where(among("`batch`", kept)).unionByName(fresh)
+        if rows or (kept and old is not None):
+            self._write(fresh, table.name, table.partitions)
+
+    def _empty_chunks(
+        self, table: Table, model: str, stale: DataFrame, kept: Collection[str]
+    ) -> None:
+        """Clear chunks that end up without rows, which no overwriting by rows reaches."""
+        found = stale.select(_CHUNK).distinct()
+        if kept:
+            rest = stale.where(among("`batch`", kept))
+            found = found.exceptAll(rest.select(_CHUNK).distinct())
+        try:
+            chunks = found.toArrow()[_CHUNK].to_pylist()
+        except SPARK_FAILURES as error:
+            raise self._failure(f"cannot read {table.name}", error) from error
+        for chunk in chunks:
+            self._clear(table, model, chunk)
+
+    def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
+        """Replace the partitions that `rows` lie in by `rows`. Raises StorageError."""
+        if rows:
+            self._write(self._frame(table, rows), table.name, table.partitions)
+
+    @abstractmethod
+    def _read_chunks(self, name: str, chunks: Collection[str]) -> DataFrame | None:
+        """The rows of some chunks of a state table."""
+
+    @abstractmethod
+    def _write(self, frame: DataFrame, name: str, partitions: Sequence[str]) -> None:
+        """Replace the partitions that the rows of a frame lie in."""
+
+    @abstractmethod
+    def _clear(self, table: Table, model: str, chunk: str) -> None:
+        """Take all rows out of one partition of a table by model and chunk."""
+
+
+class ParquetStore(ChunkedStore):
+    """Path-based Parquet tables under `root`."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        super().__init__(spark, root.rstrip("/"))
+
+    def path(self, table: str) -> str:
+        """Where a table's files lie."""
+        return f"{self.location}/{table}"
+
+    def read(self, table: Table) -> DataFrame | None:
+        """The whole table, or None when it does not exist yet. Raises StorageError."""
+        ddl = table.ddl if _CHUNK not in table.partitions else f"{table.ddl}, `{_CHUNK}` string"
+        return self._existing(lambda: self._spark.read.schema(ddl).parquet(self.path(table.name)))
+
+    def append(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows that are not there yet. Raises StorageError."""
+        writer = self._frame(table, rows).coalesce(1).write.mode("append")
+        path = self.path(table.name)
+        self._attempt(f"cannot write {table.name}", lambda: writer.parquet(path))
+
+    def _read_chunks(self, name: str, chunks: Collection[str]) -> DataFrame | None:
+        # A pattern, because a path that is not there would be an error. Files written before a
+        # check was added have fewer columns, so that one file's schema is not the table's.
+        root = self.path(name)
+        pattern = f"{root}/{_CHUNK}={{{','.join(sorted(chunks))}}}"
+        reader = self._spark.read.option("basePath", root).option("mergeSchema", "true")
+        return self._existing(lambda: reader.parquet(pattern))
+
+    def _write(self, frame: DataFrame, name: str, partitions: Sequence[str]) -> None:
+        writer = frame.coalesce(1).write.mode("overwrite")
+        writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy(*partitions)
+        self._attempt(f"cannot write {name}", lambda: writer.parquet(self.path(name)))
+
+    def _clear(self, table: Table, model: str, chunk: str) -> None:
+        values = {"model": model, _CHUNK: chunk}
+        folders = "/".join(f"{name}={_escaped(values[name])}" for name in table.partitions)
+        rest = self._frame(table, ()).drop(*table.partitions).coalesce(1)
+        path = f"{self.path(table.name)}/{folders}"
+        self._attempt(
+            f"cannot write {table.name}", lambda: rest.write.mode("overwrite").parquet(path)
+        )
+
+
+class CatalogParquetStore(ChunkedStore):
+    """Parquet tables in a schema of the session's catalog, written by INSERT OVERWRITE."""
+
+    def __init__(self, spark: SparkSession, schema: str) -> None:
+        super().__init__(spark, f"schema {schema}")
+        parts = schema.split(".")
+        self._tables = NamedTables(
+            spark, "parquet", lambda name: quoted(*parts, name), schema=quoted(*parts)
+        )
+
+    def read(self, table: Table) -> DataFrame | None:
+        """The whole table, or None when it does not exist yet. Raises StorageError."""
+        frame = self._existing(lambda: self._tables.frame(table.name))
+        extra = [(_CHUNK, "string")] if _CHUNK in table.partitions else []
+        return None if frame is None else self._tables.aligned(frame, [*table.columns, *extra])
+
+    def append(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows that are not there yet. Raises StorageError."""
+        self._insert(self._frame(table, rows), table.name, table.partitions, overwrite=False)
+
+    def _read_chunks(self, name: str, chunks: Collection[str]) -> DataFrame | None:
+        frame = self._existing(lambda: self._tables.frame(name))
+        return None if frame is None else frame.where(among(f"`{_CHUNK}`", chunks))
+
+    def _write(self, frame: DataFrame, name: str, partitions: Sequence[str]) -> None:
+        self._insert(frame, name, partitions, overwrite=True)
+
+    def _insert(
+        self, frame: DataFrame, name: str, partitions: Sequence[str], *, overwrite: bool
+    ) -> None:
+        def insert() -> None:
+            columns = self._tables.prepare(name, frame.schema, partitions)
+            rows = self._tables.aligned(frame, columns).coalesce(1)
+            with configured(self._spark, _DYNAMIC):
+                rows.write.insertInto(self._tables.name(name), overwrite=overwrite)
+
+        self._attempt(f"cannot write {name}", insert)
+
+    def _clear(self, table: Table, model: str, chunk: str) -> None:
+        name = self._tables.name(table.name)
+        part = f"`model` = {text_literal(model)}, `{_CHUNK}` = {text_literal(chunk)}"
+        statement = f"alter table {name} drop if exists partition ({part})"
+        self._attempt(f"cannot write {table.name}", lambda: self._spark.sql(statement))
+
+
+def _escaped(value: str) -> str:
+    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in value)

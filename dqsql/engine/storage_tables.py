@@ -1,0 +1,116 @@
+"""Tables that have a name in SQL: created when missing, widened when columns are added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dqsql.engine.failures import SPARK_FAILURES, condition_of
+from dqsql.engine.storage_base import MISSING, quoted
+from dqsql.errors import StorageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+Columns = Sequence[tuple[str, str]]
+
+
+class NamedTables:
+    """Makes tables of one format and keeps their columns up to date.
+
+    `naming` gives a table's SQL identifier; `schema` is the identifier of the schema that is
+    created when missing, or None where there is none.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table_format: str,
+        naming: Callable[[str], str],
+        *,
+        schema: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark = spark
+        self._format = table_format
+        self._naming = naming
+        self._schema = schema
+        self._properties = properties or {}
+
+    def name(self, table: str) -> str:
+        """The SQL identifier of a table."""
+        return self._naming(table)
+
+    def frame(self, table: str) -> DataFrame:
+        """The whole table. Spark's exceptions pass through."""
+        frame: DataFrame = self._spark.table(self.name(table))
+        return frame
+
+    def prepare(self, table: str, schema: StructType, partitions: Sequence[str]) -> Columns:
+        """Make the table or add what it lacks; return its columns with types, in order.
+
+        Spark's exceptions pass through. Raises StorageError: a column has another type.
+        """
+        wanted = _columns(schema)
+        if not self._exists(table):
+            self._create(table, wanted, partitions)
+            return _columns(self.frame(table).schema)
+        present = _columns(self.frame(table).schema)
+        added = _added(table, present, wanted)
+        if not added:
+            return present
+        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in added)
+        self._spark.sql(f"alter table {self.name(table)} add columns ({listed})")
+        return _columns(self.frame(table).schema)
+
+    def _exists(self, table: str) -> bool:
+        try:
+            self.frame(table).schema  # noqa: B018 - Spark Connect looks only when asked
+        except SPARK_FAILURES as error:
+            if condition_of(error).startswith(MISSING):
+                return False
+            raise
+        return True
+
+    def _create(self, table: str, columns: Columns, partitions: Sequence[str]) -> None:
+        if self._schema is not None and not self._spark.catalog.databaseExists(self._schema):
+            self._spark.sql(f"create schema if not exists {self._schema}")
+        listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+        statement = f"create table if not exists {self.name(table)} ({listed}) using {self._format}"
+        if partitions:
+            statement += f" partitioned by ({', '.join(quoted(p) for p in partitions)})"
+        if self._properties:
+            pairs = ", ".join(f"'{key}' = '{value}'" for key, value in self._properties.items())
+            statement += f" tblproperties ({pairs})"
+        self._spark.sql(statement)
+
+    @staticmethod
+    def aligned(frame: DataFrame, columns: Columns) -> DataFrame:
+        """A frame with exactly these columns in this order; null for those that it lacks."""
+        present = {name.lower() for name in frame.columns}
+        return frame.selectExpr(
+            *(
+                quoted(name)
+                if name.lower() in present
+                else f"cast(null as {kind}) as {quoted(name)}"
+                for name, kind in columns
+            )
+        )
+
+
+def _columns(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
+def _added(table: str, present: Columns, wanted: Columns) -> list[tuple[str, str]]:
+    """The wanted columns that are not there yet."""
+    types = {name.lower(): kind for name, kind in present}
+    for name, kind in wanted:
+        before = types.get(name.lower(), kind)
+        if before != kind:
+            raise StorageError(
+                f"cannot write {table}: column {name} is {before} in the table and now {kind}",
+                hint=f"drop {table} and run again with --full-refresh",
+            )
+    return [(name, kind) for name, kind in wanted if name.lower() not in types]
