@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import rankdata
 
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions.candidates import (
@@ -39,6 +40,8 @@ MIN_HISTORY = 8
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
+# Rank correlation with time from which a history counts as drifting.
+_DRIFT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,22 +222,34 @@ def _alone(metric: str, transform: Transform | None, values: FloatArray) -> tupl
 
 
 def _offers(metric: str, transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
-    """Offer, beside the chosen transform, the season's differences, and the logarithm of both.
+    """Offer, beside the chosen transform, identity, seasonal differences, and all of them in log.
 
     Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
     search pays for whatever it takes. A distance compares two batches already, so its seasonal
     difference would hang on four; it is not offered.
     """
-    if transform is None:
-        return ()
-    offers = [transform]
-    seasonal = not transform.lag and metric not in fpr_bounds.DISTANCE_METRICS
+    offers = [] if transform is None else [transform]
+    if Transform() not in offers and not _drifts(values):
+        offers.append(Transform())
+    seasonal = Transform() in offers and metric not in fpr_bounds.DISTANCE_METRICS
     lag = _season(values) if seasonal else 0
     if lag:
-        offers.append(Transform(log=transform.log, lag=lag))
-    if not transform.log and values.min() > 0:
-        offers += [Transform(log=True, lag=offer.lag) for offer in offers]
-    return tuple(offers)
+        offers.append(Transform(lag=lag))
+    if values.min() > 0:
+        offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
+    return tuple(dict.fromkeys(offers))
+
+
+def _drifts(values: FloatArray) -> bool:
+    """Return whether values rise or fall with time (rank correlation).
+
+    With 30 batches the ADF test has little power: it fails to reject a unit root for many a
+    series that goes nowhere. Only a drifting one is refused as it is.
+    """
+    ranks = rankdata(values)
+    if np.ptp(ranks) == 0:
+        return False
+    return bool(abs(np.corrcoef(ranks, np.arange(values.size))[0, 1]) > _DRIFT)
 
 
 def _season(values: FloatArray) -> int:

@@ -51,7 +51,7 @@ CLT_METRICS = frozenset(
 )
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 
-TAIL_DOF = 4.0
+TAIL_DOF = 3.5
 TAIL_DOF_OF_DIFFERENCES = 3.0
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
