@@ -11,12 +11,13 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import StateRegistry
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn
-from dqsql.model.project import Annotation, CheckModel, NoData, Project, Severity
+from dqsql.model.project import Annotation, CheckModel, NoData, Project, Scope, Severity
 
 # Monitors whose detectors are there to decide on them.
 AVAILABLE_MONITORS: frozenset[str] = frozenset()
@@ -131,12 +132,15 @@ class _ModelCompiler:
         key = (use.column or "", use.name, use.parameters, scope.value)
         if key not in self.metrics:
             finish, states = self.states.finish(use.sql)
+            if scope is Scope.CUMULATIVE:
+                used = [s for s in self.states.states if s.name in states]
+                require_mergeable(use.text, used, annotation.span)
             self.metrics[key] = Metric(
                 alias=f"m{len(self.metrics)}",
                 name=use.name,
                 column=use.column,
                 parameters=use.parameters,
-                text=use.text,
+                text=f"{use.text} (cumulative)" if scope is Scope.CUMULATIVE else use.text,
                 finish=finish,
                 states=states,
                 scope=scope,

@@ -16,6 +16,7 @@ from dqsql.engine.isolation import find_failing
 from dqsql.engine.storage import ParquetStore
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
+from dqsql.model.project import Scope
 from dqsql.model.results import MetricValue
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class Measurement:
     outcomes: tuple[CheckOutcome, ...]
     rows: Mapping[str, int]
 
+    def joined(self, other: Measurement) -> Measurement:
+        """Both; the numbers of rows are those of this one."""
+        return Measurement(
+            (*self.values, *other.values), (*self.outcomes, *other.outcomes), self.rows
+        )
+
 
 @dataclass
 class Feasible:
@@ -54,6 +61,16 @@ class Feasible:
     checks: list[Check]
     types: dict[str, str] = field(default_factory=dict)
     errors: dict[str, EngineError] = field(default_factory=dict)
+
+    def of_scope(self, scope: Scope) -> Feasible:
+        """The metrics and checks of one scope; errors met there are errors of the whole."""
+        return Feasible(
+            self.states,
+            [m for m in self.metrics if m.scope is scope],
+            [c for c in self.checks if c.settings.scope is scope],
+            self.types,
+            self.errors,
+        )
 
     def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
         """Take out states, and with them the metrics and checks that need them."""
@@ -180,8 +197,10 @@ class ModelExecution:
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
         """Metric values and outcomes of stored state rows; isolate what fails while running."""
         frame = self.store.read_state(self.plan.model.name, batches)
-        if frame is None:
-            return Measurement((), (), {})
+        return Measurement((), (), {}) if frame is None else self.measure_rows(part, frame)
+
+    def measure_rows(self, part: Feasible, frame: DataFrame) -> Measurement:
+        """Metric values and outcomes of state rows; isolate what fails while running."""
         frame.createOrReplaceTempView("dqsql__states")
         try:
             return self._measure(part)

@@ -89,7 +89,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A row of `dq_batches`: a batch of a model whose verdicts are stored."""
+    """A row of `dq_batches`: a batch of a model whose verdicts are stored.
+
+    `counted` is whether no check of scope `delta` and severity error failed on the batch (or a
+    review accepted it nevertheless); None where it is not known, as for batches that are about to
+    be checked again and those of older versions.
+    """
 
     model: str
     batch: str
@@ -97,6 +102,20 @@ class BatchRecord:
     rows: int
     run_id: str
     fingerprint: str
+    counted: bool | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the batch belongs to the cumulative metrics of later batches.
+
+        It does unless a review rejected it or a check of scope `delta` and severity error failed
+        on it or one of its segments. Cumulative checks and monitors have no say in it: what they
+        find depends on other batches, and the rule must not depend on the order in which batches
+        are processed. The batch under test always belongs to its own cumulative metrics.
+        """
+        if self.status is BatchStatus.REJECTED:
+            return False
+        return self.status is BatchStatus.ACCEPTED if self.counted is None else self.counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ BATCHES = Table(
         ("fingerprint", "string"),
         ("run_id", "string"),
         ("checked_at", "timestamp"),
+        ("counted", "boolean"),
     ),
     keys=("model", "batch"),
     scope=("model", "batch"),
@@ -169,3 +170,8 @@ ALL_TABLES = (RUNS, MODELS, CHECKS, BATCHES, METRICS, RESULTS)
 def state_table_name(model: str) -> str:
     """The name of a check model's state table."""
     return f"dq_state__{model}"
+
+
+def total_table_name(model: str) -> str:
+    """The name of the table of a check model's running totals."""
+    return f"dq_total__{model}"

@@ -218,6 +218,7 @@ def _read_ledgers(store: ParquetStore) -> dict[str, dict[str, BatchRecord]]:
             row["rows"],
             row["run_id"],
             row["fingerprint"],
+            row["counted"],
         )
         ledgers.setdefault(record.model, {})[record.batch] = record
     return ledgers

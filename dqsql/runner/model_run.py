@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,11 @@ from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order
 from dqsql.model.events import RunListener
 from dqsql.model.plan import Plan, StateColumn
+from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
 from dqsql.model.tables import BATCHES, METRICS, RESULTS
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches
+from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.rows import batch_row, metric_row, result_row
 from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metric_texts
 
@@ -53,14 +55,24 @@ class ModelRun:
         execution = self._execution(choice, batch_type)
         self._step(f"analysing {len(self.plan.states)} aggregates")
         part = execution.analyse()
+        before = dict(self.ledger)
         self._reopen(batches)
         self._step(f"scanning {len(batches):,} batches")
         execution.scan_states(part, batches, self._checked())
         self._step("measuring")
-        measured = execution.measure_batches(part, batches)
+        measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
         results = self._decide(measured, part, batches)
+        sound = sound_batches(results, batches)
+        notes = choice.notes
+        cumulative = None
+        if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
+            self._step("merging with earlier batches")
+            cumulative = CumulativeRun(execution, part, self.ledger, batches)
+            measured = measured.joined(cumulative.measure(sound))
+            results = self._decide(measured, part, batches)
+            notes = (*notes, *outdated_note(before, sound, batches))
         self._step("storing")
-        self._store(measured, results, batches)
+        self._store(measured, results, batches, sound, cumulative)
         return self._result(
             start,
             batches=batches,
@@ -68,7 +80,7 @@ class ModelRun:
             metrics=len(measured.values),
             scans=self._scans(part, choice, batch_type),
             rows=sum(measured.rows.values()),
-            notes=choice.notes,
+            notes=notes,
         )
 
     def _step(self, text: str) -> None:
@@ -162,9 +174,17 @@ class ModelRun:
         return results
 
     def _store(
-        self, measured: Measurement, results: Sequence[Result], batches: Sequence[str]
+        self,
+        measured: Measurement,
+        results: Sequence[Result],
+        batches: Sequence[str],
+        sound: Collection[str],
+        cumulative: CumulativeRun | None,
     ) -> None:
-        """Metrics, then verdicts, then the ledger, whose entry makes a batch count as checked."""
+        """Metrics, verdicts, totals, then the ledger, whose entry makes a batch count as checked.
+
+        `sound` are the batches that count in the cumulative metrics of later ones.
+        """
         model, checked = self.plan.model.name, self._checked()
         metric_rows = [metric_row(v, self.run_id, self.now) for v in measured.values]
         self.store.replace_batches(METRICS, model, metric_rows, batches, checked)
@@ -178,7 +198,10 @@ class ModelRun:
                 measured.rows.get(batch, 0),
                 self.run_id,
                 self.plan.model.checksum,
+                batch in sound,
             )
+        if cumulative is not None:
+            cumulative.store_total()
         self._store_ledger()
 
     def _store_ledger(self) -> None:

@@ -77,6 +77,7 @@ def batch_row(record: BatchRecord, now: dt.datetime) -> Row:
         "fingerprint": record.fingerprint,
         "run_id": record.run_id,
         "checked_at": now,
+        "counted": record.counted,
     }
 
 

@@ -1,0 +1,141 @@
+"""Scope `cumulative`: a metric over all accepted batches up to and including the one under test.
+
+The state of a prefix of batches is merged from state rows, never scanned again. The statements
+here read the relation `HISTORY`: state rows of batches, and possibly one row per segment with the
+running total of everything before them. Its further columns say of each row where it stands
+(`position`, in the order of batches; `block`, neighbouring positions), whether it counts for later
+batches (`counts`), and whether its batch is under test (`tested`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
+from dqsql.compiler.states import ROWS
+from dqsql.compiler.trees import map_aggregates
+from dqsql.dialect import call, column, formula
+from dqsql.model.plan import Metric, StateColumn
+from dqsql.model.project import Scope
+
+HISTORY = "dqsql__history"
+POSITION = "position"
+BLOCK = "block"
+COUNTS = "counts"
+TESTED = "tested"
+
+
+def cumulative_states(
+    states: Sequence[StateColumn], metrics: Iterable[Metric]
+) -> tuple[StateColumn, ...]:
+    """The states that the cumulative ones among `metrics` need, with what their merges read.
+
+    Empty when no metric is cumulative.
+    """
+    wanted = {name for m in metrics if m.scope is Scope.CUMULATIVE for name in (*m.states, ROWS)}
+    wanted |= {name for s in states if s.name in wanted for name in s.group}
+    return tuple(s for s in states if s.name in wanted)
+
+
+def prefix_query(states: Sequence[StateColumn], batches: int) -> exp.Select:
+    """The merged state of each tested batch and segment and of all that counts before it.
+
+    Columns: batch, segment, states. A segment that a batch does not have has no row. `batches` is
+    the number of tested batches: one is merged with a group by, several with window functions.
+    """
+    return _one_prefix(states) if batches == 1 else _all_prefixes(states)
+
+
+def total_query(states: Sequence[StateColumn]) -> exp.Select:
+    """The merged state of everything that counts, one row per segment: segment, states."""
+    query = exp.select(column(SEGMENT)).select(*_merged(states))
+    return query.from_(_history()).where(column(COUNTS)).group_by(column(SEGMENT))
+
+
+def _one_prefix(states: Sequence[StateColumn]) -> exp.Select:
+    tested, position = column(TESTED), column(POSITION)
+    batch = formula("max(case when {0} then {1} end)", tested, column(BATCH))
+    last = exp.select(call("max", position)).from_(_history()).where(tested)
+    until = exp.LTE(this=position.copy(), expression=last.subquery())
+    query = exp.select(exp.alias_(batch, BATCH, quoted=True), column(SEGMENT))
+    query = query.select(*_merged(states)).from_(_history())
+    query = query.where(exp.and_(exp.or_(column(COUNTS), tested.copy()), until))
+    return query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
+
+
+def _all_prefixes(states: Sequence[StateColumn]) -> exp.Select:
+    """All prefixes in one statement.
+
+    Some merges fold all rows of a window again for every row, so windows must not grow with the
+    history: what comes before a batch is merged from its block up to it and from the blocks
+    before. With blocks of the square root of n batches that is n * sqrt(n) merges, not n * n.
+    """
+    segment, block, tested = column(SEGMENT), column(BLOCK), column(TESTED)
+    keys, values = [column(BATCH), segment], [column(s.name) for s in states]
+    own = exp.select(*keys, *values).from_(_history()).where(tested)
+
+    counting = exp.select(*keys, column(POSITION), block, tested).select(
+        *(exp.alias_(_if_counts(s), s.name, quoted=True) for s in states)
+    )
+    counting = counting.from_(_history())
+    in_block = exp.select(*keys, tested, *_merged_before(states, [segment, block], POSITION))
+    in_block = in_block.from_(counting.subquery("counting"))
+    near = exp.select(*keys, *values).from_(in_block.subquery("in_block")).where(tested)
+
+    blocks = exp.select(segment, block, *_merged(states))
+    blocks = blocks.from_(counting.subquery("counting")).group_by(segment, block)
+    before = exp.select(segment, block, *_merged_before(states, [segment], BLOCK))
+    before = before.from_(blocks.subquery("blocks"))
+    same = exp.and_(
+        exp.NullSafeEQ(this=column(SEGMENT, "h"), expression=column(SEGMENT, "b")),
+        exp.EQ(this=column(BLOCK, "h"), expression=column(BLOCK, "b")),
+    )
+    far = exp.select(column(BATCH, "h"), column(SEGMENT, "h"))
+    far = far.select(*(column(s.name, "b") for s in states))
+    far = far.from_(exp.alias_(_history(), "h", table=True))
+    far = far.join(before.subquery("b"), on=same).where(column(TESTED, "h"))
+
+    parts = union_all(union_all(own, near), far)
+    query = exp.select(*keys, *_merged(states))
+    return query.from_(parts.subquery("parts")).group_by(*keys)
+
+
+def _merged(states: Sequence[StateColumn]) -> list[exp.Expr]:
+    return [exp.alias_(s.merge.copy(), s.name, quoted=True) for s in states if s.merge is not None]
+
+
+def _if_counts(state: StateColumn) -> exp.Expr:
+    """The state where the row counts, else null, which every merge leaves out."""
+    return formula("case when {0} then {1} end", column(COUNTS), column(state.name))
+
+
+def _merged_before(
+    states: Sequence[StateColumn], partition: Sequence[exp.Expr], order: str
+) -> list[exp.Expr]:
+    """The merged states of the rows before a row, as window functions."""
+
+    def windowed(aggregate: exp.Expr) -> exp.Expr:
+        return exp.Window(
+            this=aggregate.copy(),
+            partition_by=[p.copy() for p in partition],
+            order=exp.Order(expressions=[exp.Ordered(this=column(order), nulls_first=True)]),
+            spec=exp.WindowSpec(
+                kind="ROWS",
+                start="UNBOUNDED",
+                start_side="PRECEDING",
+                end="1",
+                end_side="PRECEDING",
+            ),
+        )
+
+    return [
+        exp.alias_(map_aggregates(s.merge, windowed), s.name, quoted=True)
+        for s in states
+        if s.merge is not None
+    ]
+
+
+def _history() -> exp.Table:
+    return identifier_table(HISTORY)

@@ -1,0 +1,176 @@
+"""Cumulative state in Spark: running totals, and the merged states of prefixes of batches.
+
+The running total of a model (`dq_total__<model>`) has one row per segment: the merged state of all
+counted batches up to `up_to`. `made_of` is a fingerprint of the ledger's entries of these batches.
+A total whose fingerprint is not that of the ledger is not used: it is built again from the rows of
+the state table.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dqsql.dialect import identifier, to_sql
+from dqsql.engine.failures import translated
+from dqsql.engine.layout import batch_order
+from dqsql.errors import StorageError
+from dqsql.model.plan import StateColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dqsql.engine.storage import Store
+
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_BEFORE_ALL = -1
+
+PrefixBuilder = Callable[[Sequence[StateColumn], int], exp.Expr]
+TotalBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
+
+
+@dataclass(frozen=True)
+class History:
+    """The batches that cumulative metrics of a run are about.
+
+    `counted` are batches checked before that count, in any order; `tested` those under test.
+    `made_of` is the fingerprint of `counted`.
+    """
+
+    counted: tuple[str, ...]
+    tested: tuple[str, ...]
+    made_of: str
+
+    @property
+    def appends(self) -> bool:
+        """Whether every tested batch lies behind all counted ones."""
+        if not self.counted:
+            return True
+        last = max(batch_order(b) for b in self.counted)
+        return all(batch_order(b) > last for b in self.tested)
+
+
+@dataclass(frozen=True)
+class CumulativeExecution:
+    """Merges the cumulative states of one model.
+
+    `states` are those that cumulative metrics need, `types` their Spark types. `prefixes` and
+    `total` build the statements over the view `view`; they come from the compiler.
+    """
+
+    spark: SparkSession
+    store: Store
+    model: str
+    states: tuple[StateColumn, ...]
+    types: Mapping[str, str]
+    view: str
+    prefixes: PrefixBuilder
+    total: TotalBuilder
+
+    def use(self, history: History, passed: frozenset[str]) -> None:
+        """Put the rows of `history` before the statements; `passed` tested batches count.
+
+        Where all tested batches come after the running total, and it is up to date, it stands for
+        the batches before: no other row of the state table is read.
+        """
+        base = self._usable_total(history) if history.counted and history.appends else None
+        earlier = () if base is not None else history.counted
+        rows = self._placed((*earlier, *history.tested), history, passed)
+        if base is not None:
+            rows = base.unionByName(rows)
+        rows.createOrReplaceTempView(self.view)
+
+    def prefix_states(self, history: History) -> DataFrame:
+        """State rows of tested batches, merged with all that counts before them."""
+        query = self.prefixes(self.states, len(history.tested))
+        with translated(f"merging the states of {self.model} failed"):
+            return self.spark.sql(to_sql(query))
+
+    def store_total(self, counted: Sequence[str], made_of: str) -> None:
+        """Store the running total of all that counts; `made_of` is the fingerprint of `counted`."""
+        last = max(counted, key=batch_order) if counted else None
+        labels = pa.table(
+            {
+                "up_to": pa.array([last], pa.string()),
+                "batches": pa.array([len(counted)], pa.int64()),
+                "made_of": pa.array([made_of], pa.string()),
+            }
+        )
+        with translated(f"merging the states of {self.model} failed"):
+            rows = self.spark.sql(to_sql(self.total(self.states)))
+            rows = rows.selectExpr("segment", *self._texts(rows))
+            rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
+        self.store.replace_total(self.model, rows)
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _usable_total(self, history: History) -> DataFrame | None:
+        frame = self.store.read_total(self.model)
+        if frame is None:
+            return None
+        with translated(f"cannot read the running total of {self.model}"):
+            found = frame.select("made_of").distinct().toArrow()["made_of"].to_pylist()
+        if found != [history.made_of]:
+            return None
+        return frame.selectExpr(
+            "cast(null as string) as batch",
+            "segment",
+            *self._texts(frame),
+            f"{_BEFORE_ALL} as position",
+            f"{_BEFORE_ALL} as block",
+            "true as counts",
+            "false as tested",
+        )
+
+    def _placed(
+        self, batches: Sequence[str], history: History, passed: frozenset[str]
+    ) -> DataFrame:
+        """The state rows of some batches, each with its place and part."""
+        ordered = sorted(batches, key=batch_order)
+        size = max(1, math.isqrt(len(ordered)))
+        tested = set(history.tested)
+        places = pa.table(
+            {
+                "batch": ordered,
+                "position": pa.array(range(len(ordered)), pa.int32()),
+                "block": pa.array([i // size for i in range(len(ordered))], pa.int32()),
+                "counts": [b not in tested or b in passed for b in ordered],
+                "tested": [b in tested for b in ordered],
+            }
+        )
+        rows = self.store.read_state(self.model, ordered)
+        if rows is None:
+            raise StorageError(
+                f"the state of the checked batches of {self.model} is missing",
+                hint="check all batches again with --full-refresh",
+            )
+        rows = rows.selectExpr("batch", "segment", *self._texts(rows))
+        return rows.join(self.spark.createDataFrame(places).hint("broadcast"), "batch")
+
+    def _texts(self, frame: DataFrame) -> list[str]:
+        """The states with the types of a total, as SQL; null where they were not computed."""
+        have = set(frame.columns)
+        texts = []
+        for state in self.states:
+            name = to_sql(identifier(state.name))
+            value = name if state.name in have else "null"
+            texts.append(f"cast({value} as {total_type(self.types[state.name])}) as {name}")
+        return texts
+
+
+def total_type(state_type: str) -> str:
+    """The type of a total over states of a type.
+
+    Spark widens the sum of decimals by ten digits; once is enough for a total, however many
+    batches are added one after another.
+    """
+    match = _DECIMAL.fullmatch(state_type)
+    if match is None:
+        return state_type
+    return f"decimal({min(38, int(match[1]) + 10)},{match[2]})"
