@@ -8,15 +8,17 @@ aggregate that is not listed does not decompose: its value is kept per batch and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dqsql.compiler.facts import ABOUT_THE_RELATION, FACT, FACTS
+from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates, outermost_aggregates
 from dqsql.dialect import call, column, formula, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer, FrequencyTable
+from dqsql.model.plan import Buffer, FrequencyTable, Relation
 
 FREQUENCY = "frequency"
 HLL_LOG2_REGISTERS = 12
@@ -50,6 +52,8 @@ class Component:
     merge: Merge | None
     buffer: Buffer = Buffer.FIXED
     frequency: FrequencyTable | None = None
+    relation: Relation | None = None
+    whole_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,15 @@ def filtered(aggregate: exp.Expr, where: exp.Expr | None) -> exp.Expr:
     return exp.Filter(this=aggregate, expression=exp.Where(this=where.copy()))
 
 
-def lower(aggregate: AggregateCall) -> Lowering:
-    """Split an aggregate into state, merge and finish; keep it whole where that cannot be done."""
+def lower(aggregate: AggregateCall, relations: Mapping[str, Relation]) -> Lowering:
+    """Split an aggregate into state, merge and finish; keep it whole where that cannot be done.
+
+    `relations` are the other relations that the checks of the model read, by their SQL text.
+    """
+    if aggregate.name == FACT:
+        return _fact(aggregate)
+    if aggregate.name == RELATION_ROWS:
+        return _relation_rows(relations[aggregate.args[0].this])
     if aggregate.name == "count" and aggregate.distinct and len(aggregate.args) == 1:
         return _over_frequencies(aggregate, (call("count", exp.Star()), *aggregate.args))
     if aggregate.name == FREQUENCY:
@@ -93,6 +104,28 @@ def _whole(aggregate: AggregateCall) -> Lowering:
     buffer = Buffer.DISTINCT if aggregate.distinct else Buffer.OBJECT
     suffix = f"{aggregate.name}_distinct" if aggregate.distinct else aggregate.name
     component = Component(suffix, filtered(node, aggregate.where), None, buffer)
+    return Lowering((component,), lambda states: states[0])
+
+
+def _fact(aggregate: AggregateCall) -> Lowering:
+    name = str(aggregate.args[0].this) if aggregate.args else ""
+    if name not in FACTS:
+        raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(FACTS))}")
+    # Known without any row, and not worth a buffer of its own.
+    scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
+    component = Component(name, scan, _merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
+    return Lowering((component,), lambda states: states[0])
+
+
+def _relation_rows(relation: Relation) -> Lowering:
+    component = Component(
+        "rows",
+        call("count", exp.Star()),
+        _merge_with("max" if relation.batch is None else "sum"),
+        Buffer.RELATION,
+        relation=relation,
+        whole_only=True,
+    )
     return Lowering((component,), lambda states: states[0])
 
 

@@ -9,7 +9,7 @@ from dqsql.compiler.functions import AGGREGATES, SCALARS
 from dqsql.errors import Span, UnknownNameError, nearest
 from dqsql.templating import MacroDef, MacroLibrary
 
-MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern"})
+MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern", "schema"})
 EXPECT = "expect"
 
 

@@ -53,7 +53,8 @@ class FrequencyScan:
             return self._aggregates(self._counts(), ())
         counts = self._counts()
         return union_all(
-            self._aggregates(counts, segments), self._aggregates(self._summed(counts), ())
+            self._aggregates(counts, self._segment_key),
+            self._aggregates(self._summed(counts), ()),
         )
 
     @property
@@ -71,7 +72,9 @@ class FrequencyScan:
         for number, table in enumerate(self._tables):
             pairs += [literal(number), value_text(table)]
         query = exp.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
-        query = query.select(*(column(s) for s in segments))
+        if segments:
+            # The label, since segment columns may have the names of the columns here.
+            query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
         # A generator next to columns: Spark emits one row per table for every row.
         query = query.select(
             exp.Aliases(
@@ -82,10 +85,14 @@ class FrequencyScan:
         return self.scan.from_batches(query)
 
     def _counts(self) -> exp.Select:
-        keys = [column(k) for k in (BATCH, *self.scan.segments, TABLE, VALUE)]
+        keys = [column(k) for k in (BATCH, *self._segment_key, TABLE, VALUE)]
         query = exp.select(*keys).select(exp.alias_(call("count", exp.Star()), N, quoted=True))
         query = query.from_(self._entries().subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
+
+    @property
+    def _segment_key(self) -> tuple[str, ...]:
+        return (SEGMENT,) if self.scan.segments else ()
 
     def _summed(self, counts: exp.Select) -> exp.Select:
         keys = [column(k) for k in (BATCH, TABLE, VALUE)]
@@ -93,16 +100,21 @@ class FrequencyScan:
         query = query.select(exp.alias_(call("sum", column(N)), N, quoted=True))
         return query.from_(counts.subquery("counts")).group_by(*(k.copy() for k in keys))
 
-    def _aggregates(self, counts: exp.Select, segments: Sequence[str]) -> exp.Select:
+    def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         numbers = {table_text(t): i for i, t in enumerate(self._tables)}
-        query = exp.select(column(BATCH), exp.alias_(segment_label(segments), SEGMENT, quoted=True))
+        query = exp.select(column(BATCH))
+        query = query.select(
+            *(column(s) for s in segment)
+            if segment
+            else [exp.alias_(segment_label(()), SEGMENT, quoted=True)]
+        )
         for state in self.states:
             number = numbers[table_text(state.frequency)] if state.frequency else 0
             mine = exp.EQ(this=column(TABLE), expression=literal(number))
             aggregate = map_aggregates(state.scan, partial(filtered_by, condition=mine))
             query = query.select(exp.alias_(aggregate, state.name, quoted=True))
         query = query.from_(counts.copy().subquery("counts"))
-        return query.group_by(column(BATCH), *(column(s) for s in segments))
+        return query.group_by(column(BATCH), *(column(s) for s in segment))
 
 
 def table_text(table: FrequencyTable) -> str:

@@ -1,6 +1,7 @@
 """The names of Spark's built-in functions (Spark 4.2), as its own registry groups them.
 
-`frequency` is dqsql's own: an aggregate over the frequency table of a column set.
+dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact` and
+`relation_rows`, and the condition `is_orphan`: see the modules of the compiler about them.
 """
 
 # ruff: noqa: SIM905 - a list of 480 quoted names reads worse
@@ -12,11 +13,11 @@ AGGREGATES = frozenset(
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
     approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg
     bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr count
-    count_if count_min_sketch covar_pop covar_samp every first first_value frequency
+    count_if count_min_sketch covar_pop covar_samp every fact first first_value frequency
     histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
     kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
     kurtosis last last_value listagg max max_by mean median min min_by mode percentile
-    percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count
+    percentile_approx percentile_cont percentile_disc relation_rows regr_avgx regr_avgy regr_count
     regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev
     stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
     theta_union_agg try_avg try_sum tuple_intersection_agg_double
@@ -43,7 +44,7 @@ SCALARS = frozenset(
     floor forall format_number format_string from_avro from_csv from_json from_protobuf
     from_unixtime from_utc_timestamp from_xml get get_json_object getbit greatest hash hex
     hll_sketch_estimate hll_union hour hypot if ifnull ilike in initcap
-    input_file_block_length input_file_block_start input_file_name instr int is_valid_utf8
+    input_file_block_length input_file_block_start input_file_name instr int is_orphan is_valid_utf8
     is_valid_variant is_variant_null isnan isnotnull isnull java_method json_array_length
     json_object_keys json_tuple kll_sketch_get_n_bigint kll_sketch_get_n_double
     kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double

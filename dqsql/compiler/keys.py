@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dqsql.compiler.plan import check_batch_by
-from dqsql.dialect import call, column, identifier
+from dqsql.dialect import call, column, identifier, parse_expression
+from dqsql.errors import Span
 from dqsql.model.project import CheckModel
 
 BATCH = "batch"
@@ -19,6 +19,13 @@ NO_BATCH = "the run's start"
 def view_name(model: CheckModel | str) -> str:
     """The temporary view that holds a check model's SELECT."""
     return f"dqsql__{model if isinstance(model, str) else model.name}"
+
+
+def check_batch_by(model: CheckModel) -> exp.Expr | None:
+    """The parsed `batch_by` expression of a model, or None. Raises DqsqlError with the place."""
+    if model.config.batch_by is None:
+        return None
+    return parse_expression(model.config.batch_by, Span(model.path))
 
 
 def batch_text(model: CheckModel) -> exp.Expr | None:

@@ -11,16 +11,31 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.mergeable import require_mergeable
+from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import StateRegistry
-from dqsql.dialect import parse_expression, to_sql
+from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn
-from dqsql.model.project import Annotation, CheckModel, NoData, Project, Scope, Severity
+from dqsql.model.project import (
+    Annotation,
+    CheckModel,
+    CheckSettings,
+    NoData,
+    Project,
+    Severity,
+)
 
 # Monitors whose detectors are there to decide on them.
-AVAILABLE_MONITORS: frozenset[str] = frozenset()
+AVAILABLE_MONITORS = frozenset({"schema"})
+# What a monitor watches, as conditions over metrics, so that the metrics are computed and stored.
+_WATCHED = {"schema": "schema() is not null"}
+# Lists among the settings of monitors: what may stand in them.
+_LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
+
+# The metric whose rows are described in words.
+_ORPHAN_COUNT = "orphan_count"
 
 
 def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan:
@@ -29,7 +44,8 @@ def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan
     An annotation that cannot be compiled lands in `Plan.rejected` with its error; the rest of the
     plan stands without it.
     """
-    compiler = _ModelCompiler(model, project, Resolver(catalog))
+    relations = RelationNames(model, {m.name: m for m in project.models}, project.sources)
+    compiler = _ModelCompiler(model, project, Resolver(catalog, relations), relations)
     compiler.check_config()
     for annotation in model.annotations:
         compiler.add(annotation)
@@ -41,12 +57,20 @@ class _ModelCompiler:
     model: CheckModel
     project: Project
     resolver: Resolver
-    states: StateRegistry = field(default_factory=StateRegistry)
+    relations: RelationNames
+    states: StateRegistry = field(init=False)
     metrics: dict[tuple[str, ...], Metric] = field(default_factory=dict)
     checks: list[Check] = field(default_factory=list)
     monitors: list[Monitor] = field(default_factory=list)
     rejected: list[DqsqlError] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
+    _columns: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._columns = self.model.columns
+
+    def __post_init__(self) -> None:
+        self.states = StateRegistry(self.relations.used)
 
     def plan(self) -> Plan:
         states = self.states.states
@@ -58,6 +82,7 @@ class _ModelCompiler:
             monitors=tuple(self.monitors),
             rejected=tuple(self.rejected),
             notes=_notes(states),
+            relations=tuple(self.relations.used.values()),
         )
 
     def check_config(self) -> None:
@@ -68,7 +93,7 @@ class _ModelCompiler:
         except DqsqlError as error:
             self.rejected.append(error)
             return
-        known = self.model.columns
+        known = self._columns
         if known is None:
             return
         used = [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
@@ -94,7 +119,7 @@ class _ModelCompiler:
             if call is not None:
                 self.monitors.append(self._monitor(annotation, call))
                 return
-            predicate = self.resolver.predicate(annotation, self.model.columns)
+            predicate = self.resolver.predicate(annotation, self._columns)
             self._require_columns(predicate.metrics, annotation)
             self.checks.append(self._check(annotation, predicate))
         except DqsqlError as error:
@@ -132,23 +157,22 @@ class _ModelCompiler:
         key = (use.column or "", use.name, use.parameters, scope.value)
         if key not in self.metrics:
             finish, states = self.states.finish(use.sql)
-            if scope is Scope.CUMULATIVE:
-                used = [s for s in self.states.states if s.name in states]
-                require_mergeable(use.text, used, annotation.span)
             self.metrics[key] = Metric(
                 alias=f"m{len(self.metrics)}",
                 name=use.name,
                 column=use.column,
                 parameters=use.parameters,
-                text=f"{use.text} (cumulative)" if scope is Scope.CUMULATIVE else use.text,
+                text=use.text,
                 finish=finish,
                 states=states,
                 scope=scope,
                 where=annotation.settings.where,
+                counts=self.relations.counts(use.sql) if use.name == _ORPHAN_COUNT else None,
             )
         return self.metrics[key]
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
+        _check_options(annotation, call.kind)
         name = annotation.settings.name or _slug(annotation.expression)
         arguments = {str(i): a for i, a in enumerate(call.args)} | call.kwargs
         return Monitor(
@@ -163,7 +187,22 @@ class _ModelCompiler:
             settings=annotation.settings,
             span=annotation.span,
             tags=self._tags(annotation),
+            metrics=self._watched(annotation, call.kind),
         )
+
+    def _watched(self, annotation: Annotation, kind: str) -> tuple[str, ...]:
+        """The metrics that a monitor needs."""
+        if kind not in _WATCHED:
+            return ()
+        about = replace(
+            annotation,
+            expression=_WATCHED[kind],
+            settings=CheckSettings(),
+            column=None,
+            candidates=(),
+        )
+        predicate = self.resolver.predicate(about, self._columns)
+        return tuple(self._metric(use, about).alias for use in predicate.metrics)
 
     # --- settings and names --------------------------------------------------------------------
 
@@ -186,7 +225,7 @@ class _ModelCompiler:
         return unique
 
     def _require_columns(self, metrics: Sequence[MetricUse], annotation: Annotation) -> None:
-        known = self.model.columns
+        known = self._columns
         if known is None:
             return
         lower = {c.lower() for c in known}
@@ -213,11 +252,24 @@ def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
         yield from row_columns(child)
 
 
-def check_batch_by(model: CheckModel) -> exp.Expr | None:
-    """The parsed `batch_by` expression of a model, or None. Raises DqsqlError with the place."""
-    if model.config.batch_by is None:
-        return None
-    return parse_expression(model.config.batch_by, Span(model.path))
+def _check_options(annotation: Annotation, kind: str) -> None:
+    """Refuse words in a monitor's settings that mean nothing to it."""
+    for (monitor, option), known in _LISTED.items():
+        given = annotation.settings.options.get(option, ())
+        words = [given] if isinstance(given, str) else given
+        if monitor != kind:
+            continue
+        if not isinstance(words, list | tuple):
+            raise CompileError(
+                f"{option!r} must be a list", span=annotation.span, hint=f"of {', '.join(known)}"
+            )
+        for word in words:
+            if word not in known:
+                raise CompileError(
+                    f"@{kind} knows no {option} {word!r}",
+                    span=_locate(annotation.span, str(word)),
+                    hint=nearest(str(word), known) or f"one of {', '.join(known)}",
+                )
 
 
 def _shared_column(metrics: Sequence[Metric]) -> str | None:

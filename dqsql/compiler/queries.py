@@ -10,8 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, SEGMENT, batch_text, identifier_table, view_name
-from dqsql.compiler.plan import check_batch_by, row_columns
+from dqsql.compiler.keys import (
+    BATCH,
+    SEGMENT,
+    batch_text,
+    check_batch_by,
+    identifier_table,
+    view_name,
+)
+from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.dialect import call, column, identifier, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
@@ -39,15 +46,13 @@ def metric_query(
     Columns: batch, segment, rows, one per metric, one boolean per check.
     """
     keys = [column(BATCH), column(SEGMENT), column("rows")]
-    values = exp.select(*keys).select(
-        *(exp.alias_(m.finish, m.alias, quoted=True) for m in metrics)
-    )
-    values = values.from_(relation)
-    query = exp.select(*(k.copy() for k in keys)).select(*(column(m.alias) for m in metrics))
-    query = query.select(
-        *(exp.alias_(exp.Paren(this=c.predicate), c.alias, quoted=True) for c in checks)
-    )
-    return query.from_(values.subquery("metric_values"))
+    finished = (exp.alias_(m.finish, m.alias, quoted=True) for m in metrics)
+    values = exp.select(*keys, *finished).from_(relation, copy=False)
+    # Checks read metrics by name, one level up.
+    named = (column(m.alias) for m in metrics)
+    verdicts = (exp.alias_(exp.Paren(this=c.predicate), c.alias, quoted=True) for c in checks)
+    query = exp.select(*(k.copy() for k in keys), *named, *verdicts)
+    return query.from_(values.subquery("metric_values", copy=False), copy=False)
 
 
 def compiled_queries(plan: Plan) -> tuple[Query, ...]:

@@ -14,6 +14,8 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.catalog import EXPECT, MONITORS, Catalog, Macro
+from dqsql.compiler.facts import FACT
+from dqsql.compiler.references import RELATION_ROWS, RelationNames
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
@@ -27,6 +29,8 @@ from dqsql.errors import (
 from dqsql.model.project import Annotation
 
 _METRIC = "metric"
+# Aggregates of dqsql's own, whose first argument is never the context's column.
+_OWN_AGGREGATES = frozenset({FREQUENCY, FACT, RELATION_ROWS})
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
 _COMPARISONS = (
     exp.EQ,
@@ -100,10 +104,11 @@ def placeholder(index: int) -> exp.Column:
 
 
 class Resolver:
-    """Resolves the annotations of one project against its catalog."""
+    """Resolves the annotations of one model against the project's catalog and relations."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, relations: RelationNames) -> None:
         self._catalog = catalog
+        self._relations = relations
 
     def monitor(self, annotation: Annotation) -> MonitorCall | None:
         """The monitor that the annotation calls, or None when it is a constraint."""
@@ -128,6 +133,7 @@ class Resolver:
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
             expanded = restrict(expanded, condition)
+        self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return split(expanded, context.home, annotation.span)
 
@@ -173,7 +179,7 @@ class Resolver:
             macro = catalog.check(name) or catalog.metric(name)
         if macro is not None:
             return self._expand_macro(macro, args, context)
-        if name.lower() == FREQUENCY:
+        if name.lower() in _OWN_AGGREGATES:
             return node
         if catalog.is_aggregate(name):
             return _aggregate_call(node, name, args, context)
@@ -331,7 +337,10 @@ def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _C
 
 def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[exp.Expr]:
     """Put the context's column before the arguments unless it is there or there is no room."""
-    if context.column is None or _names_column(args, context.column):
+    if context.column is None:
+        return args
+    # A relation may have the name of the column: then an argument is missing.
+    if _names_column(args, context.column) and len(args) >= macro.definition.required:
         return args
     if not macro.takes_column or not macro.has_room_for(len(args) + 1):
         return args
@@ -378,6 +387,7 @@ _ATOMS = (
     exp.Boolean,
     exp.Null,
     exp.Paren,
+    exp.Tuple,
     exp.Neg,
     exp.Cast,
 )

@@ -21,8 +21,15 @@ from dqsql.compiler.keys import (
     view_name,
 )
 from dqsql.compiler.pruning import batches_condition, typed
+from dqsql.compiler.references import join_lookups
+from dqsql.compiler.relation_scan import (
+    belongs_to,
+    counted_state,
+    relation_query,
+    rows_in_batch,
+)
 from dqsql.dialect import call, column, literal
-from dqsql.model.plan import Buffer, StateColumn
+from dqsql.model.plan import Buffer, Relation, StateColumn
 from dqsql.model.project import CheckModel
 
 _FIXED_TYPES = (
@@ -83,6 +90,11 @@ class ScanGroup:
         """Whether the states are taken over frequency tables."""
         return any(s.frequency is not None for s in self.states)
 
+    @property
+    def relation(self) -> Relation | None:
+        """The other relation whose rows are counted; such a state has a group of its own."""
+        return self.states[0].relation
+
 
 def scan_groups(
     states: Sequence[StateColumn], types: Mapping[str, str] | None = None
@@ -100,6 +112,8 @@ def scan_groups(
         kind = _physical_kind(state, types)
         if kind is Buffer.FREQUENCY:
             frequencies.append(state)
+        elif kind is Buffer.RELATION:
+            groups.append(ScanGroup((state,), "rows of another relation"))
         elif kind is Buffer.DISTINCT:
             groups.append(ScanGroup((state,), "distinct values"))
         elif kind is Buffer.OBJECT and not state.mergeable:
@@ -151,17 +165,10 @@ class Scan:
             *(exp.alias_(call("any_value", column(s)), s, quoted=True) for s in segments)
         )
         query = query.select(
-            *(
-                exp.alias_(
-                    # There are no values to count, and `n` is no column of the model.
-                    exp.Null() if s.frequency is not None else s.scan,
-                    s.name,
-                    quoted=True,
-                )
-                for s in states
-            )
+            *(exp.alias_(_without_rows(s, batch), s.name, quoted=True) for s in states)
         )
-        return query.from_(identifier_table(view_name(self.model))).where(exp.false())
+        query = query.from_(identifier_table(view_name(self.model))).where(exp.false())
+        return join_lookups(query)
 
     def _joined_groups(self) -> exp.Select:
         parts = [self._group_query(group) for group in self.groups]
@@ -171,6 +178,11 @@ class Scan:
         query = exp.select(*(column(k, "g0") for k in self._key_names))
         query = query.from_(first.subquery("g0"))
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
+            if i and group.relation is not None:
+                query = query.select(*(counted_state(s, "g0", f"g{i}") for s in group.states))
+                on = belongs_to(group.relation, "g0", f"g{i}")
+                query = query.join(part.subquery(f"g{i}"), on=on, join_type="left")
+                continue
             query = query.select(*(_joined_state(s, f"g{i}") for s in group.states))
             if i:
                 # A frequency table of nothing but nulls has no entry; the batch must stay.
@@ -193,7 +205,8 @@ class Scan:
     def source_scans(self) -> int:
         """How often the statement reads the model's SELECT."""
         doubled = bool(self.segments)
-        once = [g.mergeable or g.counts_values or not doubled for g in self.groups]
+        own = [g for g in self.groups if g.relation is None]
+        once = [g.mergeable or g.counts_values or not doubled for g in own]
         return sum(1 if one else 2 for one in once)
 
     def _same_key(self, other: str) -> exp.Expr:
@@ -204,6 +217,10 @@ class Scan:
 
     def _group_query(self, group: ScanGroup) -> exp.Select:
         segments = self.segments
+        if group.relation is not None:
+            batches = self.batches.batches if self.batches else None
+            kind = self.batches.spark_type if self.batches else "string"
+            return relation_query(group.states[0], group.relation, batches, kind)
         if group.counts_values:
             return FrequencyScan(self, group.states).query()
         if not segments:
@@ -220,20 +237,22 @@ class Scan:
             exp.alias_(self.batch_value, BATCH, quoted=True),
             exp.alias_(segment_label(segments), SEGMENT, quoted=True),
         )
-        query = query.select(*self._segment_columns(segments))
-        query = query.select(*(exp.alias_(s.scan, s.name, quoted=True) for s in group.states))
-        query = self.from_batches(query)
+        query = query.select(*self._segment_columns(segments), copy=False)
+        states = (exp.alias_(s.scan, s.name, quoted=True) for s in group.states)
+        query = self.from_batches(query.select(*states, copy=False))
         group_by = [*([batch.copy()] if batch is not None else []), *keys]
-        return query.group_by(*group_by) if group_by else query
+        return query.group_by(*group_by, copy=False) if group_by else query
 
     def from_batches(self, query: exp.Select) -> exp.Select:
-        """Let a query read the rows of the batches that the scan is about."""
-        query = query.from_(identifier_table(view_name(self.model)))
+        """Let a query (changed in place) read the rows of the batches that the scan is about."""
+        query = query.from_(identifier_table(view_name(self.model)), copy=False)
         batch = batch_text(self.model)
         condition = self.batches.condition(self.model) if self.batches else None
         if condition is not None:
-            return query.where(condition)
-        return query if batch is None else query.where(not_null(batch))
+            query = query.where(condition, copy=False)
+        elif batch is not None:
+            query = query.where(not_null(batch), copy=False)
+        return join_lookups(query)
 
     @property
     def batch_value(self) -> exp.Expr:
@@ -252,6 +271,16 @@ class Scan:
         query = query.select(*self._segment_columns(()))
         query = query.select(*merge_columns(group.states))
         return query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
+
+
+def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
+    """What a state is in a batch that the model has no rows of."""
+    if state.frequency is not None:
+        # There are no values to count, and `n` is no column of the model.
+        return exp.Null()
+    if state.relation is not None:
+        return rows_in_batch(state, state.relation, batch)
+    return state.scan
 
 
 def _joined_state(state: StateColumn, group: str) -> exp.Expr:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY, AggregateCall, Component, lower
+from dqsql.compiler.facts import FACT
+from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer, StateColumn
+from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
 _MAX_NAME = 60
@@ -25,9 +28,11 @@ _RESERVED = frozenset({"batch", "segment", "chunk", ROWS})
 class StateRegistry:
     """Collects the state columns of a model; equal aggregates are scanned once.
 
-    The state `rows` (the number of rows of the batch and segment) is always there.
+    The state `rows` (the number of rows of the batch and segment) is always there. `relations` are
+    the other relations that checks read, by their SQL text.
     """
 
+    relations: Mapping[str, Relation] = field(default_factory=dict)
     _by_scan: dict[str, StateColumn] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
@@ -48,7 +53,7 @@ class StateRegistry:
         metric = _canonical(metric)
 
         def reduce(aggregate: exp.Expr) -> exp.Expr:
-            lowering = lower(_as_call(aggregate))
+            lowering = lower(_as_call(aggregate), self.relations)
             names = self._register(lowering.components, aggregate)
             used.extend(n for n in names if n not in used)
             return exp.Paren(this=lowering.finish([column(n) for n in names]))
@@ -66,7 +71,14 @@ class StateRegistry:
             if state is None:
                 merge = component.merge(name, names) if component.merge else None
                 self._by_scan[_identity(component)] = StateColumn(
-                    name, component.scan, merge, component.buffer, names, component.frequency
+                    name,
+                    component.scan,
+                    merge,
+                    component.buffer,
+                    names,
+                    component.frequency,
+                    component.relation,
+                    component.whole_only,
                 )
         return names
 
@@ -83,6 +95,8 @@ class StateRegistry:
 def _identity(component: Component) -> str:
     """What makes two state columns the same: the aggregate, and what it is taken over."""
     table = component.frequency
+    if component.relation is not None:
+        return f"{to_sql(component.scan)} of {component.relation.sql}"
     if table is None:
         return to_sql(component.scan)
     parts = [*table.columns, *([table.where] if table.where is not None else [])]
@@ -121,13 +135,17 @@ def _stem(aggregate: exp.Expr) -> str:
         call = replace(call, args=call.args[:1])
     if call.name == FREQUENCY:
         call = replace(call, args=call.args[1:])
-    if not call.args or isinstance(call.args[0], exp.Star):
+    if call.name == FACT:
+        text, exact = "model", True
+    elif call.name == RELATION_ROWS:
+        text, exact = str(call.args[0].this).strip("`"), True
+    elif not call.args or isinstance(call.args[0], exp.Star):
         text, exact = "row", True
     elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):
         text, exact = call.args[0].sql(dialect="spark").replace("`", ""), True
     else:
         text, exact = "_".join(to_sql(a) for a in call.args), False
-    if call.where is not None:
+    if call.where is not None and call.name not in (FACT, RELATION_ROWS):
         text, exact = f"{text}_where_{to_sql(call.where)}", False
     slug = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
     if exact and slug == text.lower() and len(slug) <= _MAX_NAME:

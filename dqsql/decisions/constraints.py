@@ -16,13 +16,17 @@ from dqsql.model.results import Status
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A metric as a person reads it: its text, its value, and the rows that it was taken from."""
+    """A metric as a person reads it: its text, its value, and the rows that it was taken from.
+
+    Where the metric counts rows that ought not to be, `counts` says what is wrong with them.
+    """
 
     text: str
     name: str
     value: float | None
     value_text: str | None = None
     rows: int | None = None
+    counts: str | None = None
 
     @property
     def is_null(self) -> bool:
@@ -66,6 +70,9 @@ def decide(
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
     if whole:
         seen = _rows_meeting(observations[0], expression)
+    elif len(observations) == 1 and bounds is not None and bounds.lower == bounds.upper == 0:
+        counted = _rows_counted(observations[0])
+        whole, seen = counted is not None, counted or seen
     nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
     if holds and not nan:
         return Verdict(Status.PASS, seen)
@@ -95,6 +102,14 @@ def _rows_meeting(observation: Observation, expression: str) -> str:
     if failing:
         return f"{failing:,} of {rows:,} rows do not meet {expression}"
     return f"all {rows:,} rows meet {expression}"
+
+
+def _rows_counted(observation: Observation) -> str | None:
+    """For a number of rows that ought to be 0: what is wrong with them."""
+    value, rows = observation.value, observation.rows
+    if observation.counts is None or value is None or rows is None:
+        return None
+    return f"{number_text(value)} of {rows:,} rows {observation.counts}"
 
 
 def _no_data(

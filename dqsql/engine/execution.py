@@ -124,9 +124,17 @@ class ModelExecution:
 
     # --- what can be computed ------------------------------------------------------------------
 
-    def analyse(self) -> Feasible:
-        """Let Spark analyse every expression; what it refuses is set apart with its error."""
-        part = Feasible(list(self.plan.states), list(self.plan.metrics), list(self.plan.checks))
+    def analyse(
+        self,
+        states: Sequence[StateColumn],
+        broken: Sequence[tuple[StateColumn, EngineError]] = (),
+    ) -> Feasible:
+        """Let Spark analyse every expression; what it refuses is set apart with its error.
+
+        `states` are those of the plan, ready to be scanned; `broken` is what already failed.
+        """
+        part = Feasible([*states], list(self.plan.metrics), list(self.plan.checks))
+        part.drop_states(broken)
         part.drop_states(find_failing(part.states, self._analyse_states))
         frame = self._analyse_states(part.states)
         part.types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
@@ -227,8 +235,10 @@ class ModelExecution:
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
+        whole = {s.name for s in part.states if s.whole_only}
         for row in rows:
-            by_alias = {m.alias: self._value(m, row) for m in part.metrics}
+            told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
+            by_alias = {m.alias: self._value(m, row) for m in told}
             values.extend(by_alias.values())
             outcomes.extend(
                 CheckOutcome(
@@ -239,6 +249,7 @@ class ModelExecution:
                     tuple(by_alias[a] for a in check.metrics),
                 )
                 for check in part.checks
+                if all(a in by_alias for a in check.metrics)
             )
         sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
         return Measurement(tuple(values), tuple(outcomes), sizes)
@@ -263,11 +274,16 @@ _STATES: exp.Expr = exp.Table(this=exp.to_identifier("dqsql__states", quoted=Tru
 
 
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
-    """A Spark value as a number where it is one (booleans as 0 and 1), else as text."""
+    """A Spark value as a number where it is one (booleans as 0 and 1), else as text.
+
+    A struct of `value` and `text` is both.
+    """
     if value is None:
         return None, None
     if isinstance(value, bool | int | float | Decimal):
         return float(value), None
     if isinstance(value, dt.datetime | dt.date):
         return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
+    if isinstance(value, dict) and value.keys() == {"value", "text"}:
+        return as_number_or_text(value["value"])[0], as_number_or_text(value["text"])[1]
     return None, str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.dialect import identifier, to_sql
@@ -11,6 +11,7 @@ from dqsql.engine.failures import (
     condition_of,
     translate,
     translate_model_error,
+    translated,
 )
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Source
@@ -81,3 +82,32 @@ def register_dependencies(
             register_dependencies(spark, upstream, models, sources, view_of, done)
             register_model(spark, upstream, view_of[unique_id])
             done.add(unique_id)
+
+
+def column_types(spark: SparkSession, relation: str) -> dict[str, str]:
+    """The columns of a relation (SQL text) in order, with their Spark types."""
+    with translated(f"cannot read {relation}"):
+        fields = spark.sql(f"select * from {relation}").schema.fields
+    return {f.name: f.dataType.simpleString() for f in fields}
+
+
+def expression_types(
+    spark: SparkSession, relation: str, expressions: Sequence[str], name: str
+) -> list[str]:
+    """The Spark types of expressions over a relation, which people call `name`.
+
+    Raises SourceNotFoundError when there is no such relation, QueryError when an expression does
+    not work on it.
+    """
+    selected = ", ".join(f"({e}) as `e{i}`" for i, e in enumerate(expressions)) or "1 as `e`"
+    try:
+        fields = spark.sql(f"select {selected} from {relation}").schema.fields
+    except SPARK_FAILURES as error:
+        if condition_of(error).startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
+            raise SourceNotFoundError(
+                f"there is no check model, source or table {name}",
+                hint="name a check model, a source (nyc.airports) or a table that Spark knows",
+            ) from error
+        shown = ", ".join(e.strip("`") for e in expressions)
+        raise translate(error, f"{name} has no {shown}") from error
+    return [f.dataType.simpleString() for f in fields][: len(expressions)]

@@ -14,6 +14,7 @@ from dqsql.model.project import CheckSettings, NoData, Scope, Severity
 # Settings that a monitor defines for itself; monitors extend this list.
 MONITOR_OPTIONS = frozenset(
     {
+        "allow",
         "alpha",
         "baseline",
         "cadence",

@@ -20,7 +20,8 @@ class Buffer(StrEnum):
     strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
     make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
-    frequency table; all tables of a model are counted in one pass.
+    frequency table; all tables of a model are counted in one pass. `RELATION` aggregates read
+    another relation.
     """
 
     FIXED = "fixed"
@@ -28,6 +29,7 @@ class Buffer(StrEnum):
     OBJECT = "object"
     DISTINCT = "distinct"
     FREQUENCY = "frequency"
+    RELATION = "relation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +45,29 @@ class FrequencyTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """Another relation that a check compares the model with.
+
+    `name` is what people call it, `sql` what Spark reads. `unique_id` is that of the check model or
+    source that it is, or None for a table that only Spark knows. `batch` is the `batch_by`
+    expression of a check model with batches.
+    """
+
+    name: str
+    sql: str
+    unique_id: str | None = None
+    batch: exp.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StateColumn:
     """One column of a model's state table.
 
     `scan` is an aggregate over the model's rows. `merge` is an aggregate over rows of the state
     table that yields the state of the union, or None when the state does not merge; it may read
     other state columns, which `group` names. With `frequency`, `scan` is an aggregate over that
-    frequency table instead.
+    frequency table instead; with `relation` over the rows of that relation (those of the same batch
+    where it has batches). What is `whole_only` says nothing about segments.
     """
 
     name: str
@@ -58,6 +76,8 @@ class StateColumn:
     buffer: Buffer
     group: tuple[str, ...] = ()
     frequency: FrequencyTable | None = None
+    relation: Relation | None = None
+    whole_only: bool = False
 
     @property
     def mergeable(self) -> bool:
@@ -71,7 +91,8 @@ class Metric:
 
     `alias` names the value's column in the metric query. `column` is the column that the metric
     is about or None; `parameters` are its further arguments as SQL text. `text` is the metric as a
-    user would write it.
+    user would write it. Where the metric counts rows that ought not to be, `counts` says in words
+    what is wrong with them: they "have a dest that is not in airports.faa".
     """
 
     alias: str
@@ -83,6 +104,7 @@ class Metric:
     states: tuple[str, ...]
     scope: Scope = Scope.DELTA
     where: str | None = None
+    counts: str | None = None
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -126,7 +148,7 @@ class Check:
 class Monitor:
     """A check whose bounds are learned from history.
 
-    `arguments` are SQL texts by name or position.
+    `arguments` are SQL texts by name or position; `metrics` are the aliases of what it watches.
     """
 
     id: str
@@ -140,6 +162,7 @@ class Monitor:
     settings: CheckSettings
     span: Span
     tags: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +170,8 @@ class Plan:
     """Everything that dqsql computes for one check model, independent of any data.
 
     `states` are deduplicated over all checks. `rejected` are annotations that could not be
-    compiled, each with its error; the rest of the plan stands without them.
+    compiled, each with its error; the rest of the plan stands without them. `relations` are what
+    the checks read besides the model's SELECT.
     """
 
     model: CheckModel
@@ -157,6 +181,7 @@ class Plan:
     monitors: tuple[Monitor, ...] = ()
     rejected: tuple[DqsqlError, ...] = ()
     notes: tuple[str, ...] = ()
+    relations: tuple[Relation, ...] = ()
 
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""

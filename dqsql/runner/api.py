@@ -7,7 +7,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,13 +165,16 @@ class _Run:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.relations import register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
+        from dqsql.runner.preparation import relation_ids
 
         model = plan.model
         by_id = {m.unique_id: m for m in self._project.models}
         views = {m.unique_id: view_name(m) for m in self._project.models}
         start = time.monotonic()
         try:
-            register_dependencies(spark, model, by_id, self._project.sources, views, set())
+            needed = (*model.depends_on, *relation_ids(plan.relations))
+            reader = replace(model, depends_on=needed)
+            register_dependencies(spark, reader, by_id, self._project.sources, views, set())
             register_model(spark, model, view_name(model))
             work = ModelRun(
                 plan=plan,

@@ -23,8 +23,10 @@ from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
 from dqsql.model.tables import BATCHES, METRICS, RESULTS
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
+from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import batch_row, metric_row, result_row
-from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metric_texts
+from dqsql.runner.schemas import schema_results
+from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metrics_by_alias
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,9 +54,10 @@ class ModelRun:
         if not choice.batches:
             return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
         batches = tuple(sorted(choice.batches, key=batch_order))
-        execution = self._execution(choice, batch_type)
         self._step(f"analysing {len(self.plan.states)} aggregates")
-        part = execution.analyse()
+        prepared = prepare(self.plan, self.spark, self.now)
+        execution = self._execution(choice, batch_type)
+        part = execution.analyse(prepared.states, prepared.broken)
         before = dict(self.ledger)
         self._reopen(batches)
         self._step(f"scanning {len(batches):,} batches")
@@ -163,15 +166,16 @@ class ModelRun:
     def _decide(
         self, measured: Measurement, part: Feasible, batches: Sequence[str]
     ) -> list[Result]:
-        texts = metric_texts(self.plan)
-        results = [constraint_result(outcome, texts) for outcome in measured.outcomes]
+        metrics = metrics_by_alias(self.plan)
+        results = [constraint_result(outcome, metrics) for outcome in measured.outcomes]
         by_id = {c.id: c for c in self.plan.checks}
         results.extend(
             error_result(by_id[check_id], error, batch)
             for check_id, error in part.errors.items()
             for batch in batches
         )
-        return results
+        schemas = schema_results(self.plan, measured.values, self.ledger, self.store, batches)
+        return [*results, *schemas]
 
     def _store(
         self,

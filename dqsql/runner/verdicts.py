@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from dqsql.decisions.constraints import Observation, decide
 from dqsql.errors import DqsqlError
-from dqsql.model.plan import Check, Plan
+from dqsql.model.plan import Check, Metric, Plan
 from dqsql.model.results import BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
     from dqsql.engine.execution import CheckOutcome
 
 
-def constraint_result(outcome: CheckOutcome, texts: Mapping[str, str]) -> Result:
-    """The verdict on one constraint; `texts` gives each metric alias as people write it."""
+def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
+    """The verdict on one constraint; `metrics` are those of the plan by alias."""
     check = outcome.check
     observations = [
-        _observation(value, texts[alias])
+        _observation(value, metrics[alias])
         for value, alias in zip(outcome.observed, check.metrics, strict=True)
     ]
     verdict = decide(
@@ -54,8 +54,15 @@ def constraint_result(outcome: CheckOutcome, texts: Mapping[str, str]) -> Result
     )
 
 
-def _observation(value: MetricValue, text: str) -> Observation:
-    return Observation(text, value.metric, value.value, value.value_text, value.sample_size)
+def _observation(value: MetricValue, metric: Metric) -> Observation:
+    return Observation(
+        metric.text,
+        value.metric,
+        value.value,
+        value.value_text,
+        value.sample_size,
+        metric.counts,
+    )
 
 
 def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
@@ -88,6 +95,6 @@ def batch_statuses(results: Iterable[Result], batches: Iterable[str]) -> dict[st
     return statuses
 
 
-def metric_texts(plan: Plan) -> dict[str, str]:
-    """Each metric alias as a user would write the metric."""
-    return {m.alias: m.text for m in plan.metrics}
+def metrics_by_alias(plan: Plan) -> dict[str, Metric]:
+    """The plan's metrics by alias."""
+    return {m.alias: m for m in plan.metrics}

@@ -1,0 +1,54 @@
+"""What a check may know that is not in the rows: when the run started, and the model's columns.
+
+`fact('name')` is an aggregate of dqsql's own. Its value is known when the scan is built; it is
+stored as state, so that a metric can be made from stored states again with the same result.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dqsql.dialect import call, literal
+from dqsql.model.plan import StateColumn
+
+FACT = "fact"
+RUN_STARTED = "run_started"
+SCHEMA = "schema"
+COLUMN_COUNT = "column_count"
+# Facts of the relation; the same for all segments.
+ABOUT_THE_RELATION = frozenset({SCHEMA, COLUMN_COUNT})
+FACTS = frozenset({RUN_STARTED}) | ABOUT_THE_RELATION
+
+
+def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
+    """The facts of a run that started at `now`, about a model with these columns and types."""
+    started = (now - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+    return {
+        RUN_STARTED: call("timestamp_micros", literal(started)),
+        SCHEMA: exp.Literal.string(json.dumps(dict(columns), ensure_ascii=False)),
+        COLUMN_COUNT: literal(len(columns)),
+    }
+
+
+def needs_facts(states: Iterable[StateColumn]) -> bool:
+    """Whether one of the states is a fact."""
+    return any(_calls(s.scan) for s in states)
+
+
+def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn:
+    """The state with the facts in it filled in."""
+    if not _calls(state.scan):
+        return state
+    scan = state.scan.copy()
+    for node in _calls(scan):
+        node.replace(known[node.expressions[0].this].copy())
+    return replace(state, scan=scan)
+
+
+def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
+    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]

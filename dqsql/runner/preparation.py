@@ -1,0 +1,142 @@
+"""Makes a plan's states ready for one run: facts filled in, other relations read and compared.
+
+A state that needs a relation that Spark does not have, or a key that does not fit, is set apart
+with its error; the others are scanned.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.facts import facts, needs_facts, with_facts
+from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.references import Lookup, lookups_of, with_lookups
+from dqsql.dialect import identifier, to_sql
+from dqsql.engine.relations import column_types, expression_types
+from dqsql.errors import EngineError, QueryError
+from dqsql.model.plan import Plan, Relation, StateColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_APPROXIMATE = frozenset({"float", "double"})
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The states that can be scanned, and those that cannot, each with its error."""
+
+    states: tuple[StateColumn, ...]
+    broken: tuple[tuple[StateColumn, EngineError], ...]
+
+
+def prepare(plan: Plan, spark: SparkSession, now: dt.datetime) -> Prepared:
+    """Make the states of a plan ready; the model's view must be registered.
+
+    `now` is the start of the run.
+    """
+    work = _Preparation(plan, spark)
+    states: list[StateColumn] = []
+    broken: list[tuple[StateColumn, EngineError]] = []
+    columns = column_types(spark, work.view) if needs_facts(plan.states) else {}
+    known = facts(now, columns)
+    for state in plan.states:
+        try:
+            states.append(with_facts(work.fitted(state), known))
+        except EngineError as error:
+            broken.append((state, error))
+    return Prepared(tuple(states), tuple(broken))
+
+
+@dataclass
+class _Preparation:
+    plan: Plan
+    spark: SparkSession
+    _fitted: dict[Lookup, Lookup | EngineError] = field(default_factory=dict)
+
+    @property
+    def view(self) -> str:
+        return to_sql(identifier(view_name(self.plan.model)))
+
+    def fitted(self, state: StateColumn) -> StateColumn:
+        """The state with lookups whose two sides have comparable types."""
+        if state.relation is not None:
+            self._check_batches(state.relation)
+        changed: dict[Lookup, Lookup] = {}
+        for lookup in lookups_of(state):
+            if lookup not in self._fitted:
+                self._fitted[lookup] = self._fit_or_error(lookup)
+            found = self._fitted[lookup]
+            if isinstance(found, EngineError):
+                raise found
+            if found != lookup:
+                changed[lookup] = found
+        return with_lookups(state, changed)
+
+    def _relation(self, sql: str) -> Relation:
+        return next(r for r in self.plan.relations if r.sql == sql)
+
+    def _fit_or_error(self, lookup: Lookup) -> Lookup | EngineError:
+        try:
+            return self._fit(lookup)
+        except EngineError as error:
+            return error
+
+    def _fit(self, lookup: Lookup) -> Lookup:
+        name = self._relation(lookup.relation).name
+        keys = expression_types(self.spark, lookup.relation, lookup.keys, name)
+        columns = expression_types(
+            self.spark, self.view, lookup.columns, f"check model {self.plan.model.name}"
+        )
+        pairs = [
+            _comparable(c, column_type, k, key_type, name)
+            for c, column_type, k, key_type in zip(
+                lookup.columns, columns, lookup.keys, keys, strict=True
+            )
+        ]
+        return Lookup(lookup.relation, tuple(c for c, _ in pairs), tuple(k for _, k in pairs))
+
+    def _check_batches(self, relation: Relation) -> None:
+        own = None if relation.batch is None else check_batch_by(self.plan.model)
+        batches = [] if relation.batch is None else [to_sql(relation.batch)]
+        theirs = expression_types(self.spark, relation.sql, batches, relation.name)
+        if own is None:
+            return
+        name = self.plan.model.name
+        ours = expression_types(self.spark, self.view, [to_sql(own)], f"check model {name}")
+        if ours != theirs:
+            raise QueryError(
+                f"the batches of {name} are of type {ours[0]}, those of {relation.name} of type"
+                f" {theirs[0]}: their numbers of rows cannot be compared by batch",
+                hint="give both models the same kind of batch_by",
+            )
+
+
+def _comparable(
+    column: str, column_type: str, key: str, key_type: str, relation: str
+) -> tuple[str, str]:
+    """Both sides so that two different keys are never equal to the same value.
+
+    Spark's implicit casts are not one to one: '1' and '01' are both 1, and a row would be counted
+    twice.
+    """
+    types = (column_type, key_type)
+    if column_type == key_type:
+        return column, key
+    if (column_type == "string") != (key_type == "string"):
+        raise QueryError(
+            f"{column.strip('`')} is of type {column_type}, and {key.strip('`')} of {relation} of"
+            f" type {key_type}: they cannot be compared safely",
+            hint="cast one of them, for example in the SELECT of the check model",
+        )
+    if any(t in _APPROXIMATE for t in types):
+        return f"cast({column} as double)", f"cast({key} as double)"
+    return column, key
+
+
+def relation_ids(relations: Sequence[Relation]) -> tuple[str, ...]:
+    """The check models and sources among the relations, as `CheckModel.depends_on` names them."""
+    return tuple(r.unique_id for r in relations if r.unique_id is not None)

@@ -1,0 +1,4 @@
+{# Hours from the latest value to the start of the run; dates count from midnight UTC. Range (-inf, inf), negative for values in the future; null without values. #}
+{% macro metric_freshness(column) -%}
+    (unix_micros(fact('run_started')) - unix_micros(cast(max({{ column }}) as timestamp))) / 3600000000
+{%- endmacro %}
