@@ -60,11 +60,11 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--event-time-end",),
         {"metavar": "TIME", "help": "Check the batches before this one, new or not."},
     ),
-    # The next two wait for the run to take them; no command offers them yet.
     "store_failures": (
         ("--store-failures",),
         {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
     ),
+    # Waits for the run to take it; no command offers it yet.
     "threads": (
         ("--threads",),
         {"type": click.IntRange(min=1), "help": "Check models at the same time."},

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,7 +134,7 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with _output_to(log_dir / "spark.log"):
+    with _output_to(log_dir / "spark.log"), _own_interrupts():
         try:
             return builder.getOrCreate()
         except _START_FAILURES as error:
@@ -140,6 +142,21 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
                 f"Spark did not start: {first_sentence(error)}",
                 hint=f"see {log_dir / 'spark.log'}",
             ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep Python's handler of Ctrl-C.
+
+    PySpark installs one that calls the JVM, which must not be entered from within another call.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _scratch_options() -> list[str]:

@@ -164,7 +164,23 @@ RESULTS = Table(
     partitions=("model", "chunk"),
 )
 
-ALL_TABLES = (RUNS, MODELS, CHECKS, BATCHES, METRICS, RESULTS)
+FAILURES = Table(
+    "dq_failures",
+    (
+        ("run_id", "string"),
+        ("check_id", "string"),
+        ("model", "string"),
+        ("batch", "string"),
+        ("segment", "string"),
+        ("row", "string"),
+        ("captured_at", "timestamp"),
+    ),
+    keys=("check_id", "batch", "row"),
+    scope=("model", "batch"),
+    partitions=("model", "chunk"),
+)
+
+ALL_TABLES = (RUNS, MODELS, CHECKS, BATCHES, METRICS, RESULTS, FAILURES)
 
 
 def state_table_name(model: str) -> str:

@@ -28,11 +28,9 @@ def ensure_writable(target_dir: Path) -> None:
 
     Raises ConfigError when that is not possible.
     """
-    fresh = not target_dir.exists() or (target_dir.is_dir() and not any(target_dir.iterdir()))
     try:
-        target_dir.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=target_dir):
-            pass
+        fresh = not target_dir.exists() or (target_dir.is_dir() and not any(target_dir.iterdir()))
+        try_writing(target_dir)
         for name in (RUN_RESULTS, MANIFEST):
             if (target_dir / name).is_dir():
                 raise IsADirectoryError(21, "Is a directory", str(target_dir / name))
@@ -43,6 +41,16 @@ def ensure_writable(target_dir: Path) -> None:
         ) from error
     if fresh:
         write_atomically(target_dir / CACHE_TAG, _CACHE_TAG_TEXT)
+
+
+def try_writing(folder: Path) -> None:
+    """Create a folder, if need be, and write a file into it that is gone at once.
+
+    Raises OSError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -21,6 +21,8 @@ from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, RUNS
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.folders import ensure_target
+from dqsql.runner.limits import limits_of
 from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
 from dqsql.version import VERSION
 
@@ -47,6 +49,7 @@ def run(
     batches: Sequence[str] = (),
     event_time_start: str | None = None,
     event_time_end: str | None = None,
+    store_failures: bool = False,
     listener: RunListener | None = None,
 ) -> RunResult:
     """Check the new batches of a project's check models and store metrics and verdicts.
@@ -64,15 +67,17 @@ def run(
         full_refresh: check all batches, also those checked before.
         fail_fast: stop after the first model with a failed check or an error.
         batches: check exactly these batches, new or not.
-        event_time_start: check the batches from this one on (inclusive), new or not.
-        event_time_end: check the batches before this one (exclusive), new or not.
+        event_time_start: check the batches from this time or number on, new or not; UTC.
+        event_time_end: check the batches before this time or number, new or not; UTC.
+        store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
         listener: is told of the progress.
 
     Returns:
         The verdicts of the run; failed checks do not raise.
 
     Raises:
-        DqsqlError: the project is wrong, or Spark cannot be started. Nothing was written then.
+        DqsqlError: the project is wrong, an argument cannot be used, a folder cannot be written,
+            or Spark cannot be started. Nothing was written then.
     """
     arguments = {
         "select": list(select),
@@ -83,7 +88,10 @@ def run(
         "batches": list(batches),
         "event_time_start": event_time_start,
         "event_time_end": event_time_end,
+        "store_failures": store_failures,
     }
+    request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
+    request.check()
     compiled = compile_project(
         project_dir,
         select=select,
@@ -94,7 +102,7 @@ def run(
         vars=vars,
     )
     compiled.raise_errors()
-    request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
+    ensure_target(compiled.project)
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
     return session.execute(spark)
 
@@ -185,6 +193,9 @@ class _Run:
                 run_id=self.run_id,
                 now=self.started,
                 listener=self.listener,
+                limits=limits_of(
+                    model, self._project, store_failures=bool(self.arguments["store_failures"])
+                ),
             )
             return work.execute()
         except DqsqlError as error:

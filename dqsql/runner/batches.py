@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sqlglot import exp
+
+from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.moments import Moment, moment_reader, read_number, read_time
+from dqsql.compiler.pruning import batch_moment, interval_condition
+from dqsql.engine.layout import batch_order
+from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
+
+_START, _END = "--event-time-start", "--event-time-end"
+_HINT = "write a date (2013-02-08), a timestamp (2013-02-08T06:00, in UTC) or a number"
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,88 @@ class BatchRequest:
         """Whether batches that were checked before are checked again."""
         return bool(self.batches or self.start or self.end or self.full_refresh)
 
+    def check(self) -> None:
+        """Refuse a range that no batch can lie in. Raises UsageError."""
+        for flag, text in ((_START, self.start), (_END, self.end)):
+            if text is not None and read_time(text) is None and read_number(text) is None:
+                raise UsageError(f"{flag} is neither a time nor a number: {text!r}", hint=_HINT)
+        for read in (read_time, read_number):
+            start, end = (None if t is None else read(t) for t in (self.start, self.end))
+            if start is not None and end is not None and start >= end:  # type: ignore[operator]
+                raise UsageError(
+                    f"{_START} {self.start} is not before {_END} {self.end}",
+                    hint=f"the batch that {_END} names is left out",
+                )
+
+
+@dataclass(frozen=True)
+class Period:
+    """The batches of a model from `start` up to, without, `end`; None is unbounded.
+
+    `batch_type` is the Spark type of `batch_by`.
+    """
+
+    model: CheckModel
+    batch_type: str
+    start: Moment | None = None
+    end: Moment | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any batch can lie outside."""
+        return self.start is not None or self.end is not None
+
+    def condition(self, columns: Mapping[str, str]) -> exp.Expr | None:
+        """What the rows of the period have in common, as far as SQL can say it."""
+        batch_by = check_batch_by(self.model)
+        if batch_by is None or not self.bounded:
+            return None
+        return interval_condition(batch_by, self.start, self.end, self.batch_type, columns)
+
+    def moment(self, batch: str) -> Moment | None:
+        """When a batch begins, or its number; None when its text says neither."""
+        batch_by = check_batch_by(self.model)
+        if batch_by is None or moment_reader(self.batch_type) is read_number:
+            return read_number(batch)
+        return batch_moment(batch_by, batch)
+
+    def has(self, batch: str) -> bool | None:
+        """Whether a batch lies in the period; None when its text is no time."""
+        moment = self.moment(batch)
+        if moment is None:
+            return None
+        after_start = self.start is None or moment >= self.start  # type: ignore[operator]
+        return after_start and (self.end is None or moment < self.end)  # type: ignore[operator]
+
+
+def period_of(
+    request: BatchRequest, begin: str | None, model: CheckModel, batch_type: str
+) -> Period:
+    """The period that a run is about: what was asked for, else from the model's `begin` on.
+
+    Batches that are asked for by name are taken whenever they are. Raises UsageError and
+    ConfigError: the bounds do not fit the model's batches.
+    """
+    if request.batches:
+        return Period(model, batch_type)
+    start = _bound(request.start, _START, model, batch_type)
+    if request.start is None and begin is not None:
+        start = _bound(begin, "begin", model, batch_type)
+    return Period(model, batch_type, start, _bound(request.end, _END, model, batch_type))
+
+
+def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> Moment | None:
+    if text is None:
+        return None
+    reader = moment_reader(batch_type)
+    moment = reader(text) if reader is not None else None
+    if moment is None:
+        message = f"{what} {text} does not fit {model.name}, whose batches are of type {batch_type}"
+        if what == "begin":
+            raise ConfigError(message, span=Span(model.path), hint=_HINT)
+        raise UsageError(message, hint="name batches with --batch, or leave the model out")
+    return moment
+
 
 @dataclass(frozen=True)
 class BatchChoice:
@@ -36,22 +129,43 @@ def choose_batches(
     request: BatchRequest,
     found: Mapping[str | None, int],
     ledger: Mapping[str, BatchRecord],
+    period: Period | None = None,
+    lookback: int = 0,
 ) -> BatchChoice:
-    """Choose among the batches `found` in the data (with row counts) by request and ledger."""
+    """Choose among the batches `found` in the data (with row counts) by request and ledger.
+
+    Among the newest `lookback` batches, those that were checked before and have another number of
+    rows now are checked again.
+    """
     present = [b for b in found if b is not None]
     notes = _null_note(found.get(None, 0))
     if request.batches:
         empty = tuple(b for b in request.batches if b not in found)
         return BatchChoice(request.batches, empty, notes)
-    if request.start or request.end:
-        start, end = request.start or "", request.end
-        chosen = [b for b in present if b >= start and (end is None or b < end)]
-        return BatchChoice(tuple(chosen), (), notes)
-    if request.full_refresh:
+    if period is not None and period.bounded:
+        inside = {b: period.has(b) for b in present}
+        notes = (*notes, *_unreadable_note([b for b in present if inside[b] is None], period))
+        present = [b for b in present if inside[b]]
+    if request.start or request.end or request.full_refresh:
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
-    new = tuple(b for b in present if b not in done)
-    return BatchChoice(new, (), (*notes, *_changed_note(found, ledger, done)))
+    changed = {b for b in present if b in done and found[b] != ledger[b].rows}
+    newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
+    again = changed.intersection(newest)
+    chosen = tuple(b for b in present if b not in done or b in again)
+    return BatchChoice(chosen, (), (*notes, *_again_note(again), *_changed_note(changed - again)))
+
+
+def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
+    if not batches:
+        return ()
+    return (
+        f"{len(batches):,} batches of {period.model.name} were left out: {batches[0]!r} is no time",
+    )
+
+
+def _again_note(again: set[str]) -> tuple[str, ...]:
+    return (f"{len(again):,} late batches are checked again (lookback)",) if again else ()
 
 
 def _null_note(rows: int) -> tuple[str, ...]:
@@ -60,10 +174,8 @@ def _null_note(rows: int) -> tuple[str, ...]:
     return (f"{rows:,} rows belong to no batch: their batch_by value is null",)
 
 
-def _changed_note(
-    found: Mapping[str | None, int], ledger: Mapping[str, BatchRecord], done: set[str]
-) -> tuple[str, ...]:
-    changed = sorted(b for b in done if b in found and found[b] != ledger[b].rows)
+def _changed_note(batches: set[str]) -> tuple[str, ...]:
+    changed = sorted(batches)
     if not changed:
         return ()
     names = ", ".join(_flags(changed))

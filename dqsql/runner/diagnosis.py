@@ -55,6 +55,19 @@ def _java() -> Iterator[Step]:
     yield "java", True, f"{java.major} at {java.path}"
 
 
+def _warehouse(project: Project, known: int) -> Step:
+    """Whether the warehouse can be written; one that is no folder here is not tried."""
+    from dqsql.runner.folders import ensure_warehouse
+
+    root = f"{project.target.warehouse}/{project.target.schema}"
+    try:
+        tried = ensure_warehouse(project.target)
+    except DqsqlError as error:
+        return "warehouse", False, str(error)
+    how = "can be written" if tried else "writing was not tried"
+    return "warehouse", True, f"{root}: {how}, {known:,} batches checked so far"
+
+
 def _connection(project: Project) -> Iterator[Step]:
     from dqsql.engine.session import open_session
     from dqsql.engine.storage import ParquetStore
@@ -66,6 +79,6 @@ def _connection(project: Project) -> Iterator[Step]:
             yield "connection", True, f"Spark {spark.version}"
             root = f"{target.warehouse}/{target.schema}"
             known = len(ParquetStore(spark, root).rows(BATCHES))
-            yield "warehouse", True, f"{root}: {known:,} batches checked so far"
+            yield _warehouse(project, known)
     except DqsqlError as error:
         yield "connection", False, str(error)

@@ -5,24 +5,28 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dqsql.compiler.keys import view_name
-from dqsql.compiler.queries import discovery_query, metric_query
+from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import identifier, to_sql
+from dqsql.engine.discovery import view_types
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order
 from dqsql.model.events import RunListener
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
-from dqsql.model.tables import BATCHES, METRICS, RESULTS
-from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches
+from dqsql.model.tables import BATCHES, FAILURES, METRICS, RESULTS
+from dqsql.runner.batches import BatchChoice, BatchRequest
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
+from dqsql.runner.discovery import Discovery
+from dqsql.runner.failures import FailureSampler, Samples
+from dqsql.runner.limits import Limits
 from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import batch_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
@@ -46,6 +50,8 @@ class ModelRun:
     run_id: str
     now: dt.datetime
     listener: RunListener
+    limits: Limits = field(default_factory=Limits)
+    _columns: dict[str, str] = field(default_factory=dict)
 
     def execute(self) -> ModelResult:
         """Check the model's batches and store everything. Raises DqsqlError."""
@@ -74,16 +80,17 @@ class ModelRun:
             measured = measured.joined(cumulative.measure(sound))
             results = self._decide(measured, part, batches)
             notes = (*notes, *outdated_note(before, sound, batches))
+        samples = self._sample(results, batch_type)
         self._step("storing")
-        self._store(measured, results, batches, sound, cumulative)
+        self._store(measured, samples, batches, sound, cumulative)
         return self._result(
             start,
             batches=batches,
-            results=tuple(results),
+            results=tuple(samples.results),
             metrics=len(measured.values),
-            scans=self._scans(part, choice, batch_type),
+            scans=self._scans(part, choice, batch_type) + samples.scans,
             rows=sum(measured.rows.values()),
-            notes=notes,
+            notes=(*notes, *samples.notes),
         )
 
     def _step(self, text: str) -> None:
@@ -92,17 +99,16 @@ class ModelRun:
     # --- batches -------------------------------------------------------------------------------
 
     def _choose(self) -> tuple[BatchChoice, str]:
-        query = discovery_query(self.plan.model)
-        if query is None:
-            return BatchChoice((self._own_batch,)), "string"
-        self._step("looking for new batches")
-        execution = self._execution(BatchChoice(()), "string")
-        found = execution.discover(query)
-        choice = choose_batches(self.request, found, self.ledger)
-        view = to_sql(identifier(view_name(self.plan.model)))
-        expression = self.plan.model.config.batch_by or ""
-        kind = execution.batch_type(expression, view) if choice.batches else "string"
-        return choice, kind
+        model = self.plan.model
+        view = to_sql(identifier(view_name(model)))
+        self._columns = view_types(self.spark, model.name, view)
+        kind = "string"
+        if model.config.batch_by is not None:
+            execution = self._execution(BatchChoice(()), kind)
+            kind = execution.batch_type(model.config.batch_by, view)
+            self._step("looking for new batches")
+        discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
+        return discovery.choose(self.request, self.ledger, self._own_batch), kind
 
     @property
     def _own_batch(self) -> str:
@@ -151,7 +157,7 @@ class ModelRun:
         return Scan(
             model=self.plan.model,
             groups=scan_groups(states, types),
-            batches=BatchFilter(wanted, batch_type),
+            batches=BatchFilter(wanted, batch_type, self._columns),
             label=self._own_batch,
             empty=choice.empty,
         )
@@ -177,10 +183,14 @@ class ModelRun:
         schemas = schema_results(self.plan, measured.values, self.ledger, self.store, batches)
         return [*results, *schemas]
 
+    def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
+        sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)
+        return sampler.sample(results, batch_type, self._columns, self._own_batch)
+
     def _store(
         self,
         measured: Measurement,
-        results: Sequence[Result],
+        samples: Samples,
         batches: Sequence[str],
         sound: Collection[str],
         cumulative: CumulativeRun | None,
@@ -192,9 +202,10 @@ class ModelRun:
         model, checked = self.plan.model.name, self._checked()
         metric_rows = [metric_row(v, self.run_id, self.now) for v in measured.values]
         self.store.replace_batches(METRICS, model, metric_rows, batches, checked)
-        result_rows = [result_row(r, self.run_id, self.now) for r in results]
+        result_rows = [result_row(r, self.run_id, self.now) for r in samples.results]
         self.store.replace_batches(RESULTS, model, result_rows, batches, checked)
-        for batch, status in batch_statuses(results, batches).items():
+        self.store.replace_batches(FAILURES, model, samples.rows, batches, checked)
+        for batch, status in batch_statuses(samples.results, batches).items():
             self.ledger[batch] = BatchRecord(
                 model,
                 batch,

@@ -29,6 +29,7 @@ def test_the_options_reach_the_run(
 ) -> None:
     args = "run -s orders tag:shop -x -f --batch 2025-03-01 2025-03-02 --target local"
     more = "--event-time-start 2025-03-01 --event-time-end 2025-03-03 --exclude path:none"
+    more += " --store-failures"
     result = dqsql(*args.split(), *more.split())
     assert result.exit_code == 0
     call = fake_run.calls[0]
@@ -46,6 +47,7 @@ def test_the_options_reach_the_run(
         "fail_fast": True,
         "event_time_start": "2025-03-01",
         "event_time_end": "2025-03-03",
+        "store_failures": True,
     }
 
 

@@ -19,6 +19,7 @@ _RUN = (
     "batches",
     "event_time_start",
     "event_time_end",
+    "store_failures",
     "output",
 )
 _WHERE = ("target", "profile", "profiles_dir", "vars")

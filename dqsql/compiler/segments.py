@@ -1,0 +1,55 @@
+"""Statements that look at batches and segments before a scan: which there are, and how many."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dqsql.compiler.keys import BATCH, batch_text, identifier_table, segment_label, view_name
+from dqsql.compiler.queries import discovery_query
+from dqsql.compiler.scan import BatchFilter
+from dqsql.dialect import call, column
+from dqsql.model.project import CheckModel
+
+SEGMENTS = "segments"
+SKETCH = "sketch"
+_N = "dqsql_n"
+_LABEL = "dqsql_segment"
+
+
+def batches_query(model: CheckModel, condition: exp.Expr | None) -> exp.Select | None:
+    """Batches with their row counts, and with `segment_by` also their numbers of segments.
+
+    The segments of a batch also come as a sketch, so that those of several batches can be counted
+    together without reading anything again. None for a model without `batch_by`.
+    """
+    batch = batch_text(model)
+    if batch is None or not model.config.segment_by:
+        query = discovery_query(model)
+        return query if query is None or condition is None else query.where(condition)
+    label = segment_label(model.config.segment_by)
+    fine = exp.select(
+        exp.alias_(batch, BATCH, quoted=True),
+        exp.alias_(label, _LABEL, quoted=True),
+        exp.alias_(call("count", exp.Star()), _N, quoted=True),
+    )
+    fine = fine.from_(identifier_table(view_name(model)))
+    fine = fine if condition is None else fine.where(condition)
+    fine = fine.group_by(batch.copy(), label.copy())
+    query = exp.select(
+        column(BATCH),
+        exp.alias_(call("sum", column(_N)), "rows", quoted=True),
+        exp.alias_(call("count", exp.Star()), SEGMENTS, quoted=True),
+        exp.alias_(call("hll_sketch_agg", column(_LABEL)), SKETCH, quoted=True),
+    )
+    return query.from_(fine.subquery("by_segment")).group_by(column(BATCH))
+
+
+def segment_count_query(model: CheckModel, batches: BatchFilter) -> exp.Select:
+    """The exact number of segments in some batches; reads the segment columns only."""
+    label = segment_label(model.config.segment_by)
+    distinct = exp.select(exp.alias_(label, _LABEL, quoted=True)).distinct()
+    distinct = distinct.from_(identifier_table(view_name(model)))
+    condition = batches.condition(model)
+    distinct = distinct if condition is None else distinct.where(condition)
+    count = exp.alias_(call("count", exp.Star()), SEGMENTS, quoted=True)
+    return exp.select(count).from_(distinct.subquery("distinct_segments"))

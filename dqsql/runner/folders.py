@@ -1,0 +1,47 @@
+"""The folders that a run writes to, tried before anything starts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dqsql.errors import ConfigError
+from dqsql.model.project import Project, Target
+from dqsql.report.artefacts import ensure_writable, try_writing
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def ensure_target(project: Project) -> None:
+    """Try to write to the target folder and the warehouse. Raises ConfigError."""
+    ensure_writable(project.root / project.target_path)
+    ensure_warehouse(project.target)
+
+
+def ensure_warehouse(target: Target) -> bool:
+    """Try to write to the warehouse where it is a folder of this machine; whether it is one.
+
+    Raises ConfigError.
+    """
+    folder = _local_folder(target)
+    if folder is None:
+        return False
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise ConfigError(
+            f"the warehouse {folder} cannot be written: {error.strerror or error}",
+            hint="set `warehouse` in dqsql_project.yml or profiles.yml to a folder that you may"
+            " write",
+        ) from error
+    return True
+
+
+def _local_folder(target: Target) -> Path | None:
+    """The folder of the tables; None where they are elsewhere, or Spark is."""
+    if target.warehouse is None or target.method == "connect":
+        return None
+    root = target.warehouse.removeprefix("file://")
+    if root.startswith("file:"):
+        root = root.removeprefix("file:")
+    return None if _SCHEME.match(root) else Path(root) / target.schema

@@ -1,0 +1,39 @@
+"""Settings that bound what a run does: of the model, else of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.model.plan import Check
+from dqsql.model.project import CheckModel, Project
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept."""
+
+    begin: str | None = None
+    lookback: int = 0
+    max_segments: int = 1_000
+    failures_limit: int = 100
+    store_failures: bool = False
+
+    def samples(self, check: Check) -> bool:
+        """Whether failing rows of a check are kept."""
+        return bool(check.settings.options.get("store_failures", self.store_failures))
+
+
+def limits_of(model: CheckModel, project: Project, *, store_failures: bool = False) -> Limits:
+    """The limits of a model. `store_failures` is the wish of the command line."""
+
+    def setting(name: str, default: Any) -> Any:
+        return model.config.extra.get(name, project.settings.get(name, default))
+
+    return Limits(
+        begin=setting("begin", None),
+        lookback=setting("lookback", 0),
+        max_segments=setting("max_segments", 1_000),
+        failures_limit=setting("failures_limit", 100),
+        store_failures=store_failures or setting("store_failures", False),
+    )

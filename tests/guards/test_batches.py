@@ -1,0 +1,161 @@
+"""Which batches a run is about: event time, begin, lookback, and the limit of segments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dqsql
+from dqsql.errors import ConfigError, UsageError
+from dqsql.model.project import CheckModel, ModelConfig
+from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.runner.batches import BatchRequest, choose_batches, period_of
+
+from .conftest import MakeShop, Values
+
+
+def model(batch_by: str) -> CheckModel:
+    return CheckModel("m", "checks/m.sql", "", "", ModelConfig(batch_by=batch_by), (), (), ())
+
+
+DAYS = ["2024-01-09", "2024-01-10", "2024-02-01"]
+HOURS = ["2024-01-09 23:00:00", "2024-01-10 00:00:00", "2024-01-10 01:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("batch_by", "kind", "found", "start", "end", "chosen"),
+    [
+        ("d", "date", DAYS, "2024-01-10", None, DAYS[1:]),
+        ("d", "date", DAYS, "2024-01-09T12:00", "2024-02-01T00:00:01", DAYS[1:]),
+        ("d", "date", DAYS, "2024-01", "2024-02", DAYS[:2]),
+        ("ts", "timestamp", HOURS, "2024-01-10", "2024-01-10 01:00", HOURS[1:2]),
+        ("ts", "timestamp", HOURS, "2024-01-10T01:00+02:00", "2024-01-10T00:00Z", HOURS[:1]),
+        ("ts", "timestamp_ntz", HOURS, None, "2024-01-10", HOURS[:1]),
+        ("n", "bigint", ["-3", "9", "10", "100"], "9", "100", ["9", "10"]),
+        ("n", "decimal(4,1)", ["9.5", "10.0"], "9.6", None, ["10.0"]),
+        (
+            "date_format(ts, 'yyyyMM')",
+            "string",
+            ["202312", "202401"],
+            "2024-01-01",
+            None,
+            ["202401"],
+        ),
+        ("s", "string", ["2024-01", "2024-02", "late"], "2024-01-15", None, ["2024-02"]),
+    ],
+)
+def test_event_time(
+    batch_by: str,
+    kind: str,
+    found: list[str],
+    start: str | None,
+    end: str | None,
+    chosen: list[str],
+) -> None:
+    request = BatchRequest((), start, end)
+    request.check()
+    period = period_of(request, "2030-01-01" if start else None, model(batch_by), kind)
+    choice = choose_batches(request, dict.fromkeys(found, 1), {}, period)
+    assert list(choice.batches) == chosen
+    assert bool(choice.notes) == ("late" in found)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("yesterday", None), (None, "2024-13-01"), ("2024-01-02", "2024-01-02"), ("10", "9")],
+)
+def test_bounds_that_make_no_sense_are_refused(start: str | None, end: str | None) -> None:
+    with pytest.raises(UsageError, match="--event-time"):
+        BatchRequest((), start, end).check()
+
+
+def test_bounds_must_fit_the_batches() -> None:
+    with pytest.raises(UsageError, match="whose batches are of type bigint"):
+        period_of(BatchRequest((), "2024-01-10"), None, model("n"), "bigint")
+    with pytest.raises(UsageError, match="binary"):
+        period_of(BatchRequest((), "2024-01-10"), None, model("n"), "binary")
+    with pytest.raises(ConfigError, match="begin"):
+        period_of(BatchRequest(), "soon", model("d"), "date")
+
+
+def test_lookback_takes_up_late_rows_of_the_newest_batches() -> None:
+    found: dict[str | None, int] = dict.fromkeys(["2024-01-01", *DAYS, "2024-02-02"], 5)
+    ledger = {
+        b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in found if b is not None
+    }
+    found |= {"2024-01-01": 6, "2024-02-01": 4}
+    choice = choose_batches(BatchRequest(), found, ledger, None, 2)
+    assert choice.batches == ("2024-02-01",)
+    assert len(choice.notes) == 2 and "--batch 2024-01-01" in choice.notes[1]
+    assert choose_batches(BatchRequest(), found, ledger).batches == ()
+    del ledger["2024-02-02"]
+    later = choose_batches(BatchRequest(), found, ledger, None, 99)
+    assert set(later.batches) == {"2024-01-01", "2024-02-01", "2024-02-02"}
+
+
+ROWS: Values = [
+    (1, "2024-01-01 10:00:00", 1.0, "x", "a"),
+    (2, "2024-01-02 10:00:00", 1.0, "x", "b"),
+    (3, "2024-01-02 11:00:00", 1.0, "y", "c"),
+    (4, "2024-01-03 11:00:00", 1.0, "y", "c"),
+]
+SEGMENTS = """\
+{{ config(batch_by = "date_trunc('day', at)", segment_by = ['shop', 'email']) }}
+select at, shop, email from {{ source('shop', 'orders') }}
+-- @row_count >= 1
+"""
+
+
+def test_too_many_segments_stop_the_model_before_anything_is_written(make_shop: MakeShop) -> None:
+    shop = make_shop(SEGMENTS, ROWS, "max_segments: 2\nbegin: 2024-01-01")
+    result = shop.run()
+    assert result.error is not None
+    assert result.error.message == (
+        "segment_by shop, email gives 3 segments, more than max_segments = 2"
+    )
+    assert not (shop.root / "warehouse" / "dq" / "dq_metrics").exists()
+
+    # The segments of the batches to check count, not those of all.
+    part = shop.run(event_time_start="2024-01-02", event_time_end="2024-01-03")
+    assert part.error is None
+    assert part.batches == ("2024-01-02 00:00:00",)
+    assert shop.run(batches=["2024-01-03 00:00:00", "1999-01-01 00:00:00"]).error is None
+    assert shop.run(batches=["1999-01-01 00:00:00"]).error is None
+
+
+def test_without_batches_segments_are_counted_by_themselves(make_shop: MakeShop) -> None:
+    sql = "{{ config(segment_by = 'id', max_segments = 3) }} select id from"
+    shop = make_shop(sql + " {{ source('shop', 'orders') }}\n-- @row_count > 0", ROWS)
+    error = shop.run().error
+    assert error is not None and "gives 4 segments" in error.message
+
+
+def test_lookback_and_begin_end_to_end(make_shop: MakeShop) -> None:
+    sql = """\
+    {{ config(batch_by = 'to_date(at)', begin = '2024-01-02', lookback = 1) }}
+    select at from {{ source('shop', 'orders') }}
+    -- @row_count >= 1
+    """
+    shop = make_shop(sql, ROWS)
+    assert shop.run().batches == ("2024-01-02", "2024-01-03")
+    shop.add([(9, f"2024-01-0{day} 23:59:59.999999", 1.0, "x", "a") for day in (1, 2, 3)])
+    again = shop.run()
+    assert again.batches == ("2024-01-03",)
+    assert any("--batch 2024-01-02" in note for note in again.notes)
+
+
+def test_folders_that_cannot_be_written_are_refused_before_anything_starts(
+    make_shop: MakeShop, tmp_path: Path
+) -> None:
+    shop = make_shop(SEGMENTS, ROWS)
+    (shop.root / "warehouse").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"the warehouse .* cannot be written"):
+        dqsql.run(shop.root)
+    (shop.root / "target" / "CACHEDIR.TAG").unlink()
+    (shop.root / "target").rmdir()
+    (shop.root / "target").write_text("in the way")
+    with pytest.raises(ConfigError, match=r"the target folder .* cannot be written"):
+        dqsql.run(shop.root)
+    with pytest.raises(UsageError, match="--event-time-start"):
+        dqsql.run(shop.root, event_time_start="soon")
