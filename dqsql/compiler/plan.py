@@ -12,6 +12,7 @@ from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import StateRegistry
@@ -24,6 +25,7 @@ from dqsql.model.project import (
     CheckSettings,
     NoData,
     Project,
+    Scope,
     Severity,
 )
 
@@ -157,12 +159,15 @@ class _ModelCompiler:
         key = (use.column or "", use.name, use.parameters, scope.value)
         if key not in self.metrics:
             finish, states = self.states.finish(use.sql)
+            if scope is Scope.CUMULATIVE:
+                used = [s for s in self.states.states if s.name in states]
+                require_mergeable(use.text, used, annotation.span)
             self.metrics[key] = Metric(
                 alias=f"m{len(self.metrics)}",
                 name=use.name,
                 column=use.column,
                 parameters=use.parameters,
-                text=use.text,
+                text=f"{use.text} (cumulative)" if scope is Scope.CUMULATIVE else use.text,
                 finish=finish,
                 states=states,
                 scope=scope,
