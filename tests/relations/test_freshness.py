@@ -1,0 +1,49 @@
+"""`@freshness`: hours from the latest value to the start of the run."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from dqsql.model.results import Status
+
+from .conftest import Project, Table
+
+
+def test_age_at_the_start_of_the_run(project: Project, table: Table) -> None:
+    table(
+        "a_t",
+        "select * from values ('x', timestamp'2020-01-01 12:00:00', date'2020-01-03'),"
+        " ('x', null, date'2020-01-01'), ('y', timestamp'2020-01-02 00:30:00', null) t(k, ts, d)",
+    )
+    project.write(
+        "a",
+        "{{ config(segment_by=['k']) }}\n-- @freshness(ts) < 24\n"
+        "select k, ts,\n d -- @freshness > 0\nfrom a_t",
+    )
+    result = project.run()
+    found = {(r.check_name, r.segment): r for r in result.results}
+
+    def age(year: int, month: int, day: int, *time: int) -> float:
+        then = dt.datetime(year, month, day, *time, tzinfo=dt.UTC)
+        return (result.started_at - then) / dt.timedelta(hours=1)
+
+    expected = {
+        ("freshness(ts) < 24", None): age(2020, 1, 2, 0, 30),
+        ("freshness(ts) < 24", "k=x"): age(2020, 1, 1, 12),
+        ("freshness(ts) < 24", "k=y"): age(2020, 1, 2, 0, 30),
+        ("freshness > 0", None): age(2020, 1, 3),
+        ("freshness > 0", "k=x"): age(2020, 1, 3),
+        ("freshness > 0", "k=y"): None,
+    }
+    for key, hours in expected.items():
+        observed = found[key].observed
+        assert (observed is None) if hours is None else abs((observed or 0) - hours) < 1e-9, key
+    assert found["freshness(ts) < 24", None].status is Status.FAIL
+    assert found["freshness > 0", "k=y"].status is Status.NO_DATA
+
+
+def test_no_rows_is_no_data(project: Project, table: Table) -> None:
+    table("a_t", "select timestamp'2020-01-01' as ts where false")
+    project.write("a", "select ts -- @freshness < 24\nfrom a_t")
+    (found,) = project.run().results
+    assert found.status is Status.NO_DATA

@@ -1,0 +1,163 @@
+"""Foreign keys: `@references` and the metrics below it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dqsql
+from dqsql.errors import CompileError
+from dqsql.model.results import Status
+
+from .conftest import Project, Table, statuses, verdicts
+
+FLIGHTS = """
+select * from values
+    (date'2020-01-01', 'EWR', 'ABQ', 1), (date'2020-01-01', 'EWR', 'XXX', 2),
+    (date'2020-01-01', 'JFK', null, 3), (date'2020-01-02', 'JFK', 'YYY', 4),
+    (date'2020-01-02', 'JFK', 'YYY', 5), (date'2020-01-02', 'EWR', 'BOS', 6)
+    as t(day, origin, dest, n)
+"""
+# Duplicate keys and a null: rows must not be multiplied, and null is no key.
+AIRPORTS = "select * from values ('ABQ', 1L), ('ABQ', 1L), ('BOS', 2L), (null, null) t(faa, id)"
+
+
+@pytest.fixture(autouse=True)
+def tables(table: Table) -> None:
+    table("flights_t", FLIGHTS)
+    table("airports_t", AIRPORTS)
+
+
+def test_orphans_by_batch_and_segment(project: Project) -> None:
+    """Counts as plain Spark gives them; other metrics of the same scan stay as they are."""
+    project.write(
+        "flights",
+        "{{ config(batch_by='day', segment_by=['origin']) }}\n"
+        "select day, origin,\n n, -- @sum > 0\n"
+        " dest -- @references(airports_t, faa) @orphan_ratio(airports_t, faa) <= 0.5\n"
+        "from flights_t",
+    )
+    result = project.run()
+    expected = {
+        (str(r["day"]), None if r["origin"] is None else f"origin={r['origin']}"): r
+        for r in project.spark.sql(
+            "select day, origin, count_if(dest is not null and dest not in"
+            " (select faa from airports_t where faa is not null)) as orphans,"
+            " count(*) as rows, sum(n) as n from flights_t"
+            " group by grouping sets ((day), (day, origin))"
+        ).collect()
+    }
+    assert project.metrics("orphan_count") == {k: r["orphans"] for k, r in expected.items()}
+    assert project.metrics("sum") == {k: r["n"] for k, r in expected.items()}
+    assert project.metrics("orphan_ratio") == {
+        k: r["orphans"] / r["rows"] for k, r in expected.items()
+    }
+    found = verdicts(result)
+    failed = found["references(airports_t, faa)", "2020-01-02", None]
+    assert failed.status is Status.FAIL
+    assert failed.message == "2 of 3 rows have a dest that is not in airports_t.faa"
+    fine = found["references(airports_t, faa)", "2020-01-02", "origin=EWR"]
+    assert (fine.status, fine.message) == (
+        Status.PASS,
+        "0 of 1 rows have a dest that is not in airports_t.faa",
+    )
+
+
+def test_names_of_relations(project: Project, table: Table, tmp_path: Path) -> None:
+    """Models, sources, tables, odd names, the model itself, several columns."""
+    project.spark.sql(AIRPORTS).write.mode("overwrite").parquet(str(tmp_path / "airports"))
+    (project.root / "checks").mkdir()
+    (project.root / "checks" / "sources.yml").write_text(
+        f"sources:\n  - name: nyc\n    tables:\n      - name: airports\n"
+        f"        path: {tmp_path / 'airports'}\n"
+    )
+    table("odd name-é", "select 'ABQ' as `k y`, 2.0D as `select`")
+    project.write("codes", "select faa from airports_t")
+    project.write(
+        "flights",
+        """
+        -- @references((origin, flights_t), flights, (origin, flights_t))
+        select
+            origin, -- @references(flights, origin)
+            -- @references(codes, faa) @references(ref('codes'), faa)
+            -- @references(airports, faa) @references(nyc.airports, faa)
+            -- @references(source('nyc', 'airports'), faa)
+            -- @references({{ source('nyc', 'airports') }}, upper(faa))
+            -- @references(`odd name-é`, `k y`) @references('codes', upper(faa))
+            dest,
+            n as flights_t -- @references(flights_t, n) @references(`odd name-é`, `select`)
+        from flights_t where dest is null or dest = 'ABQ'
+        """,
+    )
+    result = project.run(select=["flights"])
+    found = statuses(result)
+    assert len(found) == 11
+    assert found.pop("references(`odd name-é`, `select`)") is Status.FAIL
+    assert set(found.values()) == {Status.PASS}
+
+
+def test_no_rows_is_no_pass(project: Project) -> None:
+    project.write("none", "select dest -- @references(airports_t, faa)\nfrom flights_t where n < 0")
+    project.write(
+        "absent",
+        "{{ config(batch_by='day') }}\nselect day,\n dest -- @references(airports_t, faa)\n"
+        "from flights_t",
+    )
+    result = project.run(batches=["2020-03-01"])
+    assert [r.status for r in result.results] == [Status.NO_DATA, Status.NO_DATA]
+
+
+def test_an_empty_reference_matches_nothing(project: Project, table: Table) -> None:
+    table("airports_t", "select * from values ('ABQ', 1L) t(faa, id) where id < 0")
+    project.write("flights", "select dest -- @references(airports_t, faa)\nfrom flights_t")
+    (found,) = project.run().results
+    assert found.message == "5 of 6 rows have a dest that is not in airports_t.faa"
+
+
+def test_what_cannot_be_compared_is_one_error(project: Project) -> None:
+    project.write(
+        "flights",
+        "select\n  dest, -- @references(airport_t, faa)\n"
+        "  -- @references(airports_t, fa) @references(airports_t, id) @completeness > 0.5\n"
+        "  dest as other\nfrom flights_t",
+    )
+    found = {r.check_name: r for r in project.run().results}
+    assert found["completeness > 0.5"].status is Status.PASS
+    unknown = found["references(airport_t, faa)"]
+    assert unknown.status is Status.ERROR
+    assert unknown.message == (
+        "checks/flights.sql:2:12: references(airport_t, faa):"
+        " there is no check model, source or table airport_t"
+    )
+    assert "airports_t has no fa" in found["references(airports_t, fa)"].message
+    assert "cannot be compared safely" in found["references(airports_t, id)"].message
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ("references(ref('nope'), a)", "there is no check model 'nope'"),
+        ("references(source('a', 'b'), a)", "there is no source a.b"),
+        ("references((dest, n), airports_t, faa)", "2 columns cannot refer to 1 keys"),
+        ("references(1 + 1, faa)", "expected a check model, a source or a table"),
+    ],
+)
+def test_errors_of_compiling(project: Project, check: str, message: str) -> None:
+    project.write("flights", f"select n,\n dest -- @{check}\nfrom flights_t")
+    (error,) = dqsql.compile_project(project.root).errors
+    assert isinstance(error, CompileError)
+    assert message in error.message
+    assert error.span is not None and (error.span.line, error.span.column) == (2, 10)
+
+
+def test_one_join_for_all_checks_of_a_key(project: Project) -> None:
+    project.write(
+        "flights",
+        "select\n dest -- @references(airports_t, faa) @orphan_ratio(airports_t, faa) < 1\n"
+        "from flights_t",
+    )
+    queries = dqsql.compile_project(project.root).queries["flights"]
+    (scan,) = [q for q in queries if q.purpose.startswith("scan")]
+    assert scan.sql.lower().count("left join") == 1
+    assert scan.scans == 1

@@ -1,0 +1,68 @@
+"""`@equal_row_count` and `@fewer_rows_than`."""
+
+from __future__ import annotations
+
+from dqsql.model.results import Status
+
+from .conftest import Project, Table, statuses, verdicts
+
+CHECKED = (
+    "{{ config(batch_by='day', segment_by=['n']) }}\n-- @equal_row_count(b)\nselect * from a_t"
+)
+
+
+def test_by_batch_where_both_have_batches(project: Project, table: Table) -> None:
+    table(
+        "a_t",
+        "select * from values (date'2020-01-01', 1), (date'2020-01-01', 2), (date'2020-01-02', 1),"
+        " (date'2020-01-03', 1) t(day, n)",
+    )
+    table(
+        "b_t",
+        "select * from values (date'2020-01-01', 1), (date'2020-01-01', 1), (date'2020-01-02', 1),"
+        " (date'2020-01-02', 1), (date'2020-01-04', 1), (null, 1) t(dt, m)",
+    )
+    project.write("a", CHECKED)
+    project.write("b", "{{ config(batch_by='dt') }}\nselect dt from b_t")
+    found = verdicts(project.run(select=["a"]))
+    # Whole batches only: the other model has no such segments.
+    assert {key[1:]: r.status for key, r in found.items()} == {
+        ("2020-01-01", None): Status.PASS,
+        ("2020-01-02", None): Status.FAIL,
+        ("2020-01-03", None): Status.FAIL,
+    }
+    failed = found["equal_row_count(b)", "2020-01-03", None]
+    assert failed.message == ("row_count is 1; row_count_of(b) is 0, expected equal_row_count(b)")
+    # A batch that only the other model has, when it is asked for.
+    again = verdicts(project.run(select=["a"], batches=["2020-01-01", "2020-01-04"]))
+    assert again["equal_row_count(b)", "2020-01-04", None].status is Status.FAIL
+    assert again["equal_row_count(b)", "2020-01-01", None].status is Status.PASS
+
+
+def test_whole_relations(project: Project, table: Table) -> None:
+    table("a_t", "select * from range(3)")
+    table("empty_t", "select * from range(3) where id < 0")
+    project.write(
+        "a",
+        "-- @equal_row_count(a_t) @fewer_rows_than(a_t) @row_count_of(empty_t) = 0\n"
+        "select * from a_t",
+    )
+    project.write(
+        "empty", "-- @equal_row_count(empty_t) @fewer_rows_than(a)\nselect * from empty_t"
+    )
+    assert statuses(project.run()) == {
+        "equal_row_count(a_t)": Status.PASS,
+        "fewer_rows_than(a_t)": Status.FAIL,
+        "row_count_of(empty_t) = 0": Status.PASS,
+        "equal_row_count(empty_t)": Status.PASS,
+        "fewer_rows_than(a)": Status.PASS,
+    }
+
+
+def test_batches_of_another_kind_are_an_error(project: Project, table: Table) -> None:
+    table("a_t", "select date'2020-01-01' as day, 1 as n")
+    project.write("a", CHECKED)
+    project.write("b", "{{ config(batch_by='n') }}\nselect n from a_t")
+    (found,) = project.run(select=["a"]).results
+    assert found.status is Status.ERROR
+    assert "the batches of a are of type date, those of b of type int" in found.message

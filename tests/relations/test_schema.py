@@ -1,0 +1,89 @@
+"""`@schema`: columns added, dropped and retyped since the last accepted batch's run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import dqsql
+from dqsql.decisions.schema import compare, decide_schema
+from dqsql.model.project import Severity
+from dqsql.model.results import Status
+
+from .conftest import Project, Table
+
+MODEL = """{{ config(batch_by='day', segment_by=['odd`"name']) }}
+-- @schema {allow: [added]} @column_count < 5
+select * from a_t
+"""
+
+
+def test_changes_between_runs(project: Project, table: Table) -> None:
+    project.write("a", MODEL)
+
+    def run(sql: str, **options: object) -> tuple[Status, str, int]:
+        table("a_t", sql)
+        (result,) = [r for r in project.run(**options).results if r.detector == "schema"]
+        assert result.segment is None
+        return result.status, result.message, int(result.observed or 0)
+
+    odd = "'x' as `odd``\"name`"
+    assert run(f"select 1 as day, {odd}, 1 as a, 1 as b") == (
+        Status.PASS,
+        "4 columns; nothing to compare with",
+        4,
+    )
+    # A new order is noted, and the batch is accepted.
+    assert run(f"select 2 as day, {odd}, 1 as b, 1 as a") == (
+        Status.PASS,
+        "4 columns, as before; in another order",
+        4,
+    )
+    broken = f"select 3 as day, {odd}, 1.5D as b, 'n' as c"
+    changed = (Status.FAIL, "added c (string); dropped a (int); retyped b (int -> double)", 4)
+    assert run(broken) == changed
+    # The flagged batch is not what the next one, or itself, is compared with.
+    assert run(broken, batches=["3"]) == changed
+    assert run(broken.replace("3 as day", "4 as day")) == changed
+    # What is allowed passes and is the schema from then on (and another check is flagged by it).
+    added = f"select 5 as day, {odd}, 1 as b, 1 as a, 1 as z"
+    assert run(added)[:2] == (Status.PASS, "added z (int) (allowed)")
+    stored = project.metrics("schema")
+    value, text = stored["5", None]
+    assert value == 5
+    assert json.loads(text) == {
+        "day": "int",
+        'odd`"name': "string",
+        "b": "int",
+        "a": "int",
+        "z": "int",
+    }
+    assert set(project.metrics("column_count")) == {(str(b), None) for b in range(1, 6)}
+
+
+def test_an_empty_relation_has_a_schema(project: Project, table: Table) -> None:
+    table("a_t", "select 1 as a where false")
+    project.write("a", "-- @schema @column_count = 1\nselect * from a_t")
+    found = project.run().results
+    assert [r.status for r in found] == [Status.PASS, Status.PASS]
+
+
+def test_unknown_words_are_refused(project: Project) -> None:
+    project.write("a", "-- @schema {allow: [aded]}\nselect 1 as a")
+    (error,) = dqsql.compile_project(project.root).errors
+    assert error.message == "@schema knows no allow 'aded'"
+    assert error.hint == "did you mean 'added'?"
+
+
+def test_names_are_compared_as_spark_does() -> None:
+    changes = compare({"A": "int", "b": "int"}, {"a": "int", "B": "int"})
+    assert not (changes.added or changes.dropped or changes.retyped or changes.reordered)
+
+
+@pytest.mark.parametrize(("severity", "status"), [("error", Status.FAIL), ("warn", Status.WARN)])
+def test_severity(severity: str, status: Status) -> None:
+    verdict = decide_schema(
+        {"a": "int"}, {"a": "bigint"}, allow=("added",), severity=Severity(severity)
+    )
+    assert (verdict.status, verdict.message) == (status, "retyped a (bigint -> int)")
