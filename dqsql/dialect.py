@@ -20,7 +20,7 @@ from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dqsql.errors import Span, SqlSyntaxError, UnsupportedExpressionError
+from dqsql.errors import DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
 
 _KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
@@ -123,10 +123,19 @@ def parse_expression(text: str, span: Span | None = None) -> exp.Expr:
 
     Raises SqlSyntaxError or UnsupportedExpressionError.
     """
-    parsed = parse_prefix(text, span)
+    try:
+        return _parse_whole(text).copy()
+    except DqsqlError as error:
+        error.span = span
+        raise
+
+
+@lru_cache(maxsize=4096)
+def _parse_whole(text: str) -> exp.Expr:
+    parsed = parse_prefix(text)
     if rest := text[parsed.end :].strip():
-        raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}", span=span)
-    check_fidelity(text, parsed.ast, span)
+        raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}")
+    check_fidelity(text, parsed.ast)
     return parsed.ast
 
 
@@ -142,9 +151,9 @@ def check_fidelity(text: str, ast: exp.Expr, span: Span | None = None) -> None:
     UnsupportedExpressionError.
     """
     written = to_sql(ast)
-    lost = _content(text, span) - _content(written, span)
-    gained = _content(written, span) - _content(text, span)
-    if lost or gained:
+    before, after = _content(text, span), _content(written, span)
+    if before != after:
+        lost, gained = before - after, after - before
         odd = ", ".join(repr(word) for word in (lost or gained))
         raise UnsupportedExpressionError(
             f"the expression {text.strip()!r} would change its meaning when rewritten (at {odd})",

@@ -70,8 +70,6 @@ class _ModelCompiler:
 
     def __post_init__(self) -> None:
         self._columns = self.model.columns
-
-    def __post_init__(self) -> None:
         self.states = StateRegistry(self.relations.used)
 
     def plan(self) -> Plan:

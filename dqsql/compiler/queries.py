@@ -10,32 +10,25 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
+from dqsql.compiler.cost import shuffles
 from dqsql.compiler.keys import (
     BATCH,
     SEGMENT,
-    batch_text,
     check_batch_by,
     identifier_table,
     view_name,
 )
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
-from dqsql.dialect import call, column, identifier, to_sql
+from dqsql.compiler.segments import batches_query
+from dqsql.dialect import column, identifier, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
 from dqsql.model.project import CheckModel
 
 
 def discovery_query(model: CheckModel) -> exp.Select | None:
-    """Batches and their row counts; reads only the columns of `batch_by`."""
-    batch = batch_text(model)
-    if batch is None:
-        return None
-    return (
-        exp.select(exp.alias_(batch, BATCH, quoted=True))
-        .select(exp.alias_(call("count", exp.Star()), "rows", quoted=True))
-        .from_(identifier_table(view_name(model)))
-        .group_by(batch.copy())
-    )
+    """Batches and their row counts; reads only the columns of `batch_by` and `segment_by`."""
+    return batches_query(model)
 
 
 def metric_query(
@@ -62,15 +55,23 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
         f"create or replace temporary view {to_sql(identifier(view_name(model)))} as\n{model.sql}"
     )
     queries = [Query("the check model's SELECT, verbatim", view, 0)]
+    discovery = discovery_query(model)
+    if discovery is not None:
+        columns = columns_read(model, ())
+        text = to_sql(discovery, pretty=True)
+        queries.append(Query("which batches there are", text, 1, columns, shuffles(discovery)))
     groups = scan_groups(plan.states)
-    for group in groups:
+    for number, group in enumerate(groups):
         scan = Scan(model, (group,))
+        query = scan.query()
         queries.append(
             Query(
                 f"scan: {group.purpose}",
-                to_sql(scan.query(), pretty=True),
+                to_sql(query, pretty=True),
                 scan.source_scans,
                 columns_read(model, group.states),
+                # The groups are joined to one row a batch and segment.
+                shuffles(query) + (1 if number else 0),
             )
         )
     state = identifier_table(f"dq_state__{model.name}")

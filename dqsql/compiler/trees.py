@@ -13,12 +13,18 @@ _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 
 def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """A copy of the node with `function` applied to each child expression."""
-    copy = node.copy()
-    for key, value in list(copy.args.items()):
-        if isinstance(value, exp.Expr):
-            copy.set(key, function(value))
-        elif isinstance(value, list):
-            copy.set(key, [function(v) if isinstance(v, exp.Expr) else v for v in value])
+
+    def mapped(value: object) -> object:
+        if isinstance(value, list):
+            return [mapped(v) for v in value]
+        if not isinstance(value, exp.Expr):
+            return value
+        result = function(value)
+        return value.copy() if result is value else result
+
+    # Rebuilt from its mapped children: `node.copy()` would copy them all only to drop them.
+    copy = type(node)(**{key: mapped(value) for key, value in node.args.items()})
+    copy.meta.update(node.meta)
     return copy
 
 
