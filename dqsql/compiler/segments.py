@@ -5,7 +5,6 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, batch_text, identifier_table, segment_label, view_name
-from dqsql.compiler.queries import discovery_query
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import call, column
 from dqsql.model.project import CheckModel
@@ -16,16 +15,20 @@ _N = "dqsql_n"
 _LABEL = "dqsql_segment"
 
 
-def batches_query(model: CheckModel, condition: exp.Expr | None) -> exp.Select | None:
+def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.Select | None:
     """Batches with their row counts, and with `segment_by` also their numbers of segments.
 
     The segments of a batch also come as a sketch, so that those of several batches can be counted
     together without reading anything again. None for a model without `batch_by`.
     """
     batch = batch_text(model)
-    if batch is None or not model.config.segment_by:
-        query = discovery_query(model)
-        return query if query is None or condition is None else query.where(condition)
+    if batch is None:
+        return None
+    if not model.config.segment_by:
+        query = exp.select(exp.alias_(batch, BATCH, quoted=True))
+        query = query.select(exp.alias_(call("count", exp.Star()), "rows", quoted=True))
+        query = query.from_(identifier_table(view_name(model))).group_by(batch.copy())
+        return query if condition is None else query.where(condition)
     label = segment_label(model.config.segment_by)
     fine = exp.select(
         exp.alias_(batch, BATCH, quoted=True),

@@ -61,6 +61,7 @@ MODEL_EXTRAS = frozenset(
         "meta",
         "store_failures",
         "failures_limit",
+        "scan_budget",
     }
 )
 

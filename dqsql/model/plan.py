@@ -190,9 +190,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement that the engine will run, as `dqsql compile` shows it."""
+    """One statement that the engine will run, as `dqsql compile` shows it.
+
+    `scans` says how often it reads the model's SELECT, `shuffles` how often Spark exchanges rows
+    for it, as far as the statement's shape tells.
+    """
 
     purpose: str
     sql: str
     scans: int
     columns: tuple[str, ...] = field(default_factory=tuple)
+    shuffles: int = 0

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.cost import over_budget
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, ErrorGroup
@@ -57,11 +58,15 @@ def compile_project(
     catalog = Catalog(MacroLibrary(project.macros, {}), project.functions)
     chosen = [m for m in select_models(project.models, select, exclude) if m.config.enabled]
     plans = tuple(compile_model(m, project, catalog) for m in _upstream_first(chosen, project))
+    queries = {p.model.name: compiled_queries(p) for p in plans if not p.rejected}
+    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
+    by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
+    too_dear = over_budget(plans, queries, by_model, budget.get("total"))
     return CompileResult(
         project=project,
         plans=plans,
-        queries={p.model.name: compiled_queries(p) for p in plans if not p.rejected},
-        errors=tuple(e for p in plans for e in p.rejected),
+        queries=queries,
+        errors=(*(e for p in plans for e in p.rejected), *too_dear),
     )
 
 

@@ -76,6 +76,7 @@ def _record(compiled: CompileResult, plan: Plan, file: Path | None) -> dict[str,
         "monitors": len(plan.monitors),
         "rejected": len(plan.rejected),
         "scans": sum(q.scans for q in queries),
+        "shuffles": sum(q.shuffles for q in queries),
         "columns": sorted({c for q in queries for c in q.columns} or columns_read(plan)),
         "states": [s.name for s in plan.states],
         "metrics": [m.text for m in plan.metrics],
@@ -91,6 +92,7 @@ def _print_model(session: Session, record: dict[str, Any]) -> None:
         checks.append(f"{record['rejected']} that cannot be compiled")
     work = (
         f"{plural(record['scans'], 'scan')}, {plural(len(record['columns']), 'column')} read, "
+        f"{plural(record['shuffles'], 'shuffle')}, "
         f"{plural(len(record['states']), 'state')}, {plural(len(record['metrics']), 'metric')}"
     )
     name = session.out.style(printable(record["model"]), "bold")
