@@ -69,7 +69,8 @@ def test_failing_rows_are_sampled_and_replaced(make_shop: MakeShop) -> None:
 def test_settings_choose_the_checks_and_the_number(make_shop: MakeShop) -> None:
     sql = """\
     {{ config(store_failures = false) }}
-    select id, price, -- @positive {store_failures: true} @not_null
+    select id,
+    price, -- @positive {store_failures: true} @not_null
     email, batch_ as `batch`, row_ as `row`
     from (select *, 'b' as batch_, 'r' as row_ from {{ source('shop', 'orders') }})
     """
@@ -85,15 +86,13 @@ def test_settings_choose_the_checks_and_the_number(make_shop: MakeShop) -> None:
 
 def test_a_sample_that_cannot_be_taken_is_a_note(make_shop: MakeShop) -> None:
     sql = """\
-    select id, price, -- @positive
-    cast(null as interval) as odd
+    select id,
+    price, -- @positive
+    raise_error('no') as odd
     from {{ source('shop', 'orders') }}
     """
-    shop = make_shop(
-        sql.replace("cast(null as interval)", "raise_error('no')"),
-        [(1, "2024-01-01 10:00:00", -1.0, "e", "s")],
-        "store_failures: true",
-    )
+    rows: Values = [(1, "2024-01-01 10:00:00", -1.0, "e", "s")]
+    shop = make_shop(sql, rows, "store_failures: true")
     result = shop.run()
     assert result.error is None
     assert [r.status for r in result.results] == ["fail"]
