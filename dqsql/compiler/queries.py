@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from dqsql.compiler.cost import shuffles
+from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.compiler.keys import (
     BATCH,
     SEGMENT,
@@ -23,7 +24,7 @@ from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, identifier, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
-from dqsql.model.project import CheckModel
+from dqsql.model.project import CheckModel, Scope
 
 
 def discovery_query(model: CheckModel) -> exp.Select | None:
@@ -75,9 +76,23 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
             )
         )
     state = identifier_table(f"dq_state__{model.name}")
-    metrics = metric_query(plan.metrics, plan.checks, state)
+    metrics = _metrics_of(plan, Scope.DELTA, state)
     queries.append(Query("metrics and verdicts", to_sql(metrics, pretty=True), 0))
+    totalled = cumulative_states(plan.states, plan.metrics)
+    if totalled:
+        prefixes = prefix_query(totalled, batches=1)
+        queries.append(Query("states merged up to the batch", to_sql(prefixes, pretty=True), 0))
+        metrics = _metrics_of(plan, Scope.CUMULATIVE, identifier_table("dqsql__states"))
+        queries.append(Query("cumulative metrics and verdicts", to_sql(metrics, pretty=True), 0))
+        total = total_query(totalled)
+        queries.append(Query("running total", to_sql(total, pretty=True), 0))
     return tuple(queries)
+
+
+def _metrics_of(plan: Plan, scope: Scope, relation: exp.Expr) -> exp.Select:
+    metrics = [m for m in plan.metrics if m.scope is scope]
+    checks = [c for c in plan.checks if c.settings.scope is scope]
+    return metric_query(metrics, checks, relation)
 
 
 def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str, ...]:

@@ -79,7 +79,10 @@ class CumulativeRun:
 
 
 def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:
-    """The batches on which no check failed; `results` are those of checks of scope `delta`."""
+    """The batches on which no check failed.
+
+    `results` are those of checks of scope `delta` alone: see `BatchRecord.counts`.
+    """
     failed = {r.batch for r in results if r.status is Status.FAIL}
     return frozenset(b for b in batches if b not in failed)
 

@@ -70,16 +70,15 @@ class ModelRun:
         execution.scan_states(part, batches, self._checked())
         self._step("measuring")
         measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
-        results = self._decide(measured, part, batches)
-        sound = sound_batches(results, batches)
+        sound = sound_batches(self._constraints(measured), batches)
         notes = choice.notes
         cumulative = None
         if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
             self._step("merging with earlier batches")
             cumulative = CumulativeRun(execution, part, self.ledger, batches)
             measured = measured.joined(cumulative.measure(sound))
-            results = self._decide(measured, part, batches)
             notes = (*notes, *outdated_note(before, sound, batches))
+        results = self._decide(measured, part, batches)
         samples = self._sample(results, batch_type)
         self._step("storing")
         self._store(measured, samples, batches, sound, cumulative)
@@ -172,8 +171,7 @@ class ModelRun:
     def _decide(
         self, measured: Measurement, part: Feasible, batches: Sequence[str]
     ) -> list[Result]:
-        metrics = metrics_by_alias(self.plan)
-        results = [constraint_result(outcome, metrics) for outcome in measured.outcomes]
+        results = self._constraints(measured)
         by_id = {c.id: c for c in self.plan.checks}
         results.extend(
             error_result(by_id[check_id], error, batch)
@@ -182,6 +180,10 @@ class ModelRun:
         )
         schemas = schema_results(self.plan, measured.values, self.ledger, self.store, batches)
         return [*results, *schemas]
+
+    def _constraints(self, measured: Measurement) -> list[Result]:
+        metrics = metrics_by_alias(self.plan)
+        return [constraint_result(outcome, metrics) for outcome in measured.outcomes]
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)
