@@ -175,7 +175,7 @@ def columns_read(plan: Plan) -> tuple[str, ...]:
     return tuple(sorted({name for s in plan.states for name in _columns_of(s.scan)}))
 
 
-def _columns_of(expression: exp.Expression) -> set[str]:
+def _columns_of(expression: exp.Expr) -> set[str]:
     from sqlglot import exp
 
     # Of `address.city` the column is `address`: what follows are fields of the struct.
