@@ -92,7 +92,7 @@ def test_names_of_relations(project: Project, table: Table, tmp_path: Path) -> N
     )
     result = project.run(select=["flights"])
     found = statuses(result)
-    assert len(found) == 11
+    assert len(found) == 12
     assert found.pop("references(`odd name-é`, `select`)") is Status.FAIL
     assert set(found.values()) == {Status.PASS}
 
