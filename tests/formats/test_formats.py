@@ -1,0 +1,161 @@
+"""The stores of every table format go through the same states."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from dqsql.engine.formats import format_conf
+from dqsql.engine.storage import open_store
+from dqsql.errors import ConfigError
+from dqsql.model.project import Target
+
+ROOT = Path(__file__).parents[2]
+RESOLUTION = re.compile(r"unresolved dependenc|download failed|UNRESOLVED DEPENDENCIES")
+JsonObject = dict[str, Any]
+
+
+def target(table_format: str, spark_conf: Mapping[str, str] | None = None, **more: Any) -> Target:
+    settings = {"warehouse": "/w", "table_format": table_format, **more}
+    return Target("local", "p", spark_conf=spark_conf or {}, **settings)
+
+
+# --- the stores, in a process of their own -------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Runs the scenario for some stores, once for each list of stores."""
+
+    @cache
+    def run(*stores: str) -> JsonObject:
+        folder = tmp_path_factory.mktemp("formats")
+        command = [sys.executable, "-m", "tests.formats.scenario", str(folder), *stores]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False
+        )
+        if done.returncode and RESOLUTION.search(done.stdout + done.stderr):
+            pytest.skip(f"the jars for {stores} are neither in ~/.m2 nor can they be downloaded")
+        assert done.returncode == 0, done.stderr[-4000:]
+        found: JsonObject = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def delta(outcome: Any) -> JsonObject:
+    """What Parquet and Delta stores did."""
+    found: JsonObject = outcome("parquet", "parquet-catalog", "delta", "delta-catalog")
+    return found
+
+
+@pytest.mark.slow
+def test_delta_tables_go_through_the_states_of_parquet_tables(delta: JsonObject) -> None:
+    expected = delta["parquet"]["history"]
+    assert len(expected[1]["dq_metrics"]) == 3 * 4 + 3 * 4 + 4
+    assert delta["delta"]["history"] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["parquet-catalog", "delta-catalog"])
+def test_catalog_tables_equal_tables_by_path(delta: JsonObject, store: str) -> None:
+    assert delta[store]["brief"] == delta["parquet"]["brief"]
+
+
+@pytest.mark.slow
+def test_an_emptied_batch_leaves_no_rows_behind(delta: JsonObject) -> None:
+    results = [json.loads(row) for row in delta["parquet"]["brief"]["dq_results"]]
+    assert [row[3] for row in results] == ["2024-02-02"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("store", "places"), [("parquet", 5), ("delta", 6)])
+def test_running_again_after_dying_anywhere_gives_the_tables_of_a_clean_run(
+    delta: JsonObject, store: str, places: int
+) -> None:
+    killed = delta[store]["killed"]
+    assert killed["places"] == places
+    assert all(killed["same"])
+
+
+@pytest.mark.slow
+def test_two_runs_that_replace_the_same_batches(delta: JsonObject) -> None:
+    said = delta["delta"]["conflict"]
+    assert "cannot write dq_state__flights: another run wrote to the same table" in said
+    assert "run again" in said
+
+
+@pytest.mark.slow
+def test_a_state_column_of_another_type_is_not_cast(delta: JsonObject) -> None:
+    said = delta["delta"]["retyped"]
+    assert "column price__sum is double in the table and now binary" in said
+
+
+@pytest.mark.slow
+def test_iceberg_tables_go_through_the_states_of_parquet_tables(outcome: Any) -> None:
+    try:
+        format_conf(target("iceberg"))
+    except ConfigError as error:
+        pytest.skip(error.message)
+    found = outcome("parquet", "iceberg")
+    assert found["iceberg"]["history"] == found["parquet"]["history"]
+    assert all(found["iceberg"]["killed"]["same"])
+    assert "another run wrote to the same table" in found["iceberg"]["conflict"]
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def test_parquet_and_connect_need_no_settings() -> None:
+    assert format_conf(target("parquet")) == {}
+    assert format_conf(target("delta", method="connect")) == {}
+
+
+def test_delta_settings_name_the_jar_for_this_spark() -> None:
+    conf = format_conf(target("delta"), "4.2.0")
+    assert conf["spark.jars.packages"] == "io.delta:delta-spark_4.2_2.13:4.4.0"
+    assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+    assert conf["spark.sql.catalog.spark_catalog"].endswith("DeltaCatalog")
+
+
+def test_settings_of_the_user_are_kept() -> None:
+    own = {"spark.jars.packages": "a:b:1", "spark.sql.extensions": "my.Extension"}
+    conf = format_conf(target("delta", own), "4.2.0")
+    assert conf["spark.jars.packages"].split(",")[0] == "a:b:1"
+    assert conf["spark.sql.extensions"].split(",")[0] == "my.Extension"
+    # What the user's packages need is not ours to leave out.
+    assert "spark.jars.excludes" not in conf
+
+
+def test_a_jar_that_the_user_names_is_taken() -> None:
+    conf = format_conf(target("iceberg", {"spark.jars": "/x/iceberg-spark-runtime.jar"}), "4.2.0")
+    assert "spark.jars.packages" not in conf
+    assert conf["spark.sql.catalog.dqsql_iceberg.warehouse"] == "/w"
+
+
+def test_iceberg_without_a_runtime_for_this_spark_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"no iceberg for Spark 4\.2 .*does not load in 4\.2"):
+        format_conf(target("iceberg"), "4.2.0")
+    assert "runtime-4.1" in format_conf(target("iceberg"), "4.1.4")["spark.jars.packages"]
+
+
+def test_an_unknown_format_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as raised:
+        open_store(None, target("hudi"))  # type: ignore[arg-type]
+    assert raised.value.hint == "one of parquet, delta, iceberg"
+
+
+def test_the_versions_match_the_installed_pyspark() -> None:
+    minor = ".".join(pyspark.__version__.split(".")[:2])
+    assert f"_{minor}_" in format_conf(target("delta"))["spark.jars.packages"]
