@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.keys import BATCH, batch_text, identifier_table, not_null, view_name
+from dqsql.compiler.references import join_lookups
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import call, column, formula, literal, parse_expression
 from dqsql.errors import DqsqlError
@@ -96,8 +97,15 @@ def _share(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None
 
 
 def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None:
-    """The rows that `count_if(condition)` counts."""
-    aggregate = _count(metric.finish, states)
+    """The rows that `count_if(condition)` counts, also where it is null without rows."""
+    finish = metric.finish.unnest()
+    if (
+        isinstance(finish, exp.Case)
+        and len(finish.args["ifs"]) == 1
+        and not finish.args.get("default")
+    ):
+        finish = finish.args["ifs"][0].args["true"]
+    aggregate = _count(finish, states)
     if aggregate is None or _name(aggregate) != "count_if":
         return None
     met, outer = _met(aggregate), _filter(aggregate)
@@ -230,7 +238,7 @@ class SampleQuery:
             batch, exp.alias_(ids, _FAILED, quoted=True), exp.alias_(text, ROW, quoted=True)
         )
         query = query.from_(self._rows().subquery("model_rows"))
-        return query.where(exp.or_(*(self._fails(f) for f in self.failing)))
+        return join_lookups(query.where(exp.or_(*(self._fails(f) for f in self.failing))))
 
     def _fails(self, failing: FailingRows) -> exp.Expr:
         conditions: list[exp.Expr] = [column(name) for name in self._flags(failing)]

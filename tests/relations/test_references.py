@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,15 @@ def test_one_join_for_all_checks_of_a_key(project: Project) -> None:
     (scan,) = [q for q in queries if q.purpose.startswith("scan")]
     assert scan.sql.lower().count("left join") == 1
     assert scan.scans == 1
+
+
+def test_samples_of_orphans(project: Project) -> None:
+    project.write(
+        "flights",
+        "select n,\n dest -- @references(airports_t, faa) @references(airports_t, upper(faa))\n"
+        "from flights_t",
+    )
+    project.run(store_failures=True)
+    rows = project.spark.read.parquet(str(project.root / "warehouse/dq/dq_failures")).collect()
+    found = {json.loads(r["row"])["n"] for r in rows}
+    assert found == {2, 4, 5}
