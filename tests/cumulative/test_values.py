@@ -63,6 +63,7 @@ def filled(new_project: NewProject) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_backfill_and_day_by_day_give_the_values_of_the_union(
     filled: Project, new_project: NewProject
 ) -> None:
@@ -80,6 +81,7 @@ def test_backfill_and_day_by_day_give_the_values_of_the_union(
     assert [(r["up_to"], r["batches"]) for r in totals] == [(DAYS[-1], len(DAYS) - 1)]
 
 
+@pytest.mark.slow
 def test_late_repaired_and_rejected_batches(filled: Project) -> None:
     filled.run(DAYS[0], BAD, DAYS[3])
     late = filled.run(DAYS[2])
