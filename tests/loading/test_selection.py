@@ -6,7 +6,7 @@ import pytest
 
 from dqsql.errors import SelectionError
 from dqsql.model.project import CheckModel, ModelConfig, Severity
-from dqsql.run.selection import select_models
+from dqsql.runner.selection import select_models
 
 
 def model(path: str, *depends_on: str, **config: object) -> CheckModel:
