@@ -85,17 +85,17 @@ def format_conf(target: Target, spark_version: str | None = None) -> dict[str, s
     if target.table_format == "delta":
         conf |= {key: user.get(key, value) for key, value in _DELTA_CONF.items()}
     elif target.warehouse is not None:
-        conf |= iceberg_catalog_conf(target.warehouse)
+        conf |= iceberg_catalog_conf(target.warehouse.rstrip("/"))
     return conf
 
 
-def iceberg_catalog_conf(warehouse: str) -> dict[str, str]:
+def iceberg_catalog_conf(warehouse: str, catalog: str = ICEBERG_CATALOG) -> dict[str, str]:
     """Settings of the catalog by which Iceberg keeps tables in folders under a path."""
-    name = f"spark.sql.catalog.{ICEBERG_CATALOG}"
+    key = f"spark.sql.catalog.{catalog}"
     return {
-        name: "org.apache.iceberg.spark.SparkCatalog",
-        f"{name}.type": "hadoop",
-        f"{name}.warehouse": warehouse,
+        key: "org.apache.iceberg.spark.SparkCatalog",
+        f"{key}.type": "hadoop",
+        f"{key}.warehouse": warehouse,
     }
 
 

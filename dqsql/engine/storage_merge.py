@@ -10,6 +10,7 @@ their format.
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -166,9 +167,8 @@ class IcebergStore(MergeStore):
     @classmethod
     def by_path(cls, spark: SparkSession, warehouse: str, schema: str) -> IcebergStore:
         """Tables in `<warehouse>/<schema>`, by Iceberg's catalog of type `hadoop`."""
-        for key, value in iceberg_catalog_conf(warehouse).items():
-            spark.conf.set(key, value)
-        return cls._named(spark, f"{warehouse}/{schema}", [ICEBERG_CATALOG, schema])
+        catalog = _iceberg_catalog(spark, warehouse)
+        return cls._named(spark, f"{warehouse}/{schema}", [catalog, schema])
 
     @classmethod
     def in_schema(cls, spark: SparkSession, schema: str) -> IcebergStore:
@@ -188,6 +188,22 @@ class IcebergStore(MergeStore):
 
     def _release(self, rows: DataFrame) -> None:
         rows.unpersist()
+
+
+def _iceberg_catalog(spark: SparkSession, warehouse: str) -> str:
+    """The catalog over a warehouse, which is set up when the session has none.
+
+    A session loads a catalog once and keeps it: another warehouse needs another name.
+    """
+    name = ICEBERG_CATALOG
+    taken = spark.conf.get(f"spark.sql.catalog.{name}.warehouse", None)
+    if taken == warehouse:
+        return name
+    if taken is not None:
+        name = f"{name}_{zlib.crc32(warehouse.encode()):08x}"
+    for key, value in iceberg_catalog_conf(warehouse, name).items():
+        spark.conf.set(key, value)
+    return name
 
 
 def _partitions(table: Table) -> tuple[str, ...]:
