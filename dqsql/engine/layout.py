@@ -11,9 +11,12 @@ from __future__ import annotations
 import re
 import zlib
 
-_MONTH = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]00:00:00)?$"
+# The end of the text, for Python and Java alike: `$` also stands before a last line break, and they
+# differ on what breaks a line.
+_END = r"(?![\s\S])"
+_MONTH = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]00:00:00)?{_END}"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]"
-_NUMBER = r"^[0-9]+$"
+_NUMBER = rf"^[0-9]+{_END}"
 _HASH_CHUNKS = 32
 
 
