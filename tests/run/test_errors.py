@@ -1,0 +1,274 @@
+"""What is wrong with a project is one clear error with a place; exit code 2, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from click.testing import Result as CliResult
+
+from dqsql.cli.main import cli
+from dqsql.runner import api
+
+from .conftest import SOURCES, NewProject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GOOD = "select a -- @not_null\nfrom values (1) as t(a)\n"
+DATA = "select * from values (date '2024-01-01', 1), (date '2024-01-02', 2) as t(day, a)"
+
+
+@pytest.fixture
+def command(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CliResult]:
+    """Calls the program in this process and lets it use the session of the tests."""
+    run = api.run
+    monkeypatch.setattr(api, "run", lambda *a, **k: run(*a, **{**k, "spark": spark}))
+
+    def call(*args: str) -> CliResult:
+        return CliRunner().invoke(cli, list(args), prog_name="dqsql")
+
+    return call
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A project with one fault: its files, where the error points, and what it says."""
+
+    files: Mapping[str, str | None]
+    place: str
+    says: tuple[str, ...]
+    args: tuple[str, ...] = field(default=())
+    open: str | None = None
+
+
+def model(sql: str) -> dict[str, str | None]:
+    return {"checks/m.sql": sql}
+
+
+WRITES = "a run in which no model could be checked still writes dimensions and its own row"
+WRONG = {
+    "unknown annotation": Wrong(
+        model("select\n    day,\n    a   -- @not_nul\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:3:13",
+        ("unknown check, metric or function 'not_nul'", "did you mean 'not_null'"),
+    ),
+    "unknown metric below Jinja": Wrong(
+        model(
+            "{{ config(\n    batch_by = 'day'\n) }}\n{% set x = 3 %}\nselect\n    day,\n"
+            "    a   -- @mean > 1 and completness > {{ x }}\nfrom {{ source('raw', 't') }}\n"
+        ),
+        "checks/m.sql:7:26",
+        ("'completness'", "did you mean 'completeness'"),
+    ),
+    "unknown column in a check": Wrong(
+        model("select day, a from {{ source('raw', 't') }}\n-- @expect(sum(aa) > 1)\n"),
+        "checks/m.sql:2:16",
+        ("no column 'aa'", "did you mean 'a'"),
+    ),
+    "unknown column in the SELECT": Wrong(
+        model("select\n    day,\n    b + 1 as a   -- @not_null\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:3:5",
+        ("`b`",),
+        open=WRITES,
+    ),
+    "SQL syntax": Wrong(
+        model("select\n    day,\n    a   -- @not_null\nfrom {{ source('raw', 't') }}\nwere a > 1 1\n"),
+        "checks/m.sql:5:",
+        ("yntax",),
+        open=WRITES,
+    ),
+    "SQL that only Spark refuses": Wrong(
+        model("select\n    a + as b   -- @not_null\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:",
+        (),
+        open=WRITES,
+    ),
+    "no SELECT": Wrong(model("drop table x\n"), "checks/m.sql:1:1", ("SELECT",)),
+    "Jinja syntax": Wrong(
+        model("select a from {{ source('raw', 't' }}\n"), "checks/m.sql:1:", ("Jinja",)
+    ),
+    "Jinja failure": Wrong(
+        model("select a\nfrom {{ 1 / 0 }}\n"), "checks/m.sql:2:", ("division by zero",)
+    ),
+    "undefined variable": Wrong(
+        model("select a -- @max < {{ maximum }}\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:1:23",
+        ("'maximum' is undefined",),
+        open="the column is that of the text with dqsql's marker in the comment",
+    ),
+    "undefined project variable": Wrong(
+        model("select a\nfrom {{ source('raw', 't') }}\nwhere a > {{ var('lowest') }}\n"),
+        "checks/m.sql:3:",
+        ("lowest",),
+    ),
+    "circular macro": Wrong(
+        {
+            **model("select a -- @one\nfrom {{ source('raw', 't') }}\n"),
+            "macros/check_one.sql": "{% macro check_one(c) %} two({{ c }}) {% endmacro %}",
+            "macros/check_two.sql": "{% macro check_two(c) %} one({{ c }}) {% endmacro %}",
+        },
+        "checks/m.sql:1:13",
+        ("circular macro", "one -> two -> one"),
+    ),
+    "unknown source": Wrong(
+        model("select a\nfrom {{ source('raw', 'tt') }}\n"), "checks/m.sql:2:", ("tt",)
+    ),
+    "unknown ref": Wrong(model("select a\nfrom {{ ref('mm') }}\n"), "checks/m.sql:2:", ("mm",)),
+    "missing source table": Wrong(
+        {
+            **model("select\n    a -- @not_null\nfrom {{ source('raw', 'gone') }}\n"),
+            "checks/sources.yml": "sources:\n  - name: raw\n    tables:\n      - name: gone\n",
+        },
+        "",
+        ("gone", "cannot be found"),
+        open=WRITES,
+    ),
+    "missing source file": Wrong(
+        model("select a -- @not_null\nfrom {{ source('raw', 'u') }}\n"),
+        "checks/sources.yml:7:",
+        ("raw.u", "data/u"),
+        open=WRITES,
+    ),
+    "wrong sources file": Wrong(
+        {**model(GOOD), "checks/sources.yml": "sources:\n  - name: raw\n    tabels: []\n"},
+        "checks/sources.yml:3:",
+        ("tabels", "tables"),
+    ),
+    "profile of unknown name": Wrong(
+        {**model(GOOD), "profiles.yml": "tset:\n  target: l\n  outputs:\n    l: {type: spark}\n"},
+        "profiles.yml:1:1",
+        ("'test'", "did you mean 'tset'"),
+    ),
+    "profile of another database": Wrong(
+        {
+            **model(GOOD),
+            "profiles.yml": "test:\n  target: l\n  outputs:\n    l:\n      type: postgres\n",
+        },
+        "profiles.yml:5:",
+        ("postgres", "spark"),
+    ),
+    "profile that is no YAML": Wrong(
+        {**model(GOOD), "profiles.yml": "test: [\n"}, "profiles.yml:", ()
+    ),
+    "unknown target": Wrong(model(GOOD), "profiles.yml:", ("'prd'",), ("--target", "prd")),
+    "unknown setting of the project": Wrong(
+        {**model(GOOD), "dqsql_project.yml": "name: p\nprofile: test\nmodel-path: [checks]\n"},
+        "dqsql_project.yml:3:",
+        ("model-path",),
+    ),
+    "two models of one name": Wrong(
+        {"checks/a/m.sql": GOOD, "checks/b/m.sql": GOOD}, "checks/b/m.sql:1:1", ("checks/a/m.sql",)
+    ),
+    "ambiguous line": Wrong(
+        model("select\n    day, a -- @not_null\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:2:15",
+        ("several columns (day, a)", "@completeness(day)"),
+    ),
+    "unknown setting of an annotation": Wrong(
+        model("select\n    a -- @not_null {severty: warn}\nfrom {{ source('raw', 't') }}\n"),
+        "checks/m.sql:2:",
+        ("severty", "did you mean 'severity'"),
+    ),
+    "batch_by that is no column": Wrong(
+        model(
+            "{{ config(batch_by = 'dya') }}\nselect day, a from {{ source('raw', 't') }}\n"
+            "-- @row_count > 0\n"
+        ),
+        "checks/m.sql:1:",
+        ("'dya'", "did you mean 'day'"),
+    ),
+    "circle of models": Wrong(
+        {
+            "checks/a.sql": "select * from {{ ref('b') }}\n-- @row_count > 0\n",
+            "checks/b.sql": "select * from {{ ref('a') }}\n-- @row_count > 0\n",
+        },
+        "checks/",
+        ("circle", "a -> b -> a"),
+    ),
+    "unknown selection method": Wrong(
+        model(GOOD), "", ("tagg", "did you mean 'tag'"), ("--select", "tagg:x")
+    ),
+}
+
+
+def written(root: Path) -> list[str]:
+    """Files of the warehouse. Artefacts in `target/`, which tell of the error, do not count."""
+    return sorted(str(p.relative_to(root)) for p in (root / "warehouse").rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(
+            wrong,
+            id=name,
+            marks=[pytest.mark.xfail(strict=True, reason=wrong.open)] if wrong.open else [],
+        )
+        for name, wrong in WRONG.items()
+    ],
+)
+def test_one_error_with_its_place(
+    new_project: NewProject, command: Callable[..., CliResult], wrong: Wrong
+) -> None:
+    project = new_project(data=DATA, files=wrong.files)
+    result = command("run", "--project-dir", str(project.root), *wrong.args)
+    assert_one_error(result, wrong)
+    assert written(project.root) == []
+
+
+def assert_one_error(result: CliResult, wrong: Wrong) -> None:
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    shown = result.output.replace("\n", " ")
+    assert wrong.place in shown
+    for text in wrong.says:
+        assert text in shown
+    assert wrong.place == "" or result.output.count(wrong.place) == 1, result.output
+
+
+@pytest.mark.xfail(strict=True, reason=WRITES)
+def test_an_error_writes_nothing_to_a_warehouse_that_is_there(
+    new_project: NewProject, command: Callable[..., CliResult]
+) -> None:
+    project = new_project("select a -- @not_null\nfrom {{ source('raw', 't') }}\n", data=DATA)
+    project.run()
+    before = project.tables(), len(project.rows("dq_runs"))
+    for name in ("unknown annotation", "missing source file", "SQL syntax", "ambiguous line"):
+        files = {k: v for k, v in WRONG[name].files.items() if v is not None}
+        project.write({"checks/sources.yml": SOURCES, **files})
+        assert command("run", "--project-dir", str(project.root)).exit_code == 2
+    assert (project.tables(), len(project.rows("dq_runs"))) == before
+
+
+@pytest.mark.parametrize("folder", ["warehouse", "target"])
+def test_unwritable_target(
+    new_project: NewProject, command: Callable[..., CliResult], folder: str
+) -> None:
+    project = new_project("select a -- @not_null\nfrom {{ source('raw', 't') }}\n", data=DATA)
+    # A file stands where the folder should be: unwritable for every user, root among them.
+    (project.root / folder).write_text("in the way", encoding="utf-8")
+    result = command("run", "--project-dir", str(project.root))
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    assert folder in result.output
+    assert (project.root / folder).read_text(encoding="utf-8") == "in the way"
+    assert written(project.root) == []
+
+
+def test_all_errors_of_annotations_are_told_at_once(
+    new_project: NewProject, command: Callable[..., Any]
+) -> None:
+    project = new_project(
+        "select\n    day, -- @not_nul\n    a    -- @men > 3\nfrom {{ source('raw', 't') }}\n",
+        data=DATA,
+    )
+    result = command("run", "--project-dir", str(project.root))
+    assert result.exit_code == 2
+    assert "checks/m.sql:2:14" in result.output
+    assert "checks/m.sql:3:14" in result.output
+    assert written(project.root) == []

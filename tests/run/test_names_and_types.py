@@ -1,0 +1,236 @@
+"""Odd names, types and values, end to end."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dqsql.model.results import Status
+
+from .conftest import NewProject, by_check
+
+ODD_NAMES = (
+    "two words",
+    "net.price",
+    "it's",
+    'so "called"',
+    "back`tick",
+    "größe",
+    "名前",
+    "select",
+    "order",
+    "rows",
+    "batch",
+    "segment",
+    "chunk",
+    "100%",
+    "a,b",
+    "-- x",
+    "semi;colon",
+    "😀",
+    "a/b\\c",
+)
+
+
+def backticked(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def test_odd_column_names(new_project: NewProject) -> None:
+    aliases = ", ".join(f"cast(id as double) as {backticked(n)}" for n in ODD_NAMES)
+    projections = ",\n".join(
+        f"    {backticked(n)} /* @not_null @mean = 2 @min >= 1 @approx_count_distinct = 3"
+        f" @median = 2 @expect(sum({backticked(n)}) = 6) */"
+        for n in ODD_NAMES
+    )
+    model = (
+        "{{ config(batch_by = '`the day`') }}\n"
+        f"select\n    `the day`,\n{projections}\nfrom {{{{ source('raw', 't') }}}}\n"
+    )
+    project = new_project(
+        model, f"select date '2024-01-01' as `the day`, {aliases} from range(1, 4)"
+    )
+    result = project.run()
+    assert {r.message for r in result.results if r.status is not Status.PASS} == set()
+    assert len(result.results) == 6 * len(ODD_NAMES)
+    assert {r.column for r in result.results} == set(ODD_NAMES)
+    assert project.run().results == ()
+
+
+def test_odd_names_of_keys_and_segments(new_project: NewProject) -> None:
+    model = """
+        {{ config(batch_by = '`group by`', segment_by = ['the `kind`', 'größe']) }}
+        select `group by`, `the ``kind```, `größe`, x -- @sum > 0
+        from {{ source('raw', 't') }}
+    """
+    # One projection a line.
+    model = model.replace(", ", ",\n", 1).replace("```, ", "```,\n").replace("e`, x", "e`,\nx")
+    project = new_project(
+        model,
+        "select * from values ('x y', 'a', 1, 1), ('x y', 'b', 1, 2), ('z', 'a', 2, 4)"
+        " as t(`group by`, `the ``kind```, `größe`, x)",
+    )
+    project.run()
+    assert project.metrics() == {
+        ("x y", None, "x", "sum()"): 3,
+        ("x y", "the `kind`=a, größe=1", "x", "sum()"): 1,
+        ("x y", "the `kind`=b, größe=1", "x", "sum()"): 2,
+        ("z", None, "x", "sum()"): 4,
+        ("z", "the `kind`=a, größe=2", "x", "sum()"): 4,
+    }
+
+
+TYPES = """
+select
+    struct('Main St' as street, struct(12345 as `zip code`) as area) as address,
+    array(1, 2, id) as items,
+    map('k', id) as attributes,
+    cast(id as decimal(38, 10)) / 3 as price,
+    cast('12345678901234567890.12' as decimal(38, 2)) as big,
+    timestamp '2024-01-01 00:00:00' + make_dt_interval(0, 0, 0, id) as at,
+    timestamp_ntz '2024-01-01 00:00:00' as local,
+    date '2024-01-01' as day,
+    cast(null as string) as nothing,
+    cast(null as void) as voidness,
+    cast(null as double) as no_number,
+    id % 2 = 0 as flag,
+    cast(id as tinyint) as tiny,
+    cast(id as float) as single,
+    case id when 1 then double('NaN') when 2 then double('infinity') when 3 then 1.0 end as wild,
+    cast('é€' as binary) as bytes,
+    concat('é', id) as text
+from range(1, 5)
+"""
+
+
+def test_types(new_project: NewProject) -> None:
+    checks = {
+        "expect(count(address.street) = 4)": Status.PASS,
+        "expect(max(address.area.`zip code`) = 12345)": Status.PASS,
+        "satisfies(address.area.`zip code` > 0)": Status.PASS,
+        "expect(max(size(items)) = 3)": Status.PASS,
+        "satisfies(items[0] = 1)": Status.PASS,
+        "satisfies(exists(items, i -> i = 2))": Status.PASS,
+        "expect(max(attributes['k']) = 4)": Status.PASS,
+        "completeness(items) = 1": Status.PASS,
+        "approx_count_distinct(items) = 4": Status.PASS,
+        "expect(abs(sum(price) - 10.0 / 3) < 0.000001)": Status.PASS,
+        "expect(sum(big) = 49382715604938271560.48)": Status.PASS,
+        "max(big) = 12345678901234567890.12": Status.PASS,
+        "max(big) = 12345678901234567890.13": Status.FAIL,
+        "mean(price) between 0.83 and 0.84": Status.PASS,
+        "quantile(price, 0.5) between 0.6 and 1.1": Status.PASS,
+        "min(at) = timestamp '2024-01-01 00:00:01'": Status.PASS,
+        "max(local) = timestamp_ntz '2024-01-01 00:00:00'": Status.PASS,
+        "max(day) <= date '2024-01-01'": Status.PASS,
+        "completeness(nothing) = 0": Status.PASS,
+        "not_null(nothing)": Status.FAIL,
+        "max(nothing) = 'x'": Status.NO_DATA,
+        "max_length(nothing) < 3": Status.NO_DATA,
+        "accepted_values(nothing, 'a')": Status.PASS,
+        "completeness(voidness) = 0": Status.PASS,
+        "mean(no_number) > 0": Status.NO_DATA,
+        "stddev(no_number) > 0": Status.NO_DATA,
+        "median(no_number) > 0": Status.NO_DATA,
+        "sum(no_number) is null": Status.PASS,
+        "approx_count_distinct(no_number) = 0": Status.PASS,
+        "expect(bool_or(flag) and not bool_and(flag))": Status.PASS,
+        "sum(tiny) = 10": Status.PASS,
+        "mean(single) = 2.5": Status.PASS,
+        "max(wild) > 5": Status.PASS,
+        "min(wild) = 1": Status.PASS,
+        "mean(wild) < 5": Status.FAIL,
+        "in_range(wild, 0, 10)": Status.FAIL,
+        "completeness(wild) = 0.75": Status.PASS,
+        "stddev(wild) < 5": Status.FAIL,
+        "expect(max(octet_length(bytes)) = 5)": Status.PASS,
+        "approx_count_distinct(bytes) = 1": Status.PASS,
+        "max(bytes) is not null": Status.PASS,
+        "max_length(text) = 2": Status.PASS,
+        "min(text) = 'é1'": Status.PASS,
+        "matches(text, '^é\\\\d$')": Status.PASS,
+        "satisfies(text like 'é_')": Status.PASS,
+        "expect(percentile(tiny, 0.5) = 2.5)": Status.PASS,
+        "expect(mode(bytes) is not null)": Status.PASS,
+        "expect(listagg(text, ',') within group (order by text) = 'é1,é2,é3,é4')": Status.PASS,
+    }
+    annotations = "\n".join(f"-- @{check}" for check in checks)
+    project = new_project(
+        f"select * from ({TYPES.strip()})\n{annotations}\n", files={"checks/sources.yml": None}
+    )
+    results = by_check(project.run())
+    assert {name: r.status for name, r in results.items()} == checks
+    assert project.rows("dq_results")
+
+
+def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'b') }}\nselect b, x -- @mean < 5 @min > 0 @max < 9 @sum < 9\n"
+        "from {{ source('raw', 't') }}".replace("b, x", "b,\nx"),
+        "select * from values ('nan', 1D), ('nan', double('NaN')), ('inf', double('-infinity')),"
+        " ('inf', 2D) as t(b, x)",
+    )
+    result = project.run()
+    metrics = project.metrics()
+    assert math.isnan(metrics["nan", None, "x", "mean()"])
+    assert math.isnan(metrics["nan", None, "x", "max()"])
+    assert metrics["nan", None, "x", "min()"] == 1
+    assert metrics["inf", None, "x", "mean()"] == -math.inf
+    assert metrics["inf", None, "x", "min()"] == -math.inf
+    # NaN is larger than any number, as in Spark.
+    statuses = {(r.batch, r.check_name): r.status for r in result.results}
+    assert statuses["nan", "mean < 5"] is Status.FAIL
+    assert statuses["inf", "mean < 5"] is Status.PASS
+    assert statuses["inf", "min > 0"] is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    ("expression", "values", "batches"),
+    [
+        (
+            "at",
+            "timestamp '2024-01-01 05:00:00', timestamp '2024-01-01 05:00:00.123456'",
+            ("2024-01-01 05:00:00", "2024-01-01 05:00:00.123456"),
+        ),
+        (
+            "at",
+            "timestamp_ntz '2024-03-31 02:30:00', timestamp_ntz '2024-10-27 02:30:00'",
+            ("2024-03-31 02:30:00", "2024-10-27 02:30:00"),
+        ),
+        (
+            "date_trunc('hour', at)",
+            "timestamp '2024-01-01 23:59:00Z', timestamp '2024-01-02 01:30:00+02:00'",
+            ("2024-01-01 23:00:00",),
+        ),
+        ("cast(at as date)", "timestamp '2024-01-01 23:59:00Z'", ("2024-01-01",)),
+        ("at", "2, 10, 1, 100, -3", ("1", "2", "10", "100", "-3")),
+        ("at", "cast(1.50 as decimal(5, 2)), cast(2 as decimal(5, 2))", ("1.50", "2.00")),
+        ("at", "'b', 'a', 'it''s', '', 'a/b=c%', 'ü', '\\\\'", None),
+        ("at", "true, false", ("false", "true")),
+        ("at", "1.5D, 1e20D, double('NaN')", ("1.0E20", "1.5", "NaN")),
+        ("upper(at)", "'a', 'A', 'b'", ("A", "B")),
+    ],
+)
+def test_batch_keys(
+    new_project: NewProject, expression: str, values: str, batches: tuple[str, ...] | None
+) -> None:
+    model = (
+        f'{{{{ config(batch_by = "{expression}") }}}}\nselect at -- @not_null @row_count > 0\n'
+        "from {{ source('raw', 't') }}"
+    )
+    rows = f"select explode(array({values})) as at"
+    project = new_project(model, rows)
+    found = project.run().models[0].batches
+    if batches is None:
+        batches = ("", "\\", "a", "a/b=c%", "b", "it's", "ü")
+    assert found == batches
+    assert [r["batch"] for r in project.rows("dq_batches")] == sorted(batches, key=str) or {
+        r["batch"] for r in project.rows("dq_batches")
+    } == set(batches)
+    assert project.run().models[0].skipped == "nothing new"
+    # The scan of named batches finds the same rows again.
+    before = project.tables()
+    again = project.run(batches=batches)
+    assert set(again.models[0].batches) == set(batches)
+    assert project.tables() == before

@@ -1,0 +1,180 @@
+"""Running again gives the tables of one clean run: after a re-run, and after a run that died."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dqsql.engine.storage import ParquetStore
+
+from .conftest import NewProject, Project
+
+MODEL = """\
+{{ config(batch_by = 'day', segment_by = ['kind']) }}
+select
+    day,
+    kind, -- @not_null
+    x     -- @mean between 0 and 5 @max < 9 @stddev < 100 @median < 6
+from {{ source('raw', 't') }}
+-- @row_count >= 2
+"""
+# Two days of one month and one of the next, so that batches share chunks; findings among them.
+DATA = """
+select date '2024-01-30' + cast(id / 4 as int) as day, if(id % 2 = 0, 'a', 'b') as kind, id as x
+from range(12)
+"""
+WRITES = tuple(sorted(n for n in dir(ParquetStore) if n.startswith("replace_"))) + ("append",)
+
+
+class Killed(BaseException):
+    """The process dies; no handler of errors may swallow it."""
+
+
+@contextmanager
+def dying_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Iterator[list[str]]:
+    """Let write number `number` of the store (from 0) never happen, nor any later one.
+
+    Yields the names of the writes that were asked for.
+    """
+    asked: list[str] = []
+    dead = False
+
+    def dying(name: str) -> Any:
+        write = getattr(ParquetStore, name)
+
+        def attempt(self: ParquetStore, *args: Any, **kwargs: Any) -> Any:
+            nonlocal dead
+            dead = dead or len(asked) == number
+            asked.append(name)
+            if dead:
+                raise Killed(name)
+            return write(self, *args, **kwargs)
+
+        return attempt
+
+    with monkeypatch.context() as patch:
+        for name in WRITES:
+            patch.setattr(ParquetStore, name, dying(name))
+        yield asked
+
+
+def make(new_project: NewProject, name: str) -> Project:
+    return new_project(MODEL, DATA, name=name)
+
+
+def killed_at_each_write(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> Iterator[Project]:
+    """Projects whose run died at the first, second, .. write; after a clean run with `options`."""
+    number = 0
+    while True:
+        project = make(new_project, f"killed{number}")
+        if options:
+            project.run()
+        with dying_at(monkeypatch, number) as asked:
+            try:
+                project.run(**options)
+            except Killed:
+                pass
+            else:
+                break
+        assert len(asked) > number
+        yield project
+        number += 1
+    # State, metrics, verdicts, ledger, the two dimensions (unless they are there), the run itself.
+    assert number >= (5 if options else 7)
+
+
+@pytest.mark.slow
+def test_a_first_run_that_died_at_any_write(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = make(new_project, "clean")
+    clean.run()
+    wanted = clean.tables()
+    assert {name for name, rows in wanted.items() if rows} >= {
+        "dq_batches",
+        "dq_checks",
+        "dq_metrics",
+        "dq_models",
+        "dq_results",
+        "dq_state__m",
+    }
+    for project in killed_at_each_write(new_project, monkeypatch):
+        project.run()
+        assert project.tables() == wanted
+        assert project.run().results == ()
+
+
+@pytest.mark.slow
+def test_a_second_run_of_a_batch_that_died_at_any_write(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = make(new_project, "clean")
+    clean.run()
+    wanted = clean.tables()
+    for project in killed_at_each_write(new_project, monkeypatch, batches=["2024-01-31"]):
+        project.run()
+        assert project.tables() == wanted
+
+
+def test_running_batches_again_changes_nothing(new_project: NewProject) -> None:
+    project = make(new_project, "project")
+    first = project.run()
+    wanted = project.tables()
+    assert len(first.models[0].batches) == 3
+    again = project.run(batches=["2024-01-31"])
+    assert again.models[0].batches == ("2024-01-31",)
+    assert project.tables() == wanted
+    assert project.run(full_refresh=True).models[0].batches == first.models[0].batches
+    assert project.tables() == wanted
+    nothing = project.run()
+    assert nothing.models[0].skipped == "nothing new"
+    assert nothing.exit_code == 0
+    assert project.tables() == wanted
+    ranged = project.run(event_time_start="2024-01-31", event_time_end="2024-02-01")
+    assert ranged.models[0].batches == ("2024-01-31",)
+    assert project.tables() == wanted
+
+
+def test_batch_by_batch_is_the_same_as_all_at_once(new_project: NewProject) -> None:
+    at_once = make(new_project, "at_once")
+    at_once.run()
+    one_by_one = make(new_project, "one_by_one")
+    for day in ("2024-02-01", "2024-01-30", "2024-01-31"):
+        one_by_one.run(batches=[day])
+    assert one_by_one.tables() == at_once.tables()
+
+
+def test_new_rows_of_a_checked_batch_are_told_and_replaced(new_project: NewProject) -> None:
+    project = make(new_project, "project")
+    project.run()
+    project.data(f"{DATA} union all select date '2024-01-31', 'c', 100L")
+    told = project.run()
+    assert told.results == ()
+    assert "--batch 2024-01-31" in " ".join(told.models[0].notes)
+    project.run(batches=["2024-01-31"])
+    clean = make(new_project, "clean")
+    clean.data(f"{DATA} union all select date '2024-01-31', 'c', 100L")
+    clean.run()
+    assert project.tables() == clean.tables()
+
+
+def test_what_a_dead_writer_left_is_no_row(new_project: NewProject) -> None:
+    project = make(new_project, "project")
+    project.run()
+    wanted = project.tables()
+    folder = project.root / "warehouse" / "dq" / "dq_metrics"
+    part = next(folder.rglob("*.parquet"))
+    for rubbish in (
+        folder / "_temporary" / "0" / "task" / part.parent.relative_to(folder) / "part-x.parquet",
+        folder / ".spark-staging-1" / part.parent.relative_to(folder) / "part-y.parquet",
+    ):
+        rubbish.parent.mkdir(parents=True)
+        rubbish.write_bytes(part.read_bytes())
+    project.run(batches=["2024-01-31"])
+    rows = project.spark.read.parquet(str(folder)).count()
+    assert rows == len(wanted["dq_metrics"])
