@@ -13,7 +13,7 @@ from sqlglot import exp
 from dqsql.dialect import to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
-from dqsql.engine.storage import ParquetStore
+from dqsql.engine.storage import Store
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope
@@ -102,7 +102,7 @@ class ModelExecution:
     """
 
     spark: SparkSession
-    store: ParquetStore
+    store: Store
     plan: Plan
     scan: ScanBuilder
     measure: MetricBuilder

@@ -11,7 +11,7 @@ from dqsql.engine.failures import translated
 from dqsql.model.tables import METRICS
 
 if TYPE_CHECKING:
-    from dqsql.engine.storage import ParquetStore
+    from dqsql.engine.storage import Store
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class StoredSchema:
     computed_at: dt.datetime
 
 
-def stored_schemas(store: ParquetStore, model: str) -> list[StoredSchema]:
+def stored_schemas(store: Store, model: str) -> list[StoredSchema]:
     """The stored columns of a model, one entry a batch that was checked with `@schema`."""
     frame = store.read(METRICS)
     if frame is None:

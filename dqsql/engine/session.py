@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.engine.archive import archive_options
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
+from dqsql.engine.formats import format_conf
 from dqsql.engine.java import find_java
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
@@ -129,7 +130,8 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
     options = [*archive_options(java), *_scratch_options()]
     builder = SparkSession.builder.appName("dqsql").master(target.master or "local[*]")
     settings = {**_EMBEDDED_CONF, "spark.sql.warehouse.dir": _catalog_dir(target)}
-    settings |= dict(target.spark_conf)
+    # The format's settings hold the user's own for the same keys.
+    settings |= dict(target.spark_conf) | format_conf(target)
     extra = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
     for key, value in settings.items():

@@ -29,7 +29,7 @@ from dqsql.version import VERSION
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dqsql.engine.storage import ParquetStore
+    from dqsql.engine.storage import Store
 
 __all__ = ["CompileResult", "compile_project", "debug", "run"]
 
@@ -141,10 +141,10 @@ class _Run:
         return result
 
     def _run_models(self, spark: SparkSession) -> RunResult:
-        from dqsql.engine.storage import ParquetStore
+        from dqsql.engine.storage import open_store
 
         target = self._project.target
-        store = ParquetStore(spark, f"{target.warehouse}/{target.schema}")
+        store = open_store(spark, target)
         ledgers = _read_ledgers(store)
         models: list[ModelResult] = []
         total = len(self.compiled.plans)
@@ -167,7 +167,7 @@ class _Run:
         self,
         plan: Plan,
         spark: SparkSession,
-        store: ParquetStore,
+        store: Store,
         ledgers: dict[str, dict[str, BatchRecord]],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
@@ -221,7 +221,7 @@ class _Run:
         )
 
 
-def _read_ledgers(store: ParquetStore) -> dict[str, dict[str, BatchRecord]]:
+def _read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
     """The ledger of every model: its batches by name."""
     ledgers: dict[str, dict[str, BatchRecord]] = {}
     for row in store.rows(BATCHES):
@@ -238,7 +238,7 @@ def _read_ledgers(store: ParquetStore) -> dict[str, dict[str, BatchRecord]]:
     return ledgers
 
 
-def _store_dimensions(store: ParquetStore, plans: Sequence[Plan], now: dt.datetime) -> None:
+def _store_dimensions(store: Store, plans: Sequence[Plan], now: dt.datetime) -> None:
     """Bring dq_models and dq_checks up to date; write only what changed."""
     for table, key, describe in (
         (MODELS, "model", lambda p: [model_dimension(p)]),

@@ -70,15 +70,14 @@ def _warehouse(project: Project, known: int) -> Step:
 
 def _connection(project: Project) -> Iterator[Step]:
     from dqsql.engine.session import open_session
-    from dqsql.engine.storage import ParquetStore
+    from dqsql.engine.storage import open_store
     from dqsql.model.tables import BATCHES
 
     target = project.target
     try:
         with open_session(target, project.root / project.target_path / "logs") as spark:
             yield "connection", True, f"Spark {spark.version}"
-            root = f"{target.warehouse}/{target.schema}"
-            known = len(ParquetStore(spark, root).rows(BATCHES))
+            known = len(open_store(spark, target).rows(BATCHES))
             yield _warehouse(project, known)
     except DqsqlError as error:
         yield "connection", False, str(error)

@@ -35,7 +35,7 @@ from dqsql.runner.verdicts import batch_statuses, constraint_result, error_resul
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dqsql.engine.storage import ParquetStore
+    from dqsql.engine.storage import Store
 
 
 @dataclass
@@ -44,7 +44,7 @@ class ModelRun:
 
     plan: Plan
     spark: SparkSession
-    store: ParquetStore
+    store: Store
     ledger: dict[str, BatchRecord]
     request: BatchRequest
     run_id: str

@@ -14,7 +14,7 @@ from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
-    from dqsql.engine.storage import ParquetStore
+    from dqsql.engine.storage import Store
 
 SCHEMA_MONITOR = "schema"
 _METRIC = "schema"
@@ -24,7 +24,7 @@ def schema_results(
     plan: Plan,
     values: Sequence[MetricValue],
     ledger: Mapping[str, BatchRecord],
-    store: ParquetStore,
+    store: Store,
     batches: Collection[str],
 ) -> list[Result]:
     """One verdict a batch for each `@schema` of the plan.
@@ -50,7 +50,7 @@ def _is_schema(value: MetricValue) -> bool:
 
 
 def _latest(
-    store: ParquetStore, model: str, accepted: Collection[str]
+    store: Store, model: str, accepted: Collection[str]
 ) -> tuple[str, dict[str, str]] | None:
     """The last accepted batch that has a schema, and its columns with types."""
     found = [s for s in stored_schemas(store, model) if s.batch in accepted]
