@@ -134,9 +134,7 @@ def test_column_annotation(
         ),
     ],
 )
-def test_condition_on_every_row(
-    compile_model: CompileModel, annotation: str, scan: str
-) -> None:
+def test_condition_on_every_row(compile_model: CompileModel, annotation: str, scan: str) -> None:
     plan = compile_model(of_column(annotation)).plan
     (check,) = plan.checks
     assert to_sql(check.predicate) == "(`m0` = 1)"
@@ -224,7 +222,13 @@ def test_bounds_are_those_of_simple_predicates(
         ('@mean > 3 {where: "x >"}', SqlSyntaxError, 10, "cannot parse", None),
         ("@expect(sum(x) over () > 1)", UnsupportedExpressionError, 10, "a window", "SELECT"),
         ("@expect(sum(x) > (select 1))", UnsupportedExpressionError, 10, "a subquery", "SELECT"),
-        ("@expect(min(x) > 8 >> 1)", UnsupportedExpressionError, 10, "change its meaning", "SELECT"),
+        (
+            "@expect(min(x) > 8 >> 1)",
+            UnsupportedExpressionError,
+            10,
+            "change its meaning",
+            "SELECT",
+        ),
         ("@expect(max(s) = 'a' 'b')", UnsupportedExpressionError, 10, "'concat'", "SELECT"),
         ("@avh > 1", AnnotationError, 11, "must stand alone", None),
         ("@expect(foo(x) > 1)", UnknownNameError, 18, "'foo'", None),
@@ -293,10 +297,14 @@ def test_an_error_in_a_macro_names_the_macro(compile_model: CompileModel) -> Non
 @pytest.mark.parametrize(
     "circle",
     [
-        {"macros/check_a.sql": "{% macro check_a(c) %} b({{ c }}) {% endmacro %}",
-         "macros/check_b.sql": "{% macro check_b(c) %} a({{ c }}) {% endmacro %}"},
-        {"macros/check_a.sql": "{% macro check_a(c) %} {{ check_b(c) }} {% endmacro %}",
-         "macros/check_b.sql": "{% macro check_b(c) %} {{ check_a(c) }} {% endmacro %}"},
+        {
+            "macros/check_a.sql": "{% macro check_a(c) %} b({{ c }}) {% endmacro %}",
+            "macros/check_b.sql": "{% macro check_b(c) %} a({{ c }}) {% endmacro %}",
+        },
+        {
+            "macros/check_a.sql": "{% macro check_a(c) %} {{ check_b(c) }} {% endmacro %}",
+            "macros/check_b.sql": "{% macro check_b(c) %} {{ check_a(c) }} {% endmacro %}",
+        },
     ],
     ids=["in SQL", "in Jinja"],
 )

@@ -1,6 +1,6 @@
 """The compiled SQL of check models, as files that people can read and review.
 
-`golden/<name>.sql` is a check model; `golden/<name>.compiled` is what it compiles to. After a wanted
+`golden/<name>.sql` is a check model, `golden/<name>.compiled` what it compiles to. After a wanted
 change, write them anew with DQSQL_UPDATE_GOLDEN=1 and read the difference.
 """
 

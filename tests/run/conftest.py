@@ -125,9 +125,7 @@ NewProject = Callable[..., Project]
 
 
 @pytest.fixture
-def new_project(
-    make_project: Callable[..., Path], spark: SparkSession
-) -> Iterator[NewProject]:
+def new_project(make_project: Callable[..., Path], spark: SparkSession) -> Iterator[NewProject]:
     """`new_project("select ..", data="select .. from values ..")`, or several files."""
 
     def make(

@@ -71,13 +71,9 @@ def test_a_check_that_spark_refuses(new_project: NewProject, check: str, says: s
         ("expect(max(s) > 5 and min(n) > 0)", "CAST_INVALID_INPUT"),
     ],
 )
-def test_a_check_that_fails_while_running(
-    new_project: NewProject, check: str, says: str
-) -> None:
+def test_a_check_that_fails_while_running(new_project: NewProject, check: str, says: str) -> None:
     checks = ("min(n) > 0", check, "mean(n) > 0", "median(n) > 0")
-    project = new_project(
-        model(*checks), DATA, files={"profiles.yml": PROFILE.format(ansi="true")}
-    )
+    project = new_project(model(*checks), DATA, files={"profiles.yml": PROFILE.format(ansi="true")})
     result = project.run()
     assert result.exit_code == 2
     failed = [r for r in result.results if r.check_name == check]

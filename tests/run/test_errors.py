@@ -77,7 +77,9 @@ WRONG = {
         open=WRITES,
     ),
     "SQL syntax": Wrong(
-        model("select\n    day,\n    a   -- @not_null\nfrom {{ source('raw', 't') }}\nwere a > 1 1\n"),
+        model(
+            "select\n    day,\n    a   -- @not_null\nfrom {{ source('raw', 't') }}\nwere a > 1 1\n"
+        ),
         "checks/m.sql:5:",
         ("yntax",),
         open=WRITES,

@@ -40,8 +40,8 @@ def backticked(name: str) -> str:
 def test_odd_column_names(new_project: NewProject) -> None:
     aliases = ", ".join(f"cast(id as double) as {backticked(n)}" for n in ODD_NAMES)
     projections = ",\n".join(
-        f"    {backticked(n)} /* @not_null @mean = 2 @min >= 1 @approx_count_distinct = 3"
-        f" @median = 2 @expect(sum({backticked(n)}) = 6) */"
+        f"    {backticked(n)} /* @not_null @mean = 2 @max < 4 @median = 2"
+        f" @expect(sum({backticked(n)}) = 6) */"
         for n in ODD_NAMES
     )
     model = (
@@ -53,7 +53,7 @@ def test_odd_column_names(new_project: NewProject) -> None:
     )
     result = project.run()
     assert {r.message for r in result.results if r.status is not Status.PASS} == set()
-    assert len(result.results) == 6 * len(ODD_NAMES)
+    assert len(result.results) == 5 * len(ODD_NAMES)
     assert {r.column for r in result.results} == set(ODD_NAMES)
     assert project.run().results == ()
 
@@ -138,7 +138,8 @@ def test_types(new_project: NewProject) -> None:
         "expect(bool_or(flag) and not bool_and(flag))": Status.PASS,
         "sum(tiny) = 10": Status.PASS,
         "mean(single) = 2.5": Status.PASS,
-        "max(wild) > 5": Status.PASS,
+        # NaN meets no bound, though Spark takes it for larger than any number.
+        "max(wild) > 5": Status.FAIL,
         "min(wild) = 1": Status.PASS,
         "mean(wild) < 5": Status.FAIL,
         "in_range(wild, 0, 10)": Status.FAIL,
@@ -178,7 +179,6 @@ def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
     assert metrics["nan", None, "x", "min()"] == 1
     assert metrics["inf", None, "x", "mean()"] == -math.inf
     assert metrics["inf", None, "x", "min()"] == -math.inf
-    # NaN is larger than any number, as in Spark.
     statuses = {(r.batch, r.check_name): r.status for r in result.results}
     assert statuses["nan", "mean < 5"] is Status.FAIL
     assert statuses["inf", "mean < 5"] is Status.PASS

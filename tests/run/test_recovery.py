@@ -26,7 +26,7 @@ DATA = """
 select date '2024-01-30' + cast(id / 4 as int) as day, if(id % 2 = 0, 'a', 'b') as kind, id as x
 from range(12)
 """
-WRITES = tuple(sorted(n for n in dir(ParquetStore) if n.startswith("replace_"))) + ("append",)
+WRITES = (*(n for n in dir(ParquetStore) if n.startswith("replace_")), "append")
 
 
 class Killed(BaseException):

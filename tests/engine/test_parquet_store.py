@@ -1,0 +1,104 @@
+"""Writes of the Parquet store replace parts of tables and keep the rest."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dqsql.engine.session import configured, runtime_conf
+from dqsql.engine.storage import ParquetStore
+from dqsql.model.project import Target
+from dqsql.model.tables import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+NOW = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+# Two months and an odd name, so that some share a chunk and some do not.
+BATCHES = ("2024-01-01", "2024-01-02", "2024-02-01", "it's \\ odd")
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Iterator[ParquetStore]:
+    with configured(spark, runtime_conf(Target("local", "test"))):
+        yield ParquetStore(spark, str(tmp_path / "warehouse" / "dq"))
+
+
+def states(spark: SparkSession, rows: dict[str, int], more: str = "") -> DataFrame:
+    listed = ", ".join(f"({_quoted(b)}, {n})" for b, n in rows.items())
+    return spark.sql(
+        f"select batch, cast(null as string) as segment, cast(n as bigint) as rows{more}"
+        f" from values {listed} as t(batch, n)"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def stored(store: ParquetStore, column: str = "rows") -> dict[str, Any]:
+    frame = store.read_state("m", BATCHES)
+    assert frame is not None
+    rows = frame.select("batch", column).collect()
+    assert len(rows) == len({r[0] for r in rows})
+    return {r[0]: r[1] for r in rows}
+
+
+def test_states_are_replaced_by_batch(spark: SparkSession, store: ParquetStore) -> None:
+    assert store.read_state("m", BATCHES) is None
+    first = dict.fromkeys(BATCHES, 1)
+    store.replace_state("m", states(spark, first), BATCHES, ())
+    assert stored(store) == first
+    store.replace_state("m", states(spark, first), BATCHES, BATCHES)
+    assert stored(store) == first
+    for batch in BATCHES:
+        store.replace_state("m", states(spark, {batch: 2}), [batch], BATCHES)
+        first[batch] = 2
+        assert stored(store) == first
+
+
+def test_a_state_column_added_later_is_null_for_batches_before(
+    spark: SparkSession, store: ParquetStore
+) -> None:
+    old = dict.fromkeys(BATCHES, 1)
+    store.replace_state("m", states(spark, old), BATCHES, ())
+    new = states(spark, {"2024-01-02": 5}, ", 7.5D as x__sum, array(1) as extra")
+    store.replace_state("m", new, ["2024-01-02"], BATCHES)
+    assert stored(store) == {**old, "2024-01-02": 5}
+    assert stored(store, "x__sum") == {**dict.fromkeys(BATCHES), "2024-01-02": 7.5}
+    # And one that goes again is kept for those that have it.
+    store.replace_state("m", states(spark, {"2024-01-01": 6}), ["2024-01-01"], BATCHES)
+    assert stored(store, "x__sum")["2024-01-02"] == 7.5
+
+
+def test_rows_of_tables_are_replaced_by_model_and_batch(
+    spark: SparkSession, store: ParquetStore
+) -> None:
+    def metric(model: str, batch: str, value: float, name: str = "mean") -> dict[str, Any]:
+        return {
+            "model": model,
+            "batch": batch,
+            "metric": name,
+            "scope": "delta",
+            "value": value,
+            "computed_at": NOW,
+        }
+
+    for model in ("m", "other"):
+        rows = [metric(model, b, 1.0, name) for b in BATCHES for name in ("mean", "sum")]
+        store.replace_batches(METRICS, model, rows, BATCHES, ())
+    store.replace_batches(METRICS, "m", [metric("m", "2024-01-01", 2.0)], ["2024-01-01"], BATCHES)
+    found = {(r["model"], r["batch"], r["metric"]): r["value"] for r in store.rows(METRICS)}
+    wanted = {(m, b, n): 1.0 for m in ("m", "other") for b in BATCHES for n in ("mean", "sum")}
+    wanted["m", "2024-01-01", "mean"] = 2.0
+    del wanted["m", "2024-01-01", "sum"]
+    assert found == wanted
+    # A batch that ends up without rows has none, also where it has a chunk for itself.
+    store.replace_batches(METRICS, "m", [], ["2024-02-01"], BATCHES)
+    assert ("m", "2024-02-01") not in {(r["model"], r["batch"]) for r in store.rows(METRICS)}
+    assert len(store.rows(METRICS)) == len(wanted) - 2
