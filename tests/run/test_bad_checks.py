@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Mapping
 
-from dqsql.model.results import Status
+from dqsql.model.results import RunResult, Status
 
 from .conftest import NewProject, by_check
 
@@ -27,61 +27,64 @@ def model(*checks: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("check", "says"),
-    [
-        ("expect(sum(array(n)) > 1)", "DATATYPE_MISMATCH"),
-        ("expect(sum(sum(n)) > 1)", "NESTED_AGGREGATE_FUNCTION"),
-        ("expect(max(n).field > 1)", "INVALID_EXTRACT"),
-        ("expect(max(length(n, s)) > 1)", "WRONG_NUM_ARGS"),
-        ("expect(max(n) > array(1))", "DATATYPE_MISMATCH"),
-        ("expect(max(n) + 1)", "not a condition"),
-    ],
-)
-def test_a_check_that_spark_refuses(new_project: NewProject, check: str, says: str) -> None:
-    checks = ("min(n) > 0", check, "row_count > 0")
-    project = new_project(model(*checks), DATA)
-    result = project.run()
+REFUSED = {
+    "expect(sum(array(n)) > 1)": "DATATYPE_MISMATCH",
+    "expect(sum(sum(n)) > 1)": "NESTED_AGGREGATE_FUNCTION",
+    "expect(max(n).field > 1)": "INVALID_EXTRACT",
+    "expect(max(length(n, s)) > 1)": "WRONG_NUM_ARGS",
+    "expect(max(n) > array(1))": "DATATYPE_MISMATCH",
+    "expect(max(n) + 1)": "not a condition",
+}
+FAILING = {
+    "expect(max(cast(s as int)) > 1)": "CAST_INVALID_INPUT",
+    "expect(max(n + 1) > 1)": "ARITHMETIC_OVERFLOW",
+    "expect(sum(n / 0) > 1)": "DIVIDE_BY_ZERO",
+    "expect(max(n) / (min(n) - min(n)) > 1)": "DIVIDE_BY_ZERO",
+    "expect(max(s) > 5 and min(n) > 0)": "CAST_INVALID_INPUT",
+}
+GOOD = ("min(n) > 0", "mean(n) > 0", "median(n) > 0", "row_count > 0")
+
+
+def assert_only_these_are_errors(result: RunResult, bad: Mapping[str, str]) -> None:
+    """Every check has a verdict on every batch; the bad ones say why and where."""
     assert result.exit_code == 2
     statuses = {(r.batch, r.check_name): r.status for r in result.results}
     assert statuses == {
-        (batch, name): Status.ERROR if name == check else Status.PASS
+        (batch, name): Status.ERROR if name in bad else Status.PASS
         for batch in ("a", "b")
-        for name in checks
+        for name in (*GOOD, *bad)
     }
-    told = by_check(result)[check]
-    assert told.message.startswith("checks/m.sql:8:4: ")
-    assert says in told.message + str(told.details)
+    for number, (check, says) in enumerate(bad.items()):
+        told = by_check(result)[check]
+        # The good ones stand on the lines from 7 on.
+        assert told.message.startswith(f"checks/m.sql:{7 + len(GOOD) + number}:4: {check}")
+        assert says in told.message + str(told.details)
+
+
+def test_checks_that_spark_refuses(new_project: NewProject) -> None:
+    project = new_project(model(*GOOD, *REFUSED), DATA)
+    assert_only_these_are_errors(project.run(), REFUSED)
     assert {r["status"] for r in project.rows("dq_results")} == {"pass", "error"}
-    # Its batches count as not done; mended, the check is made up for.
+    # Its batches count as not done; once the checks are mended, they are made up for.
     assert {r["status"] for r in project.rows("dq_batches")} == {"incomplete"}
-    project.write({"checks/m.sql": model("min(n) > 0", "max(n) > 0", "row_count > 0")})
-    mended = project.run()
-    assert mended.exit_code == 0
+    project.write({"checks/m.sql": model(*GOOD, "max(n) > 0")})
+    assert project.run().exit_code == 0
     assert {r["status"] for r in project.rows("dq_batches")} == {"accepted"}
 
 
-@pytest.mark.parametrize(
-    ("check", "says"),
-    [
-        ("expect(max(cast(s as int)) > 1)", "CAST_INVALID_INPUT"),
-        ("expect(max(n + 1) > 1)", "ARITHMETIC_OVERFLOW"),
-        ("expect(sum(n / 0) > 1)", "DIVIDE_BY_ZERO"),
-        ("expect(max(n) / (min(n) - min(n)) > 1)", "DIVIDE_BY_ZERO"),
-        ("expect(max(s) > 5 and min(n) > 0)", "CAST_INVALID_INPUT"),
-    ],
-)
-def test_a_check_that_fails_while_running(new_project: NewProject, check: str, says: str) -> None:
-    checks = ("min(n) > 0", check, "mean(n) > 0", "median(n) > 0")
-    project = new_project(model(*checks), DATA, files={"profiles.yml": PROFILE.format(ansi="true")})
-    result = project.run()
-    assert result.exit_code == 2
-    failed = [r for r in result.results if r.check_name == check]
-    assert {r.status for r in failed} == {Status.ERROR}
-    assert says in failed[0].message + str(failed[0].details)
-    others = [r for r in result.results if r.check_name != check]
-    assert {r.status for r in others} == {Status.PASS}
-    assert len(others) == 6
+def test_checks_that_fail_while_running(new_project: NewProject) -> None:
+    project = new_project(
+        model(*GOOD, *FAILING), DATA, files={"profiles.yml": PROFILE.format(ansi="true")}
+    )
+    assert_only_these_are_errors(project.run(), FAILING)
+
+
+def test_one_check_that_fails_while_running(new_project: NewProject) -> None:
+    check = "expect(max(n + 1) > 1)"
+    project = new_project(
+        model(*GOOD, check), DATA, files={"profiles.yml": PROFILE.format(ansi="true")}
+    )
+    assert_only_these_are_errors(project.run(), {check: FAILING[check]})
 
 
 def test_without_ansi_the_same_checks_have_values(new_project: NewProject) -> None:
