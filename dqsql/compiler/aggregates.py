@@ -179,7 +179,9 @@ def _count(aggregate: AggregateCall) -> Component:
 def _average(aggregate: AggregateCall) -> Lowering | None:
     if len(aggregate.args) != 1:
         return None
-    total = Component("sum", aggregate.aggregate("sum", *aggregate.args), _sum)
+    # As Spark's avg: a sum of 64-bit integers may overflow where their mean does not.
+    x = _as_double(aggregate.args[0])
+    total = Component("total", aggregate.aggregate("sum", x), _sum)
     return Lowering(
         (total, _count(aggregate)),
         lambda s: formula("{0} / nullif({1}, 0)", *s),

@@ -40,13 +40,13 @@ def identifier_table(name: str) -> exp.Table:
 
 
 def segment_label(segments: Sequence[str]) -> exp.Expr:
-    """A segment as text: `origin=EWR, carrier=UA`; null for the whole batch."""
+    """A segment as text: `origin=EWR, carrier is null`; null for the whole batch."""
     if not segments:
         return exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
     parts: list[exp.Expr] = []
     for name in segments:
         value = exp.Cast(this=column(name), to=exp.DataType.build("string"))
-        parts.append(call("concat", f"{name}=", call("coalesce", value, "null")))
+        parts.append(call("coalesce", call("concat", f"{name}=", value), f"{name} is null"))
     return call("concat_ws", ", ", *parts)
 
 

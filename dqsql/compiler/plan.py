@@ -14,7 +14,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.references import RelationNames
-from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
+from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
 from dqsql.compiler.states import StateRegistry
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
@@ -238,7 +238,7 @@ class _ModelCompiler:
                 if head.lower() not in lower:
                     raise UnknownNameError(
                         f"the model {self.model.name} has no column {head!r}",
-                        span=_locate(annotation.span, head),
+                        span=locate(annotation.span, head),
                         hint=nearest(head, known) or f"its columns are {', '.join(known)}",
                     )
 
@@ -270,7 +270,7 @@ def _check_options(annotation: Annotation, kind: str) -> None:
             if word not in known:
                 raise CompileError(
                     f"@{kind} knows no {option} {word!r}",
-                    span=_locate(annotation.span, str(word)),
+                    span=locate(annotation.span, str(word)),
                     hint=nearest(str(word), known) or f"one of {', '.join(known)}",
                 )
 
@@ -294,11 +294,6 @@ def _slug(text: str) -> str:
         text = text.replace(symbol, f" {word} ")
     slug = re.sub(r"\W+", "_", text).strip("_").lower()
     return slug[:80] or "check"
-
-
-def _locate(span: Span, word: str) -> Span:
-    offset = span.text.lower().find(word.lower())
-    return replace(span, column=span.column + offset, text=word) if offset >= 0 else span
 
 
 def _at(error: DqsqlError, span: Span) -> DqsqlError:

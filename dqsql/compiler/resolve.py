@@ -188,11 +188,11 @@ class Resolver:
             raise MacroError(f"circular macro: {circle}", span=context.span)
         if name.lower() in MONITORS:
             raise AnnotationError(
-                f"the monitor @{name} must stand alone", span=_locate(context.span, name)
+                f"the monitor @{name} must stand alone", span=locate(context.span, name)
             )
         if catalog.is_scalar(name) and isinstance(node, exp.Anonymous):
             return map_children(node, lambda child: self._expand(child, context))
-        raise catalog.unknown(name, _locate(context.span, name), context.columns)
+        raise catalog.unknown(name, locate(context.span, name), context.columns)
 
     def _expand_expect(self, args: list[exp.Expr], context: _Context) -> exp.Expr:
         if len(args) != 1:
@@ -237,7 +237,7 @@ class Resolver:
             name = str(call_.this)
             known = self._catalog.is_aggregate(name) or self._catalog.is_scalar(name)
             if not known:
-                raise self._catalog.unknown(name, _locate(span, name))
+                raise self._catalog.unknown(name, locate(span, name))
 
 
 # --- cutting a predicate at its metrics --------------------------------------------------------
@@ -275,7 +275,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
         if not name.name.startswith("metric#"):
             raise CompileError(
                 f"{to_sql(name)} stands outside an aggregate",
-                span=_locate(span, name.name),
+                span=locate(span, name.name),
                 hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
             )
     return Predicate(predicate, tuple(metrics))
@@ -440,7 +440,7 @@ def _is_bare_name(node: exp.Expr) -> bool:
     )
 
 
-def _locate(span: Span, word: str) -> Span:
+def locate(span: Span, word: str) -> Span:
     """The place of `word` within the annotation at `span`, where it can be told."""
     found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", span.text, re.IGNORECASE)
     if found is None or "\n" in span.text[: found.start()]:

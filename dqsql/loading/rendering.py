@@ -51,7 +51,12 @@ class Rendering:
 def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     """Render `raw` with `render` and map the result back. Passes on the errors of `render`."""
     found = scan(raw)
-    marked = render(_with_markers(raw, _comment_markers(found)))
+    try:
+        marked = render(_with_markers(raw, _comment_markers(found)))
+    except DqsqlError:
+        # Fails at the place as the user sees it, without markers in front.
+        render(raw)
+        raise
     sql, ids = _without_markers(marked)
     comments = tuple(
         RenderedComment(segment, found.comments[ids[segment.body_start]])

@@ -156,11 +156,13 @@ class _Run:
                 model = self._run_model(plan, spark, store, ledgers)
             models.append(model)
             self.listener.model_finished(index, total, model)
-        _store_dimensions(store, [p for p in self.compiled.plans], self.started)
         versions = {"dqsql": VERSION, "spark": spark.version}
         result = self._result(tuple(models), versions, ())
-        row = run_row(result, target.ansi, _git_sha(self._project.root))
-        store.append(RUNS, [row])
+        worked = {m.model for m in models if m.error is None}
+        if worked:
+            plans = [p for p in self.compiled.plans if p.model.name in worked]
+            _store_dimensions(store, plans, self.started)
+            store.append(RUNS, [run_row(result, target.ansi, _git_sha(self._project.root))])
         return result
 
     def _run_model(

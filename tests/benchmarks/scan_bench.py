@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.dialect import to_sql
 from dqsql.runner.api import compile_project
-from pyspark.sql import SparkSession
 
 NUMERIC = ("i1", "i2", "f1", "f2", "m1")
 STRINGS = ("s1", "s2", "s3", "s4")
@@ -104,7 +105,9 @@ def main() -> None:
         ratios, seconds = [], []
         for _ in range(arguments.rounds):
             base = timed(lambda: spark.sql(floor).collect())
-            took = timed(lambda sql=sql: spark.sql(sql).write.format("noop").mode("overwrite").save())
+            took = timed(
+                lambda sql=sql: spark.sql(sql).write.format("noop").mode("overwrite").save()
+            )
             ratios.append(took / base)
             seconds.append(took)
         print(f"{statistics.median(ratios):6.2f}x  {min(seconds):7.2f} s  {name}", flush=True)
