@@ -53,7 +53,7 @@ def test_only_the_states_of_cumulative_metrics_are_totalled(make_project: MakePr
     text = "@mean(x) > 1 {scope: cumulative} @stddev(y) > 1 @sum(k) > 0"
     (plan,) = compiled(make_project, text).plans
     names = [s.name for s in cumulative_states(plan.states, plan.metrics)]
-    assert names == ["rows", "x__sum", "x__count"]
+    assert names == ["rows", "x__total", "x__count"]
     assert [m.scope for m in plan.metrics] == [Scope.CUMULATIVE, Scope.DELTA, Scope.DELTA]
     assert plan.metrics[0].text == "mean(x) (cumulative)"
 
