@@ -32,7 +32,7 @@ METRICS = {
     "sum(x)": "sum(x)",
     "sum(price)": "sum(price)",
     "mean(x)": "avg(x)",
-    "mean(price)": "avg(price)",
+    "mean(price)": "avg(cast(price as double))",
     "stddev(x)": "stddev(x)",
     "quantile(x, 0.5)": "percentile(x, 0.5)",
     "approx_count_distinct(k)": "count(distinct k)",
