@@ -369,7 +369,7 @@ def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
 
 
 def _is_array(rank: exp.Expr) -> bool:
-    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() in ("array", "transform")
+    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
 
 
 def _kll_k(accuracy: float) -> int:
