@@ -59,10 +59,24 @@ def _hint(text: str, condition: str) -> str | None:
 
 def translate_model_error(error: Exception, model: CheckModel) -> Exception:
     """The error for a check model's own SELECT, with the place in the file as the user wrote it."""
+    if model.relation is not None:
+        return _relation_error(error, model, model.relation)
     span = _model_span(str(error), model)
     if condition_of(error).startswith("PARSE"):
         return SqlSyntaxError(f"SQL syntax error: {first_sentence(error)}", span=span)
     return translate(error, f"the SELECT of check model {model.name} does not work", span)
+
+
+def _relation_error(error: Exception, model: CheckModel, relation: str) -> EngineError:
+    """The error for a relation that dbt should have built."""
+    span = Span(model.path)
+    if condition_of(error).startswith(_NOT_FOUND):
+        return SourceNotFoundError(
+            f"the relation {relation} of {model.name} does not exist",
+            span=span,
+            hint="run `dbt build` first, against the same target and warehouse",
+        )
+    return translate(error, f"cannot read the relation {relation} of {model.name}", span)
 
 
 def _model_span(text: str, model: CheckModel) -> Span:

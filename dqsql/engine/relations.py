@@ -71,7 +71,12 @@ def register_dependencies(
     view_of: Mapping[str, str],
     done: set[str],
 ) -> None:
-    """Register what a model reads, first things first; `done` remembers what was registered."""
+    """Register what a model reads, first things first; `done` remembers what was registered.
+
+    A relation that dbt built is there already, and needs nothing.
+    """
+    if model.relation is not None:
+        return
     for source in sources:
         if source.unique_id in model.depends_on and source.unique_id not in done:
             register_source(spark, source)

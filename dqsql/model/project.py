@@ -130,7 +130,8 @@ class CheckModel:
 
     `sql` is the text after Jinja and is what Spark runs, verbatim. `line_map[i]` is the 1-based
     line in the file that rendered line `i + 1` came from. `columns` is None when the projections
-    are not closed (`select *`).
+    are not closed (`select *`). For a model, seed, snapshot or source of dbt, `relation` is what
+    dbt built (SQL text): `sql` reads that relation, and nothing upstream of it.
     """
 
     name: str
@@ -143,6 +144,7 @@ class CheckModel:
     line_map: tuple[int, ...]
     depends_on: tuple[str, ...] = ()
     checksum: str = ""
+    relation: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -187,8 +189,21 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftTest:
+    """A test of dbt that dqsql does not adopt, and why; `dbt test` goes on running it."""
+
+    unique_id: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
-    """A loaded project. `root` is absolute; every other path in it is relative to `root`."""
+    """A loaded project. `root` is absolute; every other path in it is relative to `root`.
+
+    `warnings` are what a person should know about the project's files. `left_tests` are the tests
+    of a dbt project that were not adopted.
+    """
 
     name: str
     root: Path
@@ -202,3 +217,5 @@ class Project:
     severity: Severity = Severity.ERROR
     no_data: NoData = NoData.WARN
     settings: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    left_tests: tuple[LeftTest, ...] = ()

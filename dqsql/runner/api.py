@@ -182,8 +182,9 @@ class _Run:
         views = {m.unique_id: view_name(m) for m in self._project.models}
         start = time.monotonic()
         try:
-            needed = (*model.depends_on, *relation_ids(plan.relations))
-            reader = replace(model, depends_on=needed)
+            own = model.depends_on if model.relation is None else ()
+            needed = (*own, *relation_ids(plan.relations))
+            reader = replace(model, depends_on=needed, relation=None)
             register_dependencies(spark, reader, by_id, self._project.sources, views, set())
             register_model(spark, model, view_name(model))
             work = ModelRun(
