@@ -13,12 +13,17 @@ from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
+from dqsql.compiler.monitors import (
+    AVAILABLE_MONITORS,
+    configured_annotations,
+    watched_metrics,
+)
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
 from dqsql.compiler.states import StateRegistry
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
-from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn
+from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import (
     Annotation,
     CheckModel,
@@ -29,10 +34,6 @@ from dqsql.model.project import (
     Severity,
 )
 
-# Monitors whose detectors are there to decide on them.
-AVAILABLE_MONITORS = frozenset({"schema"})
-# What a monitor watches, as conditions over metrics, so that the metrics are computed and stored.
-_WATCHED = {"schema": "schema() is not null"}
 # Lists among the settings of monitors: what may stand in them.
 _LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
 
@@ -49,7 +50,7 @@ def compile_model(model: CheckModel, project: Project, catalog: Catalog) -> Plan
     relations = RelationNames(model, {m.name: m for m in project.models}, project.sources)
     compiler = _ModelCompiler(model, project, Resolver(catalog, relations), relations)
     compiler.check_config()
-    for annotation in model.annotations:
+    for annotation in (*model.annotations, *compiler.configured()):
         compiler.add(annotation)
     return compiler.plan()
 
@@ -106,6 +107,14 @@ class _ModelCompiler:
                         hint=nearest(name, known) or f"its columns are {', '.join(known)}",
                     )
                 )
+
+    def configured(self) -> list[Annotation]:
+        """Monitors that `config(..)` asks for."""
+        try:
+            return configured_annotations(self.model)
+        except DqsqlError as error:
+            self.rejected.append(error)
+            return []
 
     def add(self, annotation: Annotation) -> None:
         if not annotation.settings.enabled:
@@ -190,22 +199,29 @@ class _ModelCompiler:
             settings=annotation.settings,
             span=annotation.span,
             tags=self._tags(annotation),
-            metrics=self._watched(annotation, call.kind),
+            watched=self._watched(annotation, call.kind),
         )
 
-    def _watched(self, annotation: Annotation, kind: str) -> tuple[str, ...]:
-        """The metrics that a monitor needs."""
-        if kind not in _WATCHED:
-            return ()
-        about = replace(
-            annotation,
-            expression=_WATCHED[kind],
-            settings=CheckSettings(),
-            column=None,
-            candidates=(),
-        )
-        predicate = self.resolver.predicate(about, self._columns)
-        return tuple(self._metric(use, about).alias for use in predicate.metrics)
+    def _watched(self, annotation: Annotation, kind: str) -> tuple[Watched, ...]:
+        """The metrics that a monitor needs; the rows are those of its `where`."""
+        wanted = watched_metrics(kind, annotation, self.model)
+        settings = CheckSettings(where=annotation.settings.where)
+        found: list[Watched] = []
+        for metric in wanted:
+            about = replace(
+                annotation,
+                expression=f"{metric.expression} is not null",
+                settings=settings,
+                column=None,
+                candidates=(),
+            )
+            predicate = self.resolver.predicate(about, self._columns)
+            self._require_columns(predicate.metrics, annotation)
+            found.extend(
+                Watched(metric.family, metric.name, self._metric(use, about).alias)
+                for use in predicate.metrics
+            )
+        return tuple(found)
 
     # --- settings and names --------------------------------------------------------------------
 

@@ -144,11 +144,28 @@ class Check:
     tags: tuple[str, ...] = ()
 
 
+class Family(StrEnum):
+    """The kind of column that a watched metric is for."""
+
+    ANY = "any"
+    NUMERIC = "numeric"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A metric that a monitor watches: the monitor's name for it, and its alias in the plan."""
+
+    family: Family
+    name: str
+    alias: str
+
+
 @dataclass(frozen=True, slots=True)
 class Monitor:
     """A check whose bounds are learned from history.
 
-    `arguments` are SQL texts by name or position; `metrics` are the aliases of what it watches.
+    `arguments` are SQL texts by name or position; `watched` is what it learns from.
     """
 
     id: str
@@ -162,7 +179,12 @@ class Monitor:
     settings: CheckSettings
     span: Span
     tags: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
+    watched: tuple[Watched, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The aliases of the metrics that the monitor watches."""
+        return tuple(dict.fromkeys(w.alias for w in self.watched))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,160 @@
+"""What each monitor watches: the metrics that a plan computes for it.
+
+Some monitors watch other metrics of numbers than of texts. Types are known only when the model's
+view is there, so a plan holds the metrics of all families, and `for_types` takes out those that do
+not fit before anything is scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.keys import check_batch_by
+from dqsql.dialect import identifier, to_sql
+from dqsql.errors import CompileError, Span
+from dqsql.model.plan import Family, Metric, Monitor, Plan, StateColumn
+from dqsql.model.project import Annotation, CheckModel, CheckSettings
+
+# Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names; what
+# their two-distribution metrics are computed from is in the profiles.
+_AVH_NUMERIC = {
+    "min": "min({c})",
+    "max": "max({c})",
+    "mean": "mean({c})",
+    "median": "median({c})",
+    "sum": "sum({c})",
+    "range": "range({c})",
+    "row_count": "row_count()",
+    "unique_ratio": "unique_ratio({c})",
+    "complete_ratio": "complete_ratio({c})",
+    "count": "count({c})",
+    "stddev": "stddev({c})",
+    "quantile_profile": "quantile_profile({c})",
+}
+_AVH_TEXT = {
+    "str_len": "str_len({c})",
+    "char_len": "char_len({c})",
+    "digit_len": "digit_len({c})",
+    "punc_len": "punc_len({c})",
+    "row_count": "row_count()",
+    "unique_ratio": "unique_ratio({c})",
+    "complete_ratio": "complete_ratio({c})",
+    "dist_val_count": "dist_val_count({c})",
+    "value_profile": "value_profile({c}, {hashed})",
+    "pattern_profile": "pattern_profile({c})",
+}
+
+Watching = Mapping[Family, Mapping[str, str]]
+_WATCHED: Mapping[str, Watching] = {
+    "schema": {Family.ANY: {"schema": "schema()"}},
+    "avh": {Family.NUMERIC: _AVH_NUMERIC, Family.TEXT: _AVH_TEXT},
+}
+# Monitors that are about one column.
+COLUMN_MONITORS = frozenset({"avh"})
+# Monitors whose detectors are there to decide on them.
+AVAILABLE_MONITORS = frozenset({"schema"})
+
+_NUMERIC_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")
+
+
+@dataclass(frozen=True)
+class WatchedMetric:
+    """A metric that a monitor needs, as the text of an annotation."""
+
+    family: Family
+    name: str
+    expression: str
+
+
+def watched_metrics(kind: str, annotation: Annotation, model: CheckModel) -> list[WatchedMetric]:
+    """The metrics that the monitor of an annotation needs.
+
+    Raises CompileError: a monitor about a column stands where there is none.
+    """
+    if kind in COLUMN_MONITORS and annotation.column is None:
+        raise CompileError(
+            f"@{kind} is about a column",
+            span=annotation.span,
+            hint=f"write it on the line of a column, or config({kind} = true) for all of them",
+        )
+    about = to_sql(identifier(annotation.column)) if annotation.column else ""
+    hidden = annotation.settings.pii or annotation.column in model.config.pii
+    names = {"c": about, "hashed": "true" if hidden else "false"}
+    return [
+        WatchedMetric(family, name, text.format_map(names))
+        for family, metrics in _WATCHED[kind].items()
+        for name, text in metrics.items()
+    ]
+
+
+def configured_annotations(model: CheckModel) -> list[Annotation]:
+    """The annotations that `config(avh = true)` stands for: one for every column.
+
+    Left out are columns that have the annotation already, and those that name batches and segments.
+    Raises CompileError: the columns are not known from the text.
+    """
+    found: list[Annotation] = []
+    for kind in sorted(COLUMN_MONITORS):
+        if not model.config.extra.get(kind):
+            continue
+        place = Span(model.path)
+        if model.columns is None:
+            raise CompileError(
+                f"config({kind} = ..) needs the names of the columns",
+                span=place,
+                hint="list the columns in the SELECT instead of *",
+            )
+        taken = {
+            a.column.lower()
+            for a in model.annotations
+            if a.column and a.expression.strip().lower().startswith(kind)
+        }
+        taken |= {c.lower() for c in model.config.segment_by}
+        batch_by = check_batch_by(model)
+        if batch_by is not None:
+            taken |= {c.parts[0].name.lower() for c in batch_by.find_all(exp.Column)}
+        found += [
+            Annotation(kind, CheckSettings(), replace(place, text=f"config({kind} = ..)"), c)
+            for c in model.columns
+            if c.lower() not in taken
+        ]
+    return found
+
+
+def family_of(spark_type: str | None) -> Family:
+    """Whether a column of a Spark type is watched as numbers or as texts."""
+    kind = (spark_type or "").lower()
+    numeric = kind in _NUMERIC_TYPES or kind.startswith("decimal")
+    return Family.NUMERIC if numeric else Family.TEXT
+
+
+def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
+    """The plan without the metrics that monitors watch of columns of another type only.
+
+    `types` gives the Spark types of the model's columns.
+    """
+    if not any(w.family is not Family.ANY for m in plan.monitors for w in m.watched):
+        return plan
+    by_name = {name.lower(): kind for name, kind in types.items()}
+    monitors = tuple(_for_type(m, by_name) for m in plan.monitors)
+    before = {alias for m in plan.monitors for alias in m.metrics}
+    needed = {alias for m in monitors for alias in m.metrics}
+    needed |= {alias for c in plan.checks for alias in c.metrics}
+    metrics = tuple(m for m in plan.metrics if m.alias in needed or m.alias not in before)
+    return replace(plan, monitors=monitors, metrics=metrics, states=_states(plan, metrics))
+
+
+def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
+    family = family_of(types.get((monitor.column or "").lower()))
+    kept = tuple(w for w in monitor.watched if w.family in (family, Family.ANY))
+    return replace(monitor, watched=kept)
+
+
+def _states(plan: Plan, metrics: tuple[Metric, ...]) -> tuple[StateColumn, ...]:
+    dropped = {s for m in plan.metrics for s in m.states} - {s for m in metrics for s in m.states}
+    # Moments are merged with the help of others of their group.
+    kept = {n for s in plan.states if s.name not in dropped for n in s.group}
+    return tuple(s for s in plan.states if s.name not in dropped or s.name in kept)

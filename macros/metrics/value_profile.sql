@@ -1,0 +1,13 @@
+{# The 200 most frequent values with their numbers of rows, and the rows of all others, as JSON. Values of more than 64 characters, and all of them where `hashed`, stand as a hash. Null without values. Needs Spark 4.2. Monitors compare batches by it; it is stored in dq_distributions. #}
+{% macro metric_value_profile(column, hashed=false) -%}
+    {%- set top = "max_by(struct(value, n), struct(n, value), 200)" -%}
+    {%- set short = "hex(xxhash64(e.value))" if (hashed | string | lower) == "true" else "if(length(e.value) > 64, concat(left(e.value, 32), '#', hex(xxhash64(e.value))), e.value)" -%}
+    frequency(
+        case when count(*) > 0 then to_json(named_struct(
+            'values', transform({{ top }}, e -> {{ short }}),
+            'counts', transform({{ top }}, e -> e.n),
+            'other', sum(n) - aggregate({{ top }}, cast(0 as bigint), (total, e) -> total + e.n)
+        )) end,
+        {{ column }}
+    )
+{%- endmacro %}
