@@ -55,7 +55,7 @@ _WATCHED: Mapping[str, Watching] = {
 # Monitors that are about one column.
 COLUMN_MONITORS = frozenset({"avh"})
 # Monitors whose detectors are there to decide on them.
-AVAILABLE_MONITORS = frozenset({"schema"})
+AVAILABLE_MONITORS = frozenset(_WATCHED)
 
 _NUMERIC_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")
 

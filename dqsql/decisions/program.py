@@ -162,7 +162,7 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     }[status]
     learned = (
         f"learned from {clause.history_size} values of batches {clause.first_batch} to "
-        f"{clause.last_batch}{_transform_words(clause.transform)}"
+        f"{clause.last_batch}{transform_words(clause.transform)}"
     )
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
@@ -182,7 +182,8 @@ _METHOD_WORDS = {
 }
 
 
-def _transform_words(transform: Transform) -> str:
+def transform_words(transform: Transform) -> str:
+    """Return what a transform means for a bound, to stand behind it; empty for identity."""
     what = "the logarithm of the metric" if transform.log else "the metric"
     if transform.lag:
         batches = "the batch before" if transform.lag == 1 else f"{transform.lag} batches before"

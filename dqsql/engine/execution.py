@@ -61,6 +61,7 @@ class Feasible:
     checks: list[Check]
     types: dict[str, str] = field(default_factory=dict)
     errors: dict[str, EngineError] = field(default_factory=dict)
+    metric_errors: dict[str, EngineError] = field(default_factory=dict)
 
     def of_scope(self, scope: Scope) -> Feasible:
         """The metrics and checks of one scope; errors met there are errors of the whole."""
@@ -70,6 +71,7 @@ class Feasible:
             [c for c in self.checks if c.settings.scope is scope],
             self.types,
             self.errors,
+            self.metric_errors,
         )
 
     def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
@@ -82,6 +84,8 @@ class Feasible:
     def drop_metrics(self, failing: Sequence[tuple[Metric, EngineError]]) -> None:
         """Take out metrics, and with them the checks that compare them."""
         broken = {m.alias: e for m, e in failing}
+        for alias, error in broken.items():
+            self.metric_errors.setdefault(alias, error)
         self.metrics = [m for m in self.metrics if m.alias not in broken]
         lost = [(c, broken[a]) for c in self.checks for a in c.metrics if a in broken]
         self.drop_checks(lost)

@@ -180,7 +180,79 @@ FAILURES = Table(
     partitions=("model", "chunk"),
 )
 
-ALL_TABLES = (RUNS, MODELS, CHECKS, BATCHES, METRICS, RESULTS, FAILURES)
+DISTRIBUTIONS = Table(
+    "dq_distributions",
+    (
+        ("model", "string"),
+        ("batch", "string"),
+        ("segment", "string"),
+        ("column_name", "string"),
+        ("profile", "string"),
+        ("parameters", "string"),
+        ("quantiles", "array<double>"),
+        ("labels", "array<string>"),
+        ("counts", "array<double>"),
+        ("other", "double"),
+        ("run_id", "string"),
+        ("computed_at", "timestamp"),
+    ),
+    keys=("model", "batch", "segment", "column_name", "profile", "parameters"),
+    scope=("model", "batch"),
+    partitions=("model", "chunk"),
+)
+
+PROGRAMS = Table(
+    "dq_programs",
+    (
+        ("model", "string"),
+        ("check_id", "string"),
+        ("column_name", "string"),
+        ("detector", "string"),
+        ("version", "bigint"),
+        ("valid_from_batch", "string"),
+        ("learned_from", "string"),
+        ("learned_to", "string"),
+        ("batches", "bigint"),
+        ("fpr", "double"),
+        ("program", "string"),
+        ("description", "string"),
+        ("evidence", "string"),
+        ("run_id", "string"),
+        ("valid_from", "timestamp"),
+        ("valid_to", "timestamp"),
+    ),
+    keys=("check_id", "version"),
+    scope=("model",),
+    partitions=("model",),
+)
+
+REVIEWS = Table(
+    "dq_reviews",
+    (
+        ("model", "string"),
+        ("batch", "string"),
+        ("verdict", "string"),
+        ("reason", "string"),
+        ("author", "string"),
+        ("at", "timestamp"),
+        ("run_id", "string"),
+    ),
+    keys=("model", "batch", "at"),
+    scope=("model", "batch", "at"),
+)
+
+ALL_TABLES = (
+    RUNS,
+    MODELS,
+    CHECKS,
+    BATCHES,
+    METRICS,
+    DISTRIBUTIONS,
+    RESULTS,
+    FAILURES,
+    PROGRAMS,
+    REVIEWS,
+)
 
 
 def state_table_name(model: str) -> str:

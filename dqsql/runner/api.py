@@ -189,6 +189,7 @@ class _Run:
             register_model(spark, model, view_name(model))
             work = ModelRun(
                 plan=plan,
+                project=self._project,
                 spark=spark,
                 store=store,
                 ledger=ledgers.setdefault(model.name, {}),

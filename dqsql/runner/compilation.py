@@ -55,7 +55,7 @@ def compile_project(
     project = load_project(
         project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
     )
-    catalog = Catalog(MacroLibrary(project.macros, {}), project.functions)
+    catalog = catalog_of(project)
     chosen = [m for m in select_models(project.models, select, exclude) if m.config.enabled]
     plans = tuple(compile_model(m, project, catalog) for m in _upstream_first(chosen, project))
     queries = {p.model.name: compiled_queries(p) for p in plans if not p.rejected}
@@ -68,6 +68,11 @@ def compile_project(
         queries=queries,
         errors=(*(e for p in plans for e in p.rejected), *too_dear),
     )
+
+
+def catalog_of(project: Project) -> Catalog:
+    """The names that the annotations of a project may use."""
+    return Catalog(MacroLibrary(project.macros, {}), project.functions)
 
 
 def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:

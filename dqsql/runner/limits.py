@@ -11,13 +11,17 @@ from dqsql.model.project import CheckModel, Project
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept."""
+    """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
+
+    `fpr` is the false-positive rate of a monitor that names none.
+    """
 
     begin: str | None = None
     lookback: int = 0
     max_segments: int = 1_000
     failures_limit: int = 100
     store_failures: bool = False
+    fpr: float = 0.01
 
     def samples(self, check: Check) -> bool:
         """Whether failing rows of a check are kept."""

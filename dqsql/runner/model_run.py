@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.compiler.keys import view_name
+from dqsql.compiler.monitors import for_types
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import identifier, to_sql
@@ -19,16 +20,26 @@ from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order
 from dqsql.model.events import RunListener
 from dqsql.model.plan import Plan, StateColumn
-from dqsql.model.project import Scope
+from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
-from dqsql.model.tables import BATCHES, FAILURES, METRICS, RESULTS
+from dqsql.model.tables import (
+    BATCHES,
+    DISTRIBUTIONS,
+    FAILURES,
+    METRICS,
+    PROGRAMS,
+    RESULTS,
+    Table,
+)
 from dqsql.runner.batches import BatchChoice, BatchRequest
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.limits import Limits
+from dqsql.runner.monitors.history import PROFILES
+from dqsql.runner.monitors.judging import Judged, MonitorRun
 from dqsql.runner.preparation import prepare
-from dqsql.runner.rows import batch_row, metric_row, result_row
+from dqsql.runner.rows import Row, batch_row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
 from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metrics_by_alias
 
@@ -43,6 +54,7 @@ class ModelRun:
     """One run of one model. The model's view must be registered."""
 
     plan: Plan
+    project: Project
     spark: SparkSession
     store: Store
     ledger: dict[str, BatchRecord]
@@ -51,6 +63,7 @@ class ModelRun:
     now: dt.datetime
     listener: RunListener
     limits: Limits = field(default_factory=Limits)
+    reviews: Mapping[str, str] = field(default_factory=dict)
     _columns: dict[str, str] = field(default_factory=dict)
 
     def execute(self) -> ModelResult:
@@ -60,6 +73,7 @@ class ModelRun:
         if not choice.batches:
             return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
         batches = tuple(sorted(choice.batches, key=batch_order))
+        self.plan = for_types(self.plan, self._columns)
         self._step(f"analysing {len(self.plan.states)} aggregates")
         prepared = prepare(self.plan, self.spark, self.now)
         execution = self._execution(choice, batch_type)
@@ -70,7 +84,7 @@ class ModelRun:
         execution.scan_states(part, batches, self._checked())
         self._step("measuring")
         measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
-        sound = sound_batches(self._constraints(measured), batches)
+        sound = sound_batches(self._constraints(measured), batches) | self._reviewed
         notes = choice.notes
         cumulative = None
         if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
@@ -79,14 +93,15 @@ class ModelRun:
             measured = measured.joined(cumulative.measure(sound))
             notes = (*notes, *outdated_note(before, sound, batches))
         results = self._decide(measured, part, batches)
-        samples = self._sample(results, batch_type)
+        judged = self._judge(before, measured, part, results, batches, batch_type)
+        samples = self._sample([*results, *judged.results], batch_type)
         self._step("storing")
-        self._store(measured, samples, batches, sound, cumulative)
+        self._store(measured, judged, samples, batches, sound, cumulative)
         return self._result(
             start,
             batches=batches,
             results=tuple(samples.results),
-            metrics=len(measured.values),
+            metrics=len(measured.values) + len(judged.values),
             scans=self._scans(part, choice, batch_type) + samples.scans,
             rows=sum(measured.rows.values()),
             notes=(*notes, *samples.notes),
@@ -181,6 +196,41 @@ class ModelRun:
         schemas = schema_results(self.plan, measured.values, self.ledger, self.store, batches)
         return [*results, *schemas]
 
+    @property
+    def _reviewed(self) -> frozenset[str]:
+        """The batches that a person accepted."""
+        return frozenset(b for b, verdict in self.reviews.items() if verdict == "accept")
+
+    def _judge(
+        self,
+        before: Mapping[str, BatchRecord],
+        measured: Measurement,
+        part: Feasible,
+        results: Sequence[Result],
+        batches: Sequence[str],
+        batch_type: str,
+    ) -> Judged:
+        """Let the monitors learn and decide; `before` is the ledger of before the run."""
+        if not self.plan.monitors:
+            return Judged()
+        self._step("asking the monitors")
+        run = MonitorRun(
+            plan=self.plan,
+            project=self.project,
+            spark=self.spark,
+            store=self.store,
+            ledger=before,
+            types=self._columns,
+            batch_type=batch_type,
+            label=self._own_batch,
+            run_id=self.run_id,
+            now=self.now,
+            fpr=self.limits.fpr,
+            failed=part.metric_errors,
+            accepted_by_review=self._reviewed,
+        )
+        return run.judge(batches, measured.values, measured.rows, results)
+
     def _constraints(self, measured: Measurement) -> list[Result]:
         metrics = metrics_by_alias(self.plan)
         return [constraint_result(outcome, metrics) for outcome in measured.outcomes]
@@ -192,6 +242,7 @@ class ModelRun:
     def _store(
         self,
         measured: Measurement,
+        judged: Judged,
         samples: Samples,
         batches: Sequence[str],
         sound: Collection[str],
@@ -201,13 +252,20 @@ class ModelRun:
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        model, checked = self.plan.model.name, self._checked()
-        metric_rows = [metric_row(v, self.run_id, self.now) for v in measured.values]
-        self.store.replace_batches(METRICS, model, metric_rows, batches, checked)
-        result_rows = [result_row(r, self.run_id, self.now) for r in samples.results]
-        self.store.replace_batches(RESULTS, model, result_rows, batches, checked)
-        self.store.replace_batches(FAILURES, model, samples.rows, batches, checked)
-        for batch, status in batch_statuses(samples.results, batches).items():
+        model = self.plan.model.name
+        plain = [v for v in measured.values if v.metric not in PROFILES]
+        rows = [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)]
+        self._replace(METRICS, rows, batches)
+        if len(plain) < len(measured.values):
+            profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
+            rows = [distribution_row(v, self.run_id, self.now) for v in profiles]
+            self._replace(DISTRIBUTIONS, rows, batches)
+        rows = [result_row(r, self.run_id, self.now) for r in samples.results]
+        self._replace(RESULTS, rows, batches)
+        self._replace(FAILURES, samples.rows, batches)
+        if judged.programs:
+            self.store.replace_partition(PROGRAMS, judged.programs)
+        for batch, status in batch_statuses(samples.results, batches, self.reviews).items():
             self.ledger[batch] = BatchRecord(
                 model,
                 batch,
@@ -220,6 +278,9 @@ class ModelRun:
         if cumulative is not None:
             cumulative.store_total()
         self._store_ledger()
+
+    def _replace(self, table: Table, rows: Sequence[Row], batches: Sequence[str]) -> None:
+        self.store.replace_batches(table, self.plan.model.name, rows, batches, self._checked())
 
     def _store_ledger(self) -> None:
         ordered = sorted(self.ledger.values(), key=lambda r: batch_order(r.batch))

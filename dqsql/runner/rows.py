@@ -10,6 +10,7 @@ from typing import Any
 
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, MetricValue, Result, RunResult
+from dqsql.runner.monitors.history import Profile
 
 Row = dict[str, Any]
 
@@ -27,6 +28,25 @@ def metric_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
         "value": value.value,
         "value_text": value.value_text,
         "sample_size": value.sample_size,
+        "run_id": run_id,
+        "computed_at": now,
+    }
+
+
+def distribution_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
+    """A row of dq_distributions from a metric that is a profile with a value."""
+    profile = Profile.from_json(value.value_text or "[]")
+    return {
+        "model": value.model,
+        "batch": value.batch,
+        "segment": value.segment,
+        "column_name": value.column,
+        "profile": value.metric,
+        "parameters": value.parameters or None,
+        "quantiles": list(profile.quantiles) or None,
+        "labels": list(profile.labels) or None,
+        "counts": list(profile.counts) or None,
+        "other": profile.other,
         "run_id": run_id,
         "computed_at": now,
     }

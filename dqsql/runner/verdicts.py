@@ -82,8 +82,14 @@ def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
     )
 
 
-def batch_statuses(results: Iterable[Result], batches: Iterable[str]) -> dict[str, BatchStatus]:
-    """What each batch's verdicts make of it."""
+def batch_statuses(
+    results: Iterable[Result], batches: Iterable[str], reviews: Mapping[str, str]
+) -> dict[str, BatchStatus]:
+    """What each batch's verdicts make of it.
+
+    A review (`accept` or `reject` by batch) decides on a batch with findings. One without any was
+    repaired since it was rejected.
+    """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
     for result in results:
         if result.batch not in statuses:
@@ -92,7 +98,13 @@ def batch_statuses(results: Iterable[Result], batches: Iterable[str]) -> dict[st
             statuses[result.batch] = BatchStatus.INCOMPLETE
         elif result.status is Status.FAIL and statuses[result.batch] is BatchStatus.ACCEPTED:
             statuses[result.batch] = BatchStatus.FLAGGED
+    for batch, status in statuses.items():
+        if status is BatchStatus.FLAGGED and batch in reviews:
+            statuses[batch] = _REVIEWED[reviews[batch]]
     return statuses
+
+
+_REVIEWED = {"accept": BatchStatus.ACCEPTED, "reject": BatchStatus.REJECTED}
 
 
 def metrics_by_alias(plan: Plan) -> dict[str, Metric]:

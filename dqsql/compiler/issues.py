@@ -1,0 +1,260 @@
+"""The statement that injects data-quality issues into a sample of good rows.
+
+Source: He et al., "Auto-Validate by History", KDD 2023, section 4.3 and Appendix B: ten types of
+issues with parameters. Each variant of a column is one batch of a check model of its own, so that
+its metrics come from the very same macros as those of real batches.
+
+The paper's text and the authors' code give different magnitudes (1/10/100 % against 10/50/100 %);
+both are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from sqlglot import exp
+
+from dqsql.compiler.keys import batch_text, identifier_table, view_name
+from dqsql.compiler.scan import BatchFilter
+from dqsql.dialect import call, column, formula, identifier, literal, parse_expression, to_sql
+from dqsql.errors import Span
+from dqsql.model.plan import Family
+from dqsql.model.project import (
+    Annotation,
+    CheckModel,
+    CheckSettings,
+    ModelConfig,
+    Projection,
+)
+from dqsql.templating import MacroLibrary
+
+# The sample as it is: what the variants are compared with.
+CLEAN = "clean"
+# Between the parts of a variant's name; no text that a user writes holds it.
+SEPARATOR = "\x1f"
+VALUE = "value"
+VARIANT = "variant"
+# Longer texts are cut in the sample, since characters are changed one by one.
+MAX_TEXT = 1000
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_SYMBOLS = "!#$%&()*+-./:;<=>?@[]^_{|}~"
+_BOTH = frozenset({Family.NUMERIC, Family.TEXT})
+_NUMERIC = frozenset({Family.NUMERIC})
+_TEXT = frozenset({Family.TEXT})
+
+
+@dataclass(frozen=True)
+class Issue:
+    """One variant: the macro that makes it and its arguments.
+
+    With `as_text`, the macro works on the characters of the value, also of a number.
+    """
+
+    name: str
+    macro: str
+    families: frozenset[Family]
+    arguments: Mapping[str, str]
+    as_text: bool = False
+
+
+@cache
+def issues(family: Family) -> tuple[Issue, ...]:
+    """All variants of a kind of column, with the names `kind_parameters`."""
+    return tuple(issue for issue in _issues(family) if family in issue.families)
+
+
+def _issues(family: Family) -> Iterator[Issue]:
+    filler = "0" if family is Family.NUMERIC else "''"
+    alphabet = "0123456789" if family is Family.NUMERIC else f"{_LETTERS}0123456789{_SYMBOLS}"
+    wide, shares = ("0.01", "0.1", "0.5", "1.0"), ("0.1", "0.5")
+    for p in wide:
+        yield Issue(f"schema_{p}", "schema_change", _BOTH, {"fraction": p})
+        yield Issue(f"null_{p}", "increased_nulls", _BOTH, {"filler": filler, "fraction": p})
+        for to in ("upper", "lower"):
+            yield Issue(f"case_{to}_{p}", "casing_change", _TEXT, {"to": to, "fraction": p})
+        perturbed = {"fraction": p}
+        yield Issue(f"perturb_{p}", "character_perturbation", _BOTH, perturbed, as_text=True)
+    for p in ("0.1", "1.0"):
+        for factor in ("10", "100", "1000"):
+            scaled = {"factor": factor, "fraction": p}
+            yield Issue(f"unit_x{factor}_{p}", "unit_change", _NUMERIC, scaled)
+    for factor in ("2", "10"):
+        yield Issue(f"volume_x{factor}", "volume_increase", _BOTH, {"factor": factor})
+    for p in shares:
+        yield Issue(f"volume_{p}", "volume_decrease", _BOTH, {"fraction": p})
+        yield Issue(f"dist_first_{p}", "distribution_first", _BOTH, {"fraction": p})
+        yield Issue(f"dist_last_{p}", "distribution_last", _BOTH, {"fraction": p})
+        inserted = {"fraction": p, "alphabet": f"'{alphabet}'"}
+        yield Issue(f"insert_{p}", "character_insertion", _BOTH, inserted, as_text=True)
+        yield Issue(f"delete_{p}", "character_deletion", _BOTH, {"fraction": p}, as_text=True)
+    for p in ("0.1", "0.5", "1.0"):
+        for side in ("leading", "trailing"):
+            name = f"pad_{side.removesuffix('ing')}_{p}"
+            yield Issue(name, f"padding_{side}", _TEXT, {"fraction": p})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column to inject issues into, and the column whose values take its place."""
+
+    column: str
+    neighbor: str
+
+
+def neighbors(columns: Sequence[str], wanted: Sequence[str]) -> list[Cell]:
+    """Each wanted column with the next of `columns`, around the end; its own where it is alone."""
+    places = {name.lower(): i for i, name in enumerate(columns)}
+    return [
+        Cell(name, columns[(places[name.lower()] + 1) % len(columns)])
+        for name in wanted
+        if name.lower() in places
+    ]
+
+
+@dataclass(frozen=True)
+class Injection:
+    """Issues injected into a bounded sample of some batches of a model.
+
+    `cells` are of one family. `where` restricts the rows. `label` names the batch of a model
+    without `batch_by`.
+    """
+
+    model: CheckModel
+    family: Family
+    cells: tuple[Cell, ...]
+    batches: BatchFilter
+    size: int
+    label: str
+    where: str | None = None
+
+    def query(self, library: MacroLibrary) -> exp.Select:
+        """One row per row of a variant: `variant` (batch, column and issue) and `value`."""
+        variants = [
+            call("named_struct", literal("issue"), literal(name), literal("rows"), rows)
+            for name, rows in self._variants(library)
+        ]
+        exploded = exp.select(
+            column("dqsql_batch"),
+            column("dqsql_column"),
+            exp.alias_(call("explode", call("array", *variants)), "made"),
+        ).from_(self._positioned().subquery("cells"))
+        name = call(
+            "concat_ws",
+            literal(SEPARATOR),
+            column("dqsql_batch"),
+            column("dqsql_column"),
+            column("issue", "made"),
+        )
+        return exp.select(
+            exp.alias_(name, VARIANT, quoted=True),
+            exp.alias_(call("explode", column("rows", "made")), VALUE, quoted=True),
+        ).from_(exploded.subquery("variants"))
+
+    def _variants(self, library: MacroLibrary) -> Iterator[tuple[str, exp.Expr]]:
+        yield CLEAN, call("array", column(VALUE))
+        for issue in issues(self.family):
+            text = library.call(f"issue_{issue.macro}", (), issue.arguments)
+            yield (
+                issue.name,
+                self._bound(issue, parse_expression(text, Span(f"issue_{issue.macro}"))),
+            )
+
+    def _bound(self, issue: Issue, rows: exp.Expr) -> exp.Expr:
+        """A macro's array with the words that it may use filled in."""
+        seed = call("xxhash64", column("dqsql_row"), literal(issue.name))
+        text = issue.as_text and self.family is Family.NUMERIC
+        words = {
+            "seed": seed,
+            "u": formula("pmod({0}, 1000000) / 1000000", seed),
+            "value": formula(_NUMBER_TEXT, column(VALUE)) if text else column(VALUE),
+            "neighbor": column("neighbor"),
+            "position": column("position"),
+        }
+
+        def fill(node: exp.Expr) -> exp.Expr:
+            if isinstance(node, exp.Column) and not node.table and node.name in words:
+                return words[node.name].copy()
+            return node
+
+        bound: exp.Expr = rows.transform(fill)
+        return formula("transform({0}, v -> try_cast(v as double))", bound) if text else bound
+
+    def _positioned(self) -> exp.Select:
+        """The cells, each with its rank among the values of its column."""
+        keys = "partition by dqsql_batch, dqsql_column"
+        rank = own_sql(f"row_number() over ({keys} order by value nulls last)")
+        total = own_sql(f"count(value) over ({keys})")
+        position = formula("case when value is not null then {0} / {1} end", rank, total)
+        query = exp.select(
+            *(column(c) for c in ("dqsql_batch", "dqsql_row", "dqsql_column", VALUE, "neighbor"))
+        )
+        query = query.select(exp.alias_(position, "position"))
+        return query.from_(self._cells().subquery("stacked"))
+
+    def _cells(self) -> exp.Select:
+        """One row per row of the sample and column."""
+        entries: list[exp.Expr] = []
+        for cell in self.cells:
+            entries += [literal(cell.column), self._typed(cell.column), self._typed(cell.neighbor)]
+        stack = exp.Aliases(
+            this=call("stack", literal(len(self.cells)), *entries),
+            expressions=[identifier(n) for n in ("dqsql_column", VALUE, "neighbor")],
+        )
+        query = exp.select(column("dqsql_batch"), column("dqsql_row"), stack)
+        query = query.from_(self._sample().subquery("sample"))
+        return query.where(formula("{0} <= {1}", column("dqsql_row"), literal(self.size)))
+
+    def _typed(self, name: str) -> exp.Expr:
+        if self.family is Family.NUMERIC:
+            return formula("cast({0} as double)", column(name))
+        return formula(f"left(cast({{0}} as string), {MAX_TEXT})", column(name))
+
+    def _sample(self) -> exp.Select:
+        """The rows of the batches, numbered in an order that depends on nothing but the rows."""
+        batch = batch_text(self.model)
+        label: exp.Expr = literal(self.label) if batch is None else batch
+        names = sorted({n for cell in self.cells for n in (cell.column, cell.neighbor)})
+        texts = ", ".join(f"cast({to_sql(column(n))} as string)" for n in names)
+        number = own_sql(
+            f"row_number() over (partition by {to_sql(label)} order by xxhash64({texts}))"
+        )
+        query = exp.select(
+            exp.alias_(label, "dqsql_batch"),
+            exp.alias_(number, "dqsql_row"),
+            *(column(n) for n in names),
+        ).from_(identifier_table(view_name(self.model)))
+        condition = self.batches.condition(self.model)
+        if condition is not None:
+            query = query.where(condition)
+        if self.where is not None:
+            query = query.where(exp.Paren(this=parse_expression(self.where, Span(self.model.path))))
+        return query
+
+
+_NUMBER_TEXT = (
+    "case when {0} = floor({0}) and abs({0}) < 1000000000000000"
+    " then cast(cast({0} as bigint) as string) else cast({0} as string) end"
+)
+
+
+def own_sql(text: str) -> exp.Expr:
+    """A window function of dqsql's own."""
+    return parse_expression(text, Span("a statement of dqsql"))
+
+
+def variants_model(family: Family, sql: str) -> CheckModel:
+    """The check model whose batches are the variants: `@avh` on its column `value`."""
+    place = Span(f"injected issues ({family.value})")
+    return CheckModel(
+        name=f"injected_issues_{family.value}",
+        path=place.file,
+        raw_sql=sql,
+        sql=sql,
+        config=ModelConfig(batch_by=VARIANT),
+        projections=(Projection(VARIANT, place), Projection(VALUE, place)),
+        annotations=(Annotation("avh", CheckSettings(), place, VALUE),),
+        line_map=(),
+    )

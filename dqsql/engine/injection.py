@@ -1,0 +1,26 @@
+"""Runs the statement that measures injected issues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dqsql.dialect import identifier, to_sql
+from dqsql.engine.failures import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def measured_variants(
+    spark: SparkSession, view: str, variants: exp.Expr, measure: exp.Expr
+) -> list[dict[str, Any]]:
+    """Make the variants a temporary view and return what `measure` says of it, one row each.
+
+    Raises EngineError.
+    """
+    with translated("cannot measure injected issues"):
+        spark.sql(to_sql(variants)).createOrReplaceTempView(to_sql(identifier(view)))
+        rows: list[dict[str, Any]] = spark.sql(to_sql(measure)).toArrow().to_pylist()
+    return rows

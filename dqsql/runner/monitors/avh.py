@@ -1,0 +1,473 @@
+"""`@avh`: Auto-Validate by History on the stored metrics of a model.
+
+Bounds are fitted anew for every batch from the accepted batches before it. The metrics of injected
+issues, which say what each bound would catch, come from a sample of the newest accepted batch and
+are kept for `refit_every` batches. Both depend on nothing but the batches before, so that a
+backfill and day-by-day runs decide alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
+from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.engine.layout import batch_order
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.runner.monitors.context import (
+    MonitorContext,
+    failed_status,
+    learning,
+    result_of,
+    with_details,
+)
+from dqsql.runner.monitors.distances import (
+    NUMERIC_DISTANCES,
+    TEXT_DISTANCES,
+    Distribution,
+    distances,
+)
+from dqsql.runner.monitors.evidence import Evidence
+from dqsql.runner.monitors.history import PROFILES, FloatArray, MetricKey, Profile, key_of
+from dqsql.runner.monitors.injection import CLEAN, Injector, Measured, Variant
+from dqsql.runner.monitors.programs import StoredProgram
+from dqsql.runner.monitors.settings import (
+    Reader,
+    a_count,
+    a_flag,
+    a_rate,
+    one_of,
+    read_settings,
+)
+
+KIND = "avh"
+DEFAULT_WINDOW = 30
+REFIT_EVERY = 30
+SAMPLE_SIZE = 1000
+# What is measured for the distances only.
+_HELPERS = frozenset({"count", "stddev"})
+_SHOWN_CLAUSES = 3
+
+SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    "bounds": one_of("calibrated", "paper"),
+    "stationarity": a_flag,
+    "two_distribution": a_flag,
+    "max_clauses": a_count(1),
+    "min_history": a_count(3),
+    "window": a_count(3),
+    "refit_every": a_count(1),
+    "sample_size": a_count(10),
+}
+
+
+@dataclass(frozen=True)
+class AvhSettings:
+    """The settings of one `@avh`."""
+
+    config: AvhConfig
+    window: int = DEFAULT_WINDOW
+    refit_every: int = REFIT_EVERY
+    sample_size: int = SAMPLE_SIZE
+
+
+def avh_settings(
+    monitor: Monitor, defaults: Mapping[str, Any] | None = None, fpr: float = 0.01
+) -> AvhSettings:
+    """The settings of a monitor. Raises AnnotationError."""
+    given = read_settings(monitor, SETTINGS, defaults)
+    own = {k: given.pop(k) for k in ("window", "refit_every", "sample_size") if k in given}
+    settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
+    return replace(settings, window=max(settings.window, settings.config.min_history))
+
+
+@dataclass
+class _Unit:
+    """One monitor: its column, its metrics, and what was learned."""
+
+    monitor: Monitor
+    settings: AvhSettings
+    numeric: bool
+    keys: Mapping[str, MetricKey]
+    names: tuple[str, ...]
+    evidence: Evidence | None = None
+
+    @property
+    def column(self) -> str:
+        return self.monitor.column or ""
+
+
+@dataclass
+class AvhDetector:
+    """Decides on all `@avh` of one model."""
+
+    context: MonitorContext
+    injector: Injector
+    units: list[_Unit] = field(default_factory=list)
+    broken: list[tuple[Monitor, str]] = field(default_factory=list)
+    _measured: dict[tuple[str, str], Mapping[str, Variant]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        defaults = self.context.defaults(KIND)
+        for monitor in self.context.plan.monitors:
+            if monitor.kind == KIND:
+                settings = avh_settings(monitor, defaults, self.context.fpr)
+                self._add(monitor, settings)
+
+    def _add(self, monitor: Monitor, settings: AvhSettings) -> None:
+        keys: dict[str, MetricKey] = {}
+        for watched in monitor.watched:
+            metric = self.context.metric(monitor, watched.name)
+            if metric is not None:
+                keys[watched.name] = key_of(metric)
+        numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
+        singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
+        if not singles:
+            error = self.context.first_error(monitor)
+            told = f": {error.message}" if error else ""
+            self.broken.append((monitor, f"{monitor.span}: no metric could be computed{told}"))
+            return
+        parameters = keys["row_count"].parameters if "row_count" in keys else ""
+        two = NUMERIC_DISTANCES if numeric else TEXT_DISTANCES
+        names = singles
+        if settings.config.two_distribution:
+            names += two
+            for name in two:
+                keys[name] = MetricKey(monitor.column or "", name, parameters, "delta")
+        unit = _Unit(monitor, settings, numeric, keys, names)
+        stored = self.context.programs.current(monitor.id)
+        if stored is not None and stored.evidence:
+            unit.evidence = Evidence.from_dict(stored.evidence)
+        self.units.append(unit)
+
+    @property
+    def window(self) -> int:
+        """How many accepted batches the monitors look back on."""
+        return max((u.settings.window for u in self.units), default=0)
+
+    # --- deciding ------------------------------------------------------------------------------
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Measure injected issues of all batches that will be sampled, in one job."""
+        history = self.context.history
+        wanted: set[str] = set()
+        for unit in self.units:
+            evidence_batch = unit.evidence.batch if unit.evidence else None
+            for place, batch in enumerate(batches):
+                earlier = [*history.before(batch), *batches[:place]]
+                newest = self._to_sample(unit, evidence_batch, earlier)
+                if newest is not None:
+                    wanted.add(newest)
+                    evidence_batch = newest
+        self._inject(sorted(wanted - self._asked))
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        results = [result_of(m, batch, Status.ERROR, text) for m, text in self.broken]
+        ready: list[_Unit] = []
+        for unit in self.units:
+            self._measure_distances(unit, batch)
+            past = self._past(unit, batch)
+            need = unit.settings.config.min_history
+            if len(past) < need:
+                unmeasured = len(self.context.history.before(batch, need)) - len(past)
+                results.append(learning(unit.monitor, batch, len(past), need, unmeasured))
+            else:
+                ready.append(unit)
+        self._refresh(ready, batch)
+        results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
+        return results
+
+    def fit(self, batch: str) -> None:
+        """Learn programs for the batch that would come after `batch`, with fresh evidence."""
+        units = [u for u in self.units if self._enough(u, batch)]
+        for unit in units:
+            unit.evidence = None
+        self._refresh(units, batch)
+        for unit, program in self._fit(units, batch):
+            self._store(unit, program, batch)
+
+    def _enough(self, unit: _Unit, batch: str) -> bool:
+        return len(self._past(unit, batch)) >= unit.settings.config.min_history
+
+    def _past(self, unit: _Unit, batch: str) -> list[str]:
+        """The accepted batches that the unit's metrics were measured on, oldest first.
+
+        Batches without a value of some metric are left out as long as enough others are there.
+        """
+        history = self.context.history
+        anchor = unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
+        measured = [b for b in history.before(batch) if history.measured(anchor, b)]
+        measured = measured[-unit.settings.window :]
+        whole = [b for b in measured if self._whole(unit, b)]
+        return whole if len(whole) >= unit.settings.config.min_history else measured
+
+    def _whole(self, unit: _Unit, batch: str) -> bool:
+        singles = (n for n in unit.names if not self._is_distance(n))
+        return all(math.isfinite(self.context.history.value(unit.keys[n], batch)) for n in singles)
+
+    @staticmethod
+    def _is_distance(name: str) -> bool:
+        return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
+
+    def _fit(self, units: Sequence[_Unit], batch: str) -> list[tuple[_Unit, Program]]:
+        by_config: dict[AvhConfig, list[_Unit]] = {}
+        for unit in units:
+            by_config.setdefault(unit.settings.config, []).append(unit)
+        fitted: list[tuple[_Unit, Program]] = []
+        for config, alike in by_config.items():
+            histories = [self._column_history(u, batch) for u in alike]
+            fitted += list(zip(alike, fit_programs(histories, config), strict=True))
+        order = {id(u): i for i, u in enumerate(units)}
+        return sorted(fitted, key=lambda pair: order[id(pair[0])])
+
+    def _column_history(self, unit: _Unit, batch: str) -> ColumnHistory:
+        past = self._past(unit, batch)
+        series = [self.context.history.series(unit.keys[n], past) for n in unit.names]
+        values = np.column_stack(series)
+        issues: tuple[str, ...] = ()
+        variants = np.zeros((0, len(unit.names)))
+        if unit.evidence is not None:
+            issues = unit.evidence.issues
+            variants = unit.evidence.onto(unit.names, values[-1])
+        return ColumnHistory(unit.column, unit.names, values, issues, variants, tuple(past))
+
+    # --- distances -----------------------------------------------------------------------------
+
+    def _measure_distances(self, unit: _Unit, batch: str) -> None:
+        """Compare the batch with the accepted one before it; the values become metrics."""
+        if not unit.settings.config.two_distribution:
+            return
+        before = self.context.history.before(batch, 1)
+        if not before:
+            return
+        found = distances(self._distribution(unit, before[0]), self._distribution(unit, batch))
+        values = [
+            MetricValue(
+                model=unit.monitor.model,
+                batch=batch,
+                segment=None,
+                column=unit.column,
+                metric=name,
+                parameters=unit.keys[name].parameters,
+                scope="delta",
+                value=number if math.isfinite(number) else None,
+                value_text=None,
+                sample_size=self.context.rows.get(batch),
+            )
+            for name, number in found.items()
+        ]
+        self.context.history.add(values)
+        self.context.derived.extend(values)
+
+    def _distribution(
+        self, unit: _Unit, batch: str, variant: Variant | None = None
+    ) -> Distribution:
+        def value(name: str) -> float:
+            if variant is not None:
+                return variant.values.get(name, math.nan)
+            return self.context.history.value(unit.keys[name], batch)
+
+        def profile(name: str) -> Profile | None:
+            if variant is not None:
+                return variant.profiles.get(name)
+            key = unit.keys.get(name)
+            return None if key is None else self.context.history.profile(key, batch)
+
+        return Distribution(unit.numeric, value, profile)
+
+    # --- evidence ------------------------------------------------------------------------------
+
+    def _to_sample(
+        self, unit: _Unit, evidence_batch: str | None, earlier: Sequence[str]
+    ) -> str | None:
+        """The batch to inject issues into now, or None while what is there still serves."""
+        if len(earlier) < unit.settings.config.min_history:
+            return None
+        if evidence_batch is None:
+            return earlier[-1]
+        since = len(earlier) - 1 - _place(earlier, evidence_batch)
+        return earlier[-1] if since >= unit.settings.refit_every else None
+
+    def _refresh(self, units: Sequence[_Unit], batch: str) -> None:
+        """Renew the evidence that is missing or old."""
+        earlier = self.context.history.before(batch)
+        for unit in units:
+            known = unit.evidence.batch if unit.evidence else None
+            newest = self._to_sample(unit, known, earlier)
+            if newest is None:
+                continue
+            # A batch whose rows are gone cannot be sampled: the one under test then stands in.
+            for source in (newest, batch):
+                self._inject([] if source in self._asked else [source])
+                made = self._measured.get((source, unit.column))
+                if made is not None:
+                    unit.evidence = self._evidence(unit, newest, made)
+                    break
+
+    def _inject(self, batches: Sequence[str]) -> None:
+        if not batches or not self.units:
+            return
+        self._asked.update(batches)
+        size = max(u.settings.sample_size for u in self.units)
+        made: Measured = self.injector.measure([u.monitor for u in self.units], batches, size)
+        self._measured.update(made)
+
+    def _evidence(self, unit: _Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
+        """The metrics of the variants of a batch, distances against the accepted one before it."""
+        before = self.context.history.before(batch, 1)
+        baseline = self._distribution(unit, before[0]) if before else None
+
+        def metrics(variant: Variant) -> FloatArray:
+            values = dict(variant.values)
+            if baseline is not None and unit.settings.config.two_distribution:
+                values |= distances(baseline, self._distribution(unit, batch, variant))
+            return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
+
+        issues = tuple(sorted(n for n in made if n != CLEAN))
+        variants = [metrics(made[n]) for n in issues]
+        shape = np.array(variants) if variants else np.zeros((0, len(unit.names)))
+        return Evidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
+
+    # --- verdicts ------------------------------------------------------------------------------
+
+    def _verdict(self, unit: _Unit, program: Program, batch: str) -> Result:
+        self._store(unit, program, batch)
+        history = self.context.history
+        past = self._past(unit, batch)
+        series = {n: history.series(unit.keys[n], past) for n in unit.names}
+        new = {n: history.value(unit.keys[n], batch) for n in unit.names}
+        verdict = evaluate(program, series, new)
+        status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
+        worst = verdict.clauses[0] if verdict.clauses else None
+        result = result_of(unit.monitor, batch, status, message(unit.column, program, verdict))
+        result = replace(
+            result,
+            observed=_finite(worst.observed) if worst else None,
+            lower=_finite(worst.lower) if worst else None,
+            upper=_finite(worst.upper) if worst else None,
+            score=_finite(verdict.score),
+        )
+        return with_details(
+            result,
+            metric=worst.clause.metric if worst else None,
+            explanation=verdict.explanation,
+            fpr=program.fpr,
+            fpr_bound=program.fpr_bound,
+            bounds=program.bounds,
+            history=[past[0], past[-1], len(past)],
+            sampled=unit.evidence.batch if unit.evidence else None,
+            issues=program.issues,
+            caught=program.caught,
+            clauses=[_clause_details(c) for c in verdict.clauses],
+        )
+
+    def _store(self, unit: _Unit, program: Program, batch: str) -> None:
+        past = self._past(unit, batch)
+        book = self.context.programs
+        before = book.current(unit.monitor.id)
+        evidence = unit.evidence.to_dict() if unit.evidence else None
+        sampled = unit.evidence.batch if unit.evidence else None
+        known = (before.evidence or {}).get("batch") if before else None
+        fresh = before is None or known != sampled
+        book.put(
+            StoredProgram(
+                check_id=unit.monitor.id,
+                column=unit.column,
+                detector=KIND,
+                version=0,
+                valid_from_batch=batch if fresh or before is None else before.valid_from_batch,
+                learned_from=past[0],
+                learned_to=past[-1],
+                batches=len(past),
+                fpr=program.fpr,
+                program=program.to_dict(),
+                description=describe_program(program),
+                evidence=evidence,
+            ),
+            new_version=fresh,
+        )
+
+
+def _place(batches: Sequence[str], batch: str) -> int:
+    """Where a batch stands, or would stand, among sorted ones: the index of the last not after."""
+    return sum(1 for b in batches if batch_order(b) <= batch_order(batch)) - 1
+
+
+def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
+    """What a person reads first: which bounds were broken, and what was seen."""
+    broken = [c for c in verdict.clauses if c.status != "pass"]
+    if not program.clauses:
+        return f"{column}: no bound could be learned at a false-positive rate of {program.fpr:g}"
+    if not broken:
+        return f"{column} keeps all {len(program.clauses)} learned bounds"
+    told = ", ".join(_short(c) for c in broken[:_SHOWN_CLAUSES])
+    more = len(broken) - _SHOWN_CLAUSES
+    rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
+    clause = broken[0].clause
+    return (
+        f"{column} is unlike its history: {told}{rest};"
+        f" learned from {clause.first_batch} to {clause.last_batch}"
+    )
+
+
+def _short(verdict: ClauseVerdict) -> str:
+    name = verdict.clause.metric
+    if verdict.status == "null":
+        return f"{name} has no value"
+    low, high = verdict.lower, verdict.upper
+    if math.isinf(low):
+        expected = f"at most {high:.6g}"
+    elif math.isinf(high):
+        expected = f"at least {low:.6g}"
+    else:
+        expected = f"{low:.6g} to {high:.6g}"
+    words = transform_words(verdict.clause.transform)
+    return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
+
+
+def describe_program(program: Program) -> str:
+    """The bounds of a program in words, for BI."""
+    if not program.clauses:
+        return "no bounds"
+    parts = []
+    for clause in program.clauses:
+        words = transform_words(clause.transform)
+        low = "" if math.isinf(clause.lower) else f"{clause.lower:.6g} <= "
+        high = "" if math.isinf(clause.upper) else f" <= {clause.upper:.6g}"
+        parts.append(f"{low}{clause.metric}{words}{high}")
+    return "; ".join(parts)
+
+
+def _clause_details(verdict: ClauseVerdict) -> dict[str, Any]:
+    clause = verdict.clause
+    return {
+        "metric": clause.metric,
+        "observed": _finite(verdict.observed),
+        "lower": _finite(verdict.lower),
+        "upper": _finite(verdict.upper),
+        "score": _finite(verdict.score),
+        "status": verdict.status,
+        "transform": clause.transform.name,
+        "lag": clause.transform.lag,
+        "fpr": clause.fpr,
+        "method": clause.method,
+        "center": _finite(clause.center),
+        "spread": _finite(clause.spread),
+        "history": clause.history_size,
+        "catches": list(clause.catches),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+__all__ = ["AvhDetector", "AvhSettings", "avh_settings", "describe_program", "message"]

@@ -1,0 +1,102 @@
+"""What every detector is given, and what it must do."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from dqsql.errors import DqsqlError
+from dqsql.model.plan import Metric, Monitor, Plan
+from dqsql.model.project import Severity
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.runner.monitors.history import History
+from dqsql.runner.monitors.programs import ProgramBook
+
+
+@dataclass
+class MonitorContext:
+    """One model's monitors at work.
+
+    `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
+    Spark could not compute, each with its error. `fpr` is the false-positive rate of a monitor
+    that names none. `derived` collects values that detectors compute from profiles.
+    """
+
+    plan: Plan
+    history: History
+    programs: ProgramBook
+    now: dt.datetime
+    run_id: str
+    fpr: float = 0.01
+    failed: Mapping[str, DqsqlError] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    derived: list[MetricValue] = field(default_factory=list)
+
+    def metric(self, monitor: Monitor, name: str) -> Metric | None:
+        """The metric that a monitor knows by a name, or None where it could not be computed."""
+        for watched in monitor.watched:
+            if watched.name == name and watched.alias not in self.failed:
+                return self.plan.metric(watched.alias)
+        return None
+
+    def defaults(self, kind: str) -> dict[str, Any]:
+        """The settings for all monitors of a kind in the model's config."""
+        given = self.plan.model.config.extra.get(kind)
+        return dict(given) if isinstance(given, Mapping) else {}
+
+    def first_error(self, monitor: Monitor) -> DqsqlError | None:
+        """Why a metric of the monitor could not be computed, if so."""
+        return next((self.failed[a] for a in monitor.metrics if a in self.failed), None)
+
+
+class Detector(Protocol):
+    """Decides on one kind of monitor of one model."""
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Get what can be had for all batches of the run at once.
+
+        `batches` are those that no constraint keeps from being learned from, oldest first.
+        """
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch, from accepted batches before it. Oldest batch first."""
+
+
+def result_of(
+    monitor: Monitor, batch: str, status: Status, message: str, segment: str | None = None
+) -> Result:
+    """A verdict without numbers."""
+    return Result(
+        check_id=monitor.id,
+        model=monitor.model,
+        batch=batch,
+        segment=segment,
+        column=monitor.column,
+        check_name=monitor.name,
+        detector=monitor.kind,
+        status=status,
+        severity=monitor.severity,
+        message=message,
+        details={"expression": monitor.expression},
+    )
+
+
+def learning(monitor: Monitor, batch: str, have: int, need: int, unmeasured: int) -> Result:
+    """The verdict of a monitor whose history is too short."""
+    text = f"still learning: {have} of {need} accepted batches"
+    if unmeasured:
+        text += f" ({unmeasured} earlier ones were checked before this monitor was there: "
+        text += "--full-refresh measures them)"
+    return result_of(monitor, batch, Status.SKIPPED, text)
+
+
+def failed_status(severity: Severity) -> Status:
+    """What a broken bound makes of a verdict."""
+    return Status.FAIL if severity is Severity.ERROR else Status.WARN
+
+
+def with_details(result: Result, **details: Any) -> Result:
+    """The verdict with more details."""
+    return replace(result, details={**result.details, **details})

@@ -1,0 +1,98 @@
+"""What injected issues do to a column's metrics, and how that is kept for later batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+# Metrics that grow with the number of rows: a variant changes them by a factor.
+_EXTENSIVE = frozenset({"row_count", "sum", "dist_val_count"})
+_DIGITS = 9
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Metrics of a sample of good rows, as it is and with each issue injected.
+
+    Attributes:
+        batch: the batch that was sampled.
+        metrics: names of the metrics, M.
+        issues: names of the variants, V.
+        clean: metrics of the sample as it is, M; NaN for none.
+        variants: V x M metrics; NaN for a metric without a value.
+    """
+
+    batch: str
+    metrics: tuple[str, ...]
+    issues: tuple[str, ...]
+    clean: FloatArray
+    variants: FloatArray
+
+    def onto(self, metrics: Sequence[str], newest: FloatArray) -> FloatArray:
+        """The metrics of the variants of another batch, V x len(metrics).
+
+        The sample is smaller than a batch, and older than the newest one. What an issue changes is
+        carried over: by the same factor for metrics that grow with the number of rows, by the same
+        difference for all others. A metric that the sample has no value of is taken as unchanged.
+
+        Args:
+            metrics: names of the metrics wanted.
+            newest: their values on the newest batch.
+        """
+        out = np.tile(newest, (len(self.issues), 1))
+        for place, name in enumerate(metrics):
+            if name not in self.metrics:
+                continue
+            own = self.metrics.index(name)
+            clean, variants = self.clean[own], self.variants[:, own]
+            if math.isnan(clean):
+                continue
+            if name in _EXTENSIVE and clean != 0:
+                out[:, place] = newest[place] * variants / clean
+            else:
+                out[:, place] = newest[place] + variants - clean
+            if name not in _SIGNED:
+                out[:, place] = np.maximum(out[:, place], 0.0)
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-serialisable form; NaN is None."""
+        return {
+            "batch": self.batch,
+            "metrics": list(self.metrics),
+            "issues": list(self.issues),
+            "clean": _numbers(self.clean),
+            "variants": [_numbers(row) for row in self.variants],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
+        """The evidence that `to_dict` wrote."""
+        metrics = tuple(data["metrics"])
+        variants = [_array(row) for row in data["variants"]]
+        return cls(
+            data["batch"],
+            metrics,
+            tuple(data["issues"]),
+            _array(data["clean"]),
+            np.array(variants) if variants else np.zeros((0, len(metrics))),
+        )
+
+
+# Metrics that may be negative.
+_SIGNED = frozenset({"min", "max", "mean", "median", "sum"})
+
+
+def _numbers(values: FloatArray) -> list[float | None]:
+    return [float(f"{v:.{_DIGITS}g}") if math.isfinite(v) else None for v in values.tolist()]
+
+
+def _array(values: Sequence[float | None]) -> FloatArray:
+    return np.array([np.nan if v is None else v for v in values], dtype=float)

@@ -1,0 +1,168 @@
+"""The metric values and profiles of a model's batches, as monitors see them."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.engine.layout import batch_order
+from dqsql.model.plan import Metric
+from dqsql.model.results import MetricValue
+
+FloatArray = npt.NDArray[np.float64]
+
+# Metrics that are distributions: they are kept in dq_distributions instead of dq_metrics.
+PROFILES = ("quantile_profile", "value_profile", "pattern_profile")
+
+
+class MetricKey(NamedTuple):
+    """What identifies a series of values of one model."""
+
+    column: str
+    metric: str
+    parameters: str
+    scope: str
+    segment: str | None = None
+
+
+def key_of(metric: Metric, segment: str | None = None) -> MetricKey:
+    """The series of a plan's metric."""
+    return MetricKey(
+        metric.column or "", metric.name, metric.parameters, metric.scope.value, segment
+    )
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A distribution in bounded size: quantiles of numbers, or frequent values with counts."""
+
+    quantiles: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    counts: tuple[float, ...] = ()
+    other: float = 0.0
+
+    @classmethod
+    def from_json(cls, text: str) -> Profile:
+        """The profile that a metric macro wrote."""
+        data = json.loads(text)
+        if isinstance(data, list):
+            return cls(quantiles=tuple(float(q) for q in data))
+        return cls(
+            labels=tuple(data["values"]),
+            counts=tuple(float(n) for n in data["counts"]),
+            other=float(data["other"]),
+        )
+
+
+class History:
+    """Values and profiles by batch, and which batches may be learned from.
+
+    A batch may be learned from when it was accepted: no unreviewed finding of severity error, and
+    not rejected by a review.
+    """
+
+    def __init__(
+        self,
+        accepted: Iterable[str],
+        stored_profiles: Callable[[str], Iterable[Mapping[str, Any]]] = lambda batch: (),
+    ) -> None:
+        self._accepted = sorted(set(accepted), key=batch_order)
+        self._stored_profiles = stored_profiles
+        self._profiled: set[str] = set()
+        self._values: dict[MetricKey, dict[str, float]] = {}
+        self._profiles: dict[MetricKey, dict[str, Profile]] = {}
+
+    def add(self, values: Iterable[MetricValue]) -> None:
+        """Take in measured values; a null is NaN."""
+        for value in values:
+            self._profiled.add(value.batch)
+            key = MetricKey(
+                value.column or "", value.metric, value.parameters, value.scope, value.segment
+            )
+            if value.metric in PROFILES:
+                if value.value_text is not None:
+                    self.add_profile(key, value.batch, Profile.from_json(value.value_text))
+                continue
+            number = float("nan") if value.value is None else float(value.value)
+            self._values.setdefault(key, {})[value.batch] = number
+
+    def add_metric_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take in rows of dq_metrics."""
+        for row in rows:
+            key = MetricKey(
+                row["column_name"] or "",
+                row["metric"],
+                row["parameters"] or "",
+                row["scope"],
+                row["segment"],
+            )
+            number = float("nan") if row["value"] is None else float(row["value"])
+            self._values.setdefault(key, {})[row["batch"]] = number
+
+    def add_profile_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take in rows of dq_distributions."""
+        for row in rows:
+            key = MetricKey(
+                row["column_name"] or "",
+                row["profile"],
+                row["parameters"] or "",
+                "delta",
+                row["segment"],
+            )
+            profile = Profile(
+                tuple(row["quantiles"] or ()),
+                tuple(row["labels"] or ()),
+                tuple(row["counts"] or ()),
+                float(row["other"] or 0.0),
+            )
+            self.add_profile(key, row["batch"], profile)
+
+    def add_profile(self, key: MetricKey, batch: str, profile: Profile) -> None:
+        """Take in one profile."""
+        self._profiles.setdefault(key, {})[batch] = profile
+
+    # --- which batches -------------------------------------------------------------------------
+
+    def accept(self, batch: str) -> None:
+        """Let a batch be learned from."""
+        if batch not in self._accepted:
+            insort(self._accepted, batch, key=batch_order)
+
+    def before(self, batch: str, window: int | None = None) -> list[str]:
+        """The accepted batches before a batch, oldest first; the last `window` of them."""
+        end = bisect_left(self._accepted, batch_order(batch), key=batch_order)
+        start = 0 if window is None else max(0, end - window)
+        return self._accepted[start:end]
+
+    # --- values --------------------------------------------------------------------------------
+
+    def value(self, key: MetricKey, batch: str) -> float:
+        """The value of a batch; NaN for null and where it was not measured."""
+        return self._values.get(key, {}).get(batch, float("nan"))
+
+    def measured(self, key: MetricKey, batch: str) -> bool:
+        """Whether the metric was measured on a batch, be it null."""
+        return batch in self._values.get(key, {})
+
+    def series(self, key: MetricKey, batches: Sequence[str]) -> FloatArray:
+        """The values of some batches, in their order."""
+        values = self._values.get(key, {})
+        return np.array([values.get(b, float("nan")) for b in batches], dtype=float)
+
+    def profile(self, key: MetricKey, batch: str) -> Profile | None:
+        """The profile of a batch, or None where there is none; stored ones are read when asked."""
+        if batch not in self._profiled:
+            self._profiled.add(batch)
+            self.add_profile_rows(self._stored_profiles(batch))
+        return self._profiles.get(key, {}).get(batch)
+
+    def segments(self, batch: str) -> list[str]:
+        """The segments that were measured on a batch, sorted."""
+        found = {k.segment for k, v in self._values.items() if k.segment and batch in v}
+        return sorted(s for s in found if s is not None)

@@ -1,0 +1,117 @@
+"""Measures injected issues: the sample of a batch, its variants, and their metrics, in Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.issues import (
+    CLEAN,
+    SEPARATOR,
+    VALUE,
+    Injection,
+    neighbors,
+    variants_model,
+)
+from dqsql.compiler.keys import view_name
+from dqsql.compiler.monitors import family_of, for_types
+from dqsql.compiler.plan import compile_model
+from dqsql.compiler.queries import metric_query
+from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.engine.injection import measured_variants
+from dqsql.model.plan import Family, Monitor, Plan
+from dqsql.model.project import Project
+from dqsql.runner.monitors.history import PROFILES, Profile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TYPES = {Family.NUMERIC: "double", Family.TEXT: "string"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The metrics of one variant of a column, by the monitor's names."""
+
+    values: Mapping[str, float]
+    profiles: Mapping[str, Profile]
+
+
+# By batch and column: the variants by name, `clean` among them.
+Measured = Mapping[tuple[str, str], Mapping[str, Variant]]
+
+
+@dataclass
+class Injector:
+    """Injects issues into samples of batches of one model and measures them."""
+
+    spark: SparkSession
+    project: Project
+    catalog: Catalog
+    plan: Plan
+    types: Mapping[str, str]
+    batch_type: str
+    label: str
+
+    def measure(self, monitors: Sequence[Monitor], batches: Sequence[str], size: int) -> Measured:
+        """The variants of the monitors' columns on some batches.
+
+        A batch that the model has no rows of (any more) is missing. Raises EngineError.
+        """
+        groups: dict[tuple[Family, str | None], list[str]] = defaultdict(list)
+        for monitor in monitors:
+            if monitor.column is not None:
+                family = family_of(self._type_of(monitor.column))
+                groups[(family, monitor.settings.where)].append(monitor.column)
+        found: dict[tuple[str, str], dict[str, Variant]] = {}
+        for (family, where), columns in groups.items():
+            self._measure(family, where, columns, batches, size, found)
+        return found
+
+    def _type_of(self, column: str) -> str | None:
+        lower = {name.lower(): kind for name, kind in self.types.items()}
+        return lower.get(column.lower())
+
+    def _measure(
+        self,
+        family: Family,
+        where: str | None,
+        columns: Sequence[str],
+        batches: Sequence[str],
+        size: int,
+        found: dict[tuple[str, str], dict[str, Variant]],
+    ) -> None:
+        alike = [name for name, kind in self.types.items() if family_of(kind) is family]
+        cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
+        chosen = BatchFilter(tuple(batches), self.batch_type, self.types)
+        injection = Injection(self.plan.model, family, cells, chosen, size, self.label, where)
+        variants = injection.query(self.catalog.library)
+        model = variants_model(family, "")
+        plan = for_types(compile_model(model, self.project, self.catalog), {VALUE: _TYPES[family]})
+        states = {s.name: _TYPES[family] for s in plan.states}
+        scan = Scan(model, scan_groups(plan.states, states)).query()
+        measure = metric_query(plan.metrics, (), scan.subquery("measured"))
+        for row in measured_variants(self.spark, view_name(model), variants, measure):
+            batch, column, issue = row["batch"].split(SEPARATOR)
+            spellings = [c for c in columns if c.lower() == column.lower()]
+            for name in spellings:
+                found.setdefault((batch, name), {})[issue] = _variant(plan, row)
+
+
+def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:
+    values: dict[str, float] = {}
+    profiles: dict[str, Profile] = {}
+    for watched in plan.monitors[0].watched:
+        value = row[watched.alias]
+        if watched.name in PROFILES:
+            if value is not None:
+                profiles[watched.name] = Profile.from_json(str(value))
+        else:
+            values[watched.name] = float("nan") if value is None else float(str(value))
+    return Variant(values, profiles)
+
+
+__all__ = ["CLEAN", "Injector", "Measured", "Variant"]

@@ -1,0 +1,161 @@
+"""Lets all monitors of a model decide on the batches of a run, one batch after the other.
+
+What monitors find decides whether a batch belongs to the history of the next, so the batches of a
+backfill are judged in order, each as if it had been run on its own day.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dqsql.engine.history import stored_of_model, stored_rows
+from dqsql.engine.layout import batch_order
+from dqsql.errors import DqsqlError
+from dqsql.model.plan import Plan
+from dqsql.model.project import Project
+from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
+from dqsql.model.tables import DISTRIBUTIONS, METRICS, PROGRAMS
+from dqsql.runner.monitors.avh import AvhDetector
+from dqsql.runner.monitors.context import Detector, MonitorContext
+from dqsql.runner.monitors.history import History
+from dqsql.runner.monitors.injection import Injector
+from dqsql.runner.monitors.programs import ProgramBook
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+# How many accepted batches before the run are read; the longest window of any monitor fits in.
+HISTORY_DEPTH = 400
+# A verdict that keeps its batch from being learned from.
+_KEEPS_OUT = (Status.FAIL, Status.ERROR)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What monitors found, what they measured, and what they learned (rows of dq_programs)."""
+
+    results: tuple[Result, ...] = ()
+    values: tuple[MetricValue, ...] = ()
+    programs: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass
+class MonitorRun:
+    """The monitors of one model at work.
+
+    `ledger` is that of before the run; `accepted_by_review` are batches that a person accepted.
+    """
+
+    plan: Plan
+    project: Project
+    spark: SparkSession
+    store: Store
+    ledger: Mapping[str, BatchRecord]
+    types: Mapping[str, str]
+    batch_type: str
+    label: str
+    run_id: str
+    now: dt.datetime
+    fpr: float
+    failed: Mapping[str, DqsqlError] = field(default_factory=dict)
+    accepted_by_review: frozenset[str] = frozenset()
+
+    def judge(
+        self,
+        batches: Sequence[str],
+        values: Iterable[MetricValue],
+        rows: Mapping[str, int],
+        results: Iterable[Result],
+    ) -> Judged:
+        """The verdicts of all monitors on the batches of a run.
+
+        `values` are what the run measured, `results` the verdicts of all other checks.
+        Raises DqsqlError.
+        """
+        if not any(m.kind in _DETECTORS for m in self.plan.monitors):
+            return Judged()
+        ordered = sorted(batches, key=batch_order)
+        context = self._context(ordered, rows)
+        context.history.add(values)
+        detectors = self._detectors(context)
+        by_batch: dict[str, list[Result]] = defaultdict(list)
+        for result in results:
+            if result.batch is not None:
+                by_batch[result.batch].append(result)
+        sound = [b for b in ordered if self._sound(b, by_batch[b])]
+        for detector in detectors:
+            detector.prepare(sound)
+        found: list[Result] = []
+        for batch in ordered:
+            new = [r for d in detectors for r in d.judge(batch)]
+            found += new
+            if self._sound(batch, [*by_batch[batch], *new]):
+                context.history.accept(batch)
+        known = [m.id for m in self.plan.monitors]
+        programs = context.programs.rows(self.plan.model.name, known, self.run_id, self.now)
+        return Judged(tuple(found), tuple(context.derived), tuple(programs))
+
+    def _sound(self, batch: str, results: Iterable[Result]) -> bool:
+        reviewed = batch in self.accepted_by_review
+        return reviewed or not any(r.status in _KEEPS_OUT for r in results)
+
+    def _context(self, batches: Sequence[str], rows: Mapping[str, int]) -> MonitorContext:
+        model = self.plan.model.name
+        accepted = self._accepted(batches)
+        history = History(
+            accepted, lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch])
+        )
+        history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted))
+        return MonitorContext(
+            plan=self.plan,
+            history=history,
+            programs=ProgramBook(stored_of_model(self.store, PROGRAMS, model)),
+            now=self.now,
+            run_id=self.run_id,
+            fpr=self.fpr,
+            failed=self.failed,
+            rows=rows,
+        )
+
+    def _accepted(self, batches: Sequence[str]) -> list[str]:
+        """The accepted batches that are not checked again in this run, the newest of them."""
+        again = set(batches)
+        last = batch_order(batches[-1])
+        found = [
+            b
+            for b, r in self.ledger.items()
+            if r.status is BatchStatus.ACCEPTED and b not in again and batch_order(b) < last
+        ]
+        return sorted(found, key=batch_order)[-HISTORY_DEPTH:]
+
+    def _detectors(self, context: MonitorContext) -> list[Detector]:
+        kinds = {m.kind for m in self.plan.monitors}
+        return [make(self, context) for kind, make in _DETECTORS.items() if kind in kinds]
+
+    def injector(self) -> Injector:
+        """Injects issues into samples of this model's batches."""
+        from dqsql.runner.compilation import catalog_of
+
+        return Injector(
+            self.spark,
+            self.project,
+            catalog_of(self.project),
+            self.plan,
+            self.types,
+            self.batch_type,
+            self.label,
+        )
+
+
+def _avh(run: MonitorRun, context: MonitorContext) -> Detector:
+    return AvhDetector(context, run.injector())
+
+
+# How the detectors of each kind of monitor are made.
+_DETECTORS = {"avh": _avh}

@@ -1,0 +1,4 @@
+{# The smallest values are left, a share of all. Issue 6 of "Auto-Validate by History" (KDD 2023), Appendix B. #}
+{% macro issue_distribution_first(fraction) %}
+    slice(array(value), 1, case when position <= {{ fraction }} then 1 else 0 end)
+{% endmacro %}
