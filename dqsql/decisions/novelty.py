@@ -1,0 +1,433 @@
+"""Novelty: whether a batch's vector of metrics is unlike those of the accepted batches.
+
+Source: Redyuk et al., "Automating Data Quality Validation for Dynamic Data Ingestion", EDBT 2021,
+section 4 and Algorithm 1. Mode `paper` is the paper's detector: metrics scaled to [0, 1] on the
+training batches, mean Euclidean distance to the k nearest of them, flagged above the
+(1 - contamination) quantile of the same statistic over the training batches, each left out of its
+own neighbours.
+
+Mode `subspace` (default) answers the paper's weak point: among many steady metrics the one that
+moved drowns in the Euclidean distance. Every metric is a subspace of its own with its own average
+distance to the k nearest; the statistic is the largest of them. The threshold is the quantile of
+that largest distance over the training batches, so it is corrected for the number of metrics, and
+for their correlation, by construction. Also, in this mode:
+
+- A metric without variation has a resolution (1 % of its level; for metrics in the column's unit
+  1 % of the column's range), so that 5 % nulls in a column that never had one are found.
+- A metric that drifts (rank correlation with time above 0.5: identifiers, growing counts) leaves
+  its range by itself. It counts as novel only if its step since the batch before is novel too.
+
+Pure functions of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import KDTree
+from scipy.stats import rankdata
+
+from dqsql.decisions.constraints import number_text
+from dqsql.decisions.novelty_config import NoveltyConfig
+from dqsql.errors import DecisionError
+
+FloatArray = npt.NDArray[np.float64]
+Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
+
+RELATIVE_RESOLUTION = 0.01
+SMALLEST_RESOLUTION = 1e-9
+DRIFT = 0.5
+# Metrics in the column's own unit, whose level says nothing about what is a small change.
+IN_UNIT = frozenset(["min", "max", "mean", "median", "stddev"])
+_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
+_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A metric that takes part: its column (None for the batch as a whole) and its name."""
+
+    column: str | None
+    metric: str
+
+    def __str__(self) -> str:
+        return self.metric if self.column is None else f"{self.metric}({self.column})"
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one metric adds to the distance of the batch under test.
+
+    Attributes:
+        feature: the metric.
+        observed: its value in the batch under test; NaN if it has none.
+        expected: median over the training batches.
+        lower: least value seen in training.
+        upper: largest value seen in training.
+        score: `paper`: the metric's part of score / threshold, the parts add up to it; `subspace`:
+            the metric's own distance / threshold, the largest is score / threshold; other
+            detectors: distance from the median in ranges seen, for orientation only.
+    """
+
+    feature: Feature
+    observed: float
+    expected: float
+    lower: float
+    upper: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoveltyDecision:
+    """What `decide_novelty` says of a batch.
+
+    Attributes:
+        status: ok, anomalous, too_little_history, or no_value (nothing measured at all).
+        score: distance of the batch under test, >= 0; NaN if undecided. Anomalous if above
+            `threshold`.
+        threshold: quantile of the training batches' distances.
+        expected: median of the training batches' distances.
+        p_value: conformal p-value, (1 + training batches at least as distant) / (1 + training
+            batches), in (0, 1]; it cannot fall below 1 / (1 + training batches).
+        contributions: per metric, largest first.
+        missing: metrics that the batch under test lacks although training batches have them.
+        ignored: metrics that too few training batches have to compare with.
+        history_size: number of training batches.
+        explanation: in words.
+    """
+
+    status: Status
+    score: float
+    threshold: float
+    expected: float
+    p_value: float
+    contributions: tuple[Contribution, ...]
+    missing: tuple[Feature, ...]
+    ignored: tuple[Feature, ...]
+    history_size: int
+    explanation: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form; NaN and infinities are None."""
+        names = ("score", "threshold", "expected", "p_value")
+        data: dict[str, Any] = {name: _finite(getattr(self, name)) for name in names}
+        data |= {"status": self.status, "history_size": self.history_size}
+        data["missing"] = [str(f) for f in self.missing]
+        data["ignored"] = [str(f) for f in self.ignored]
+        data["contributions"] = [
+            {"column": c.feature.column, "metric": c.feature.metric}
+            | {n: _finite(getattr(c, n)) for n in ("observed", "expected", "lower", "upper")}
+            | {"score": _finite(c.score)}
+            for c in self.contributions
+        ]
+        return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scored:
+    """Distances of training batches and of the batch under test, and the latter by metric.
+
+    `parts` are in units of the threshold; None to take `whole` apart by metric elsewhere.
+    """
+
+    training: FloatArray
+    whole: float
+    parts: FloatArray
+
+
+def decide_novelty(
+    features: Sequence[Feature],
+    history: npt.ArrayLike,
+    new: npt.ArrayLike,
+    config: NoveltyConfig | None = None,
+) -> NoveltyDecision:
+    """Decide whether a batch is unlike the accepted batches before it.
+
+    Args:
+        features: the F metrics, in the order of the columns of `history`.
+        history: K x F metrics of accepted batches, oldest first, without the batch under test;
+            NaN (or infinite) where a batch has no value.
+        new: F metrics of the batch under test.
+        config: settings; the defaults if None.
+
+    Raises:
+        DecisionError: shapes that do not fit, or a detector whose library is not installed.
+    """
+    config = config or NoveltyConfig()
+    past = np.asarray(history, dtype=float).reshape(-1, len(features))
+    values = np.asarray(new, dtype=float)
+    if values.shape != (len(features),):
+        raise DecisionError(f"{len(features)} metrics need as many values, not {values.shape}")
+    past = past[-config.window :] if config.window else past
+    if not np.isfinite(values).any() and not np.isinf(values).any():
+        return _undecided("no_value", "the batch has none of the metrics", len(past))
+    known = np.isfinite(past)
+    usable = known.sum(axis=0) > len(past) / 2
+    if len(past) < config.min_history or not usable.any():
+        why = f"{len(past)} accepted batches, {config.min_history} are needed"
+        return _undecided("too_little_history", why, len(past))
+    chosen = [feature for feature, use in zip(features, usable, strict=True) if use]
+    center = np.nanmedian(np.where(known, past, np.nan)[:, usable], axis=0)
+    training = np.where(known[:, usable], past[:, usable], center)
+    observed = values[usable]
+    # A metric without a value says nothing here: its absence shows in completeness.
+    tested = np.where(np.isnan(observed), center, observed)
+    scored = _score(chosen, training, tested, config)
+    ignored = tuple(f for f, use in zip(features, usable, strict=True) if not use)
+    return _decision(chosen, training, observed, scored, ignored, config)
+
+
+def _score(
+    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
+) -> _Scored:
+    if config.detector != "knn":
+        return _other_detector(training, tested, config)
+    if config.mode == "paper":
+        return _full_space(training, tested, config)
+    return _subspaces(features, training, tested, config)
+
+
+# --- the paper's mode --------------------------------------------------------------------------
+
+
+def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scale to [0, 1] on the training batches; a metric without variation keeps its unit."""
+    low = training.min(axis=0)
+    width = np.ptp(training, axis=0)
+    width = np.where(width > 0, width, 1.0)
+    return (training - low) / width, (tested - low) / width
+
+
+def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
+    points, query = scaled(training, tested)
+    k = min(config.neighbors, len(points) - 1)
+    power = _POWER[config.distance]
+    if np.isinf(query).any():
+        parts = np.where(np.isinf(query), np.inf, 0.0)
+        own = KDTree(points).query(points, k + 1, p=power)[0][:, 1:]
+        return _Scored(_aggregate(own, config.aggregation, axis=1), np.inf, parts)
+    tree = KDTree(points)
+    # The nearest of a training batch is itself (or its double): the first column goes.
+    own = np.atleast_2d(tree.query(points, k + 1, p=power)[0])[:, 1:]
+    distances, positions = (np.atleast_1d(a) for a in tree.query(query, k, p=power))
+    whole = float(_aggregate(distances, config.aggregation, axis=0))
+    parts = _parts(np.abs(points[positions] - query), distances, config)
+    return _Scored(_aggregate(own, config.aggregation, axis=1), whole, parts)
+
+
+def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> FloatArray:
+    """Each metric's part of the aggregated distance; the parts add up to it.
+
+    Args:
+        deltas: k x F absolute differences to the neighbours, nearest first.
+        distances: the k distances.
+        config: settings.
+    """
+    if config.distance == "chebyshev":
+        split = (deltas == deltas.max(axis=1, keepdims=True)).astype(float)
+    else:
+        split = deltas ** _POWER[config.distance]
+    total = split.sum(axis=1, keepdims=True)
+    split = np.divide(split, total, out=np.zeros_like(split), where=total > 0)
+    weighted = split * distances[:, None]
+    k = len(distances)
+    rows = {"mean": slice(0, k), "max": slice(k - 1, k), "median": slice((k - 1) // 2, k // 2 + 1)}
+    return np.asarray(weighted[rows[config.aggregation]].mean(axis=0), dtype=float)
+
+
+def _aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:
+    if aggregation == "max":
+        found = distances.max(axis=axis)
+    elif aggregation == "median":
+        found = np.median(distances, axis=axis)
+    else:
+        found = distances.mean(axis=axis)
+    return np.asarray(found, dtype=float)
+
+
+# --- one subspace per metric -------------------------------------------------------------------
+
+
+def _subspaces(
+    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
+) -> _Scored:
+    floor = resolution(features, training)
+    own, parts = _one_by_one(training, tested, floor, config)
+    drifts = drifting(training)
+    if drifts.any():
+        steps = np.diff(training[:, drifts], axis=0)
+        step = tested[drifts] - training[-1, drifts]
+        own_steps, step_parts = _one_by_one(steps, step, floor[drifts], config)
+        # The first batch has no step.
+        own = own[1:]
+        own[:, drifts] = np.minimum(own[:, drifts], own_steps)
+        parts[drifts] = np.minimum(parts[drifts], step_parts)
+    return _Scored(own.max(axis=1), float(parts.max()), parts)
+
+
+def _one_by_one(
+    training: FloatArray, tested: FloatArray, floor: FloatArray, config: NoveltyConfig
+) -> tuple[FloatArray, FloatArray]:
+    """Per metric, distances of the training batches (K x F) and of the one under test (F)."""
+    width = np.maximum(np.ptp(training, axis=0), floor)
+    points = training / width
+    k = min(config.neighbors, len(points) - 1)
+    order = np.argsort(points, axis=0, kind="stable")
+    ranked = np.take_along_axis(points, order, axis=0)
+    gaps = np.full((2 * k, *points.shape), np.inf)
+    for step in range(1, k + 1):
+        apart = ranked[step:] - ranked[:-step]
+        gaps[2 * step - 2, :-step] = apart
+        gaps[2 * step - 1, step:] = apart
+    nearest = np.partition(gaps, k - 1, axis=0)[:k]
+    own = np.empty_like(points)
+    np.put_along_axis(own, order, _aggregate(nearest, config.aggregation, axis=0), axis=0)
+    with np.errstate(invalid="ignore"):
+        far = np.partition(np.abs(points - tested / width), k - 1, axis=0)[:k]
+    return own, _aggregate(far, config.aggregation, axis=0)
+
+
+def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
+    """Return per metric the width that a metric without variation is given, > 0.
+
+    One percent of its level; for min, max, mean, median and stddev at least one percent of the
+    column's range, where both min and max take part.
+    """
+    floor = RELATIVE_RESOLUTION * np.median(np.abs(training), axis=0)
+    place = {(f.column, f.metric): i for i, f in enumerate(features)}
+    for i, feature in enumerate(features):
+        low, high = (place.get((feature.column, name)) for name in ("min", "max"))
+        if feature.metric in IN_UNIT and low is not None and high is not None:
+            spread = float(np.median(training[:, high] - training[:, low]))
+            floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
+    return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
+
+
+def drifting(training: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return per metric whether it rises or falls with time (rank correlation above 0.5)."""
+    ranks = np.asarray(rankdata(training, axis=0), dtype=float)
+    ranks -= ranks.mean(axis=0)
+    time = np.arange(len(training)) - (len(training) - 1) / 2
+    norm = np.sqrt(np.square(ranks).sum(axis=0) * np.square(time).sum())
+    correlation = np.divide(time @ ranks, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
+    return np.asarray(np.abs(correlation) > DRIFT, dtype=np.bool_)
+
+
+# --- other detectors ---------------------------------------------------------------------------
+
+
+def _other_detector(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
+    from dqsql.decisions.novelty_detectors import outlier_scores
+
+    points, query = scaled(training, tested)
+    parts = np.abs(query - np.median(points, axis=0))
+    if np.isinf(query).any():
+        own, _ = outlier_scores(config.detector, points, points[-1:], config)
+        return _Scored(own, np.inf, parts)
+    own, whole = outlier_scores(config.detector, points, query[None, :], config)
+    return _Scored(own, float(whole[0]), parts)
+
+
+# --- the verdict -------------------------------------------------------------------------------
+
+
+def _decision(
+    features: Sequence[Feature],
+    training: FloatArray,
+    observed: FloatArray,
+    scored: _Scored,
+    ignored: tuple[Feature, ...],
+    config: NoveltyConfig,
+) -> NoveltyDecision:
+    size = len(scored.training)
+    threshold = float(np.quantile(scored.training, 1.0 - config.contamination_for(size)))
+    flagged = scored.whole > threshold * (1 + 1e-12)
+    beyond = int((scored.training >= scored.whole).sum())
+    parts = scored.parts
+    if config.detector == "knn":
+        parts = _in_thresholds(parts, threshold)
+    order = np.argsort(-parts, kind="stable")
+    contributions = tuple(
+        Contribution(
+            features[i],
+            float(observed[i]),
+            float(np.median(training[:, i])),
+            float(training[:, i].min()),
+            float(training[:, i].max()),
+            float(parts[i]),
+        )
+        for i in order
+    )
+    missing = tuple(f for f, v in zip(features, observed, strict=True) if np.isnan(v))
+    return NoveltyDecision(
+        status="anomalous" if flagged else "ok",
+        score=scored.whole,
+        threshold=threshold,
+        expected=float(np.median(scored.training)),
+        p_value=(1 + beyond) / (1 + size),
+        contributions=contributions,
+        missing=missing,
+        ignored=ignored,
+        history_size=len(training),
+        explanation=_words(flagged, scored.whole, threshold, contributions, missing, len(training)),
+    )
+
+
+def _in_thresholds(parts: FloatArray, threshold: float) -> FloatArray:
+    if threshold > 0:
+        return parts / threshold
+    return np.where(parts > 0, np.inf, 0.0)
+
+
+def _undecided(status: Status, why: str, size: int) -> NoveltyDecision:
+    nan = float("nan")
+    return NoveltyDecision(status, nan, nan, nan, nan, (), (), (), size, why)
+
+
+def _words(
+    flagged: bool,
+    score: float,
+    threshold: float,
+    contributions: Sequence[Contribution],
+    missing: Sequence[Feature],
+    size: int,
+) -> str:
+    if not flagged:
+        text = f"like the {size} batches before it: distance {score:.4g}, allowed {threshold:.4g}"
+    else:
+        told = [c for c in contributions[:_TOLD] if c.score > 0]
+        told = [c for c in told if c.score >= told[0].score / 4 or np.isinf(c.score)]
+        causes = "; ".join(f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in told)
+        text = (
+            f"unlike the {size} batches before it: {causes}"
+            f" (distance {score:.4g}, allowed {threshold:.4g})"
+        )
+    if missing:
+        text += f"; without a value: {', '.join(str(f) for f in missing)}"
+    return text
+
+
+def _before(contribution: Contribution) -> str:
+    low, high = contribution.lower, contribution.upper
+    if low == high:
+        return f"always {number_text(low)} before"
+    return (
+        f"{number_text(low)} to {number_text(high)} before"
+        f" (mostly about {number_text(contribution.expected)})"
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def feature_vector(
+    features: Sequence[Feature], values: Mapping[Feature, float | None]
+) -> FloatArray:
+    """Return metrics by name as a row in the order of the features; NaN for what is absent."""
+    found = [values.get(feature) for feature in features]
+    return np.array([np.nan if v is None else float(v) for v in found], dtype=float)

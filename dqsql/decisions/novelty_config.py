@@ -1,0 +1,102 @@
+"""Settings of the novelty detector, as people write them after `@novelty`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from dqsql.decisions import strategies_parameters as check
+from dqsql.errors import DecisionError
+
+MODES = ("subspace", "paper")
+DETECTORS = ("knn", "lof", "isolation_forest", "one_class_svm", "hbos", "abod")
+DISTANCES = ("euclidean", "manhattan", "chebyshev")
+AGGREGATIONS = ("mean", "max", "median")
+PAPER_NEIGHBORS = 5
+SUBSPACE_NEIGHBORS = 3
+MIN_HISTORY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NoveltyConfig:
+    """Settings of `decide_novelty`; defaults are the paper's (section 4) where it has one.
+
+    Attributes:
+        mode: 'subspace' (default) or 'paper'; see `dqsql.decisions.novelty`.
+        detector: 'knn' (default), or another one of the paper's Table 1, from an optional extra.
+        k: number of neighbours; None for 5 in mode 'paper' (as there), 3 in mode 'subspace' (in one
+            dimension a value that came back three times is no novelty).
+        contamination: share of training batches beyond the threshold, in [0, 0.5).
+        adaptive_contamination: at least 1 / K with K training batches (the paper's remedy for
+            short histories, section 5.3): alarms earlier, at the price of more false alarms.
+        distance: 'euclidean' (default), 'manhattan' or 'chebyshev'; mode 'paper' only, as one
+            dimension has only one.
+        aggregation: of the k distances: 'mean' (default), 'max' or 'median'.
+        min_history: fewest accepted batches to decide with, >= 3.
+        window: newest accepted batches to look at; None for all.
+    """
+
+    mode: str = "subspace"
+    detector: str = "knn"
+    k: int | None = None
+    contamination: float = 0.01
+    adaptive_contamination: bool = False
+    distance: str = "euclidean"
+    aggregation: str = "mean"
+    min_history: int = MIN_HISTORY
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        me = "novelty"
+
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("mode", check.choice(me, "mode", self.mode, MODES))
+        put("detector", check.choice(me, "detector", self.detector, DETECTORS))
+        put("distance", check.choice(me, "distance", self.distance, DISTANCES))
+        put("aggregation", check.choice(me, "aggregation", self.aggregation, AGGREGATIONS))
+        share = check.number(
+            me, "contamination", self.contamination, low=0, high=0.5, open_high=True
+        )
+        put("contamination", share)
+        check.flag(me, "adaptive_contamination", self.adaptive_contamination)
+        put("min_history", check.integer(me, "min_history", self.min_history, low=3))
+        if self.k is not None:
+            put("k", check.integer(me, "k", self.k, low=1, example="k => 5"))
+        if self.window is not None:
+            put("window", check.integer(me, "window", self.window, low=self.min_history))
+
+        if self.distance != "euclidean" and self.mode != "paper":
+            raise DecisionError(
+                f"novelty: distance {self.distance!r} is for mode 'paper'",
+                hint="mode 'subspace' looks at one metric at a time; all distances agree there",
+            )
+
+    @property
+    def neighbors(self) -> int:
+        """Number of neighbours k."""
+        if self.k is not None:
+            return self.k
+        whole = self.mode == "paper" or self.detector != "knn"
+        return PAPER_NEIGHBORS if whole else SUBSPACE_NEIGHBORS
+
+    def contamination_for(self, size: int) -> float:
+        """Contamination with so many training batches, in [0, 0.5)."""
+        if not self.adaptive_contamination:
+            return self.contamination
+        return max(self.contamination, min(1.0 / size, 0.25))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form; `novelty_config(**d)` reads it."""
+        return asdict(self)
+
+
+def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
+    """Settings from the arguments of `@novelty(..)`.
+
+    Raises:
+        DecisionError: a parameter that does not exist or cannot have its value.
+    """
+    names = [field.name for field in fields(NoveltyConfig)]
+    return NoveltyConfig(**check.bind("novelty", names, positional, named))

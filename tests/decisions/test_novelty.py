@@ -1,0 +1,309 @@
+"""The novelty detector: by hand, against scikit-learn, and laws."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.neighbors import NearestNeighbors
+
+from dqsql.decisions.novelty import (
+    Feature,
+    decide_novelty,
+    drifting,
+    feature_vector,
+    resolution,
+    scaled,
+)
+from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
+from dqsql.errors import DecisionError
+
+PAPER = novelty_config(mode="paper")
+histories = hnp.arrays(
+    float,
+    st.tuples(st.integers(10, 25), st.integers(1, 5)),
+    elements=st.floats(-1e3, 1e3).map(lambda x: round(x, 2)),
+)
+
+
+def features(count: int) -> list[Feature]:
+    return [Feature(f"c{i}", "completeness") for i in range(count)]
+
+
+def steady(rng: np.random.Generator, size: int = 40, count: int = 30) -> np.ndarray:
+    return rng.normal(0.9, 0.01, size=(size, count))
+
+
+def test_paper_by_hand() -> None:
+    # One metric, 0..8, k = 2: the inner batches have neighbours at 1 and 1, the outer ones at 1
+    # and 2 (mean 1.5); all over the range 8. The batch at 12 has neighbours at distance 4 and 5.
+    history = np.arange(9.0)[:, None]
+    found = decide_novelty(features(1), history, [12.0], novelty_config(mode="paper", k=2))
+    assert found.status == "anomalous"
+    assert found.score == pytest.approx(4.5 / 8)
+    distances = np.array([1.5] * 2 + [1.0] * 7) / 8
+    assert found.threshold == pytest.approx(np.quantile(distances, 0.99))
+    assert found.expected == pytest.approx(1 / 8)
+    assert found.p_value == pytest.approx(1 / 10)
+
+
+@pytest.mark.parametrize(("aggregation", "score"), [("mean", 2.0), ("max", 3.0), ("median", 2.0)])
+def test_aggregations_by_hand(aggregation: str, score: float) -> None:
+    history = np.arange(11.0)[:, None]
+    config = novelty_config(mode="paper", k=3, aggregation=aggregation)
+    assert decide_novelty(features(1), history, [11.0], config).score == pytest.approx(score / 10)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan", "chebyshev"])
+@pytest.mark.parametrize("aggregation", ["mean", "max", "median"])
+def test_paper_equals_scikit_learn(distance: str, aggregation: str) -> None:
+    rng = np.random.default_rng(3)
+    history, new = rng.normal(size=(40, 6)), rng.normal(size=6) + 1.5
+    config = novelty_config(mode="paper", distance=distance, aggregation=aggregation)
+    found = decide_novelty(features(6), history, new, config)
+    points, query = scaled(history, new)
+    model = NearestNeighbors(n_neighbors=5, metric=distance, algorithm="ball_tree").fit(points)
+    function = getattr(np, aggregation)
+    # Without an argument scikit-learn leaves each point out of its own neighbours.
+    own = function(model.kneighbors()[0], axis=1)
+    assert found.score == pytest.approx(function(model.kneighbors(query[None])[0]))
+    assert found.threshold == pytest.approx(np.quantile(own, 0.99))
+    assert sum(c.score for c in found.contributions) == pytest.approx(found.score / found.threshold)
+
+
+def test_subspaces_equal_scikit_learn_metric_by_metric() -> None:
+    rng = np.random.default_rng(4)
+    history, new = rng.normal(size=(30, 4)), rng.normal(size=4) * 3
+    found = decide_novelty(features(4), history, new)
+    own, score = [], []
+    for column in range(4):
+        points, query = scaled(history[:, [column]], new[[column]])
+        model = NearestNeighbors(n_neighbors=3).fit(points)
+        own.append(model.kneighbors()[0].mean(axis=1))
+        score.append(model.kneighbors(query[None])[0].mean())
+    assert not drifting(history).any()
+    assert found.score == pytest.approx(max(score))
+    assert found.threshold == pytest.approx(np.quantile(np.max(own, axis=0), 0.99))
+    ranked = {c.feature.column: c.score * found.threshold for c in found.contributions}
+    assert ranked == pytest.approx({f"c{i}": s for i, s in enumerate(score)})
+
+
+def test_one_moved_metric_among_steady_ones_is_found_and_named() -> None:
+    rng = np.random.default_rng(5)
+    history = steady(rng)
+    new = history.mean(axis=0)
+    new[17] -= 0.045
+    found = decide_novelty(features(30), history, new)
+    assert found.status == "anomalous"
+    assert found.contributions[0].feature == Feature("c17", "completeness")
+    assert "completeness(c17)" in found.explanation
+    # The dilution that the default mode is about.
+    assert decide_novelty(features(30), history, new, PAPER).status == "ok"
+
+
+def test_metric_that_never_varied() -> None:
+    history = steady(np.random.default_rng(6))
+    history[:, 3] = 1.0
+    new = history.mean(axis=0)
+    assert decide_novelty(features(30), history, new).status == "ok"
+    new[3] = 0.999
+    assert decide_novelty(features(30), history, new).status == "ok"
+    new[3] = 0.9
+    found = decide_novelty(features(30), history, new)
+    assert found.status == "anomalous"
+    assert "always 1 before" in found.explanation
+
+
+def test_drift_is_no_novelty_but_its_jump_is() -> None:
+    rng = np.random.default_rng(7)
+    history = steady(rng, 60, 5)
+    history[:, 2] = 1000 + 10 * np.arange(60) + rng.normal(size=60)
+    assert drifting(history).tolist() == [False, False, True, False, False]
+    new = history.mean(axis=0)
+    new[2] = history[-1, 2] + 10
+    assert decide_novelty(features(5), history, new).status == "ok"
+    new[2] = history[-1, 2] + 500
+    assert decide_novelty(features(5), history, new).status == "anomalous"
+
+
+def test_resolution_of_metrics_in_the_columns_unit() -> None:
+    names = [Feature("x", m) for m in ("min", "max", "mean", "completeness")]
+    training = np.tile([-10.0, 10.0, 0.0, 1.0], (8, 1))
+    assert resolution(names, training).tolist() == pytest.approx([0.2, 0.2, 0.2, 0.01])
+
+
+def test_short_histories_are_not_decided() -> None:
+    found = decide_novelty(features(2), np.ones((7, 2)), [5.0, 5.0])
+    assert found.status == "too_little_history"
+    assert "7 accepted batches, 8 are needed" in found.explanation
+    assert np.isnan(found.score)
+    assert decide_novelty(features(2), np.empty((0, 2)), [5.0, 5.0]).status == "too_little_history"
+
+
+@pytest.mark.parametrize("config", [NoveltyConfig(), PAPER])
+def test_missing_and_infinite_values(config: NoveltyConfig) -> None:
+    rng = np.random.default_rng(8)
+    history = rng.normal(size=(30, 3))
+    history[4, 0] = np.nan
+    history[5, 1] = np.inf
+    history[:20, 2] = np.nan
+    found = decide_novelty(features(3), history, [0.0, np.nan, 0.0], config)
+    assert found.status == "ok"
+    assert found.missing == (Feature("c1", "completeness"),)
+    assert found.ignored == (Feature("c2", "completeness"),)
+    assert "without a value: completeness(c1)" in found.explanation
+    infinite = decide_novelty(features(3), history, [np.inf, 0.0, 0.0], config)
+    assert infinite.status == "anomalous"
+    assert infinite.contributions[0].feature.column == "c0"
+    assert decide_novelty(features(3), history, [np.nan] * 3, config).status == "no_value"
+    json.dumps(infinite.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("config", [NoveltyConfig(), PAPER])
+def test_identical_batches(config: NoveltyConfig) -> None:
+    history = np.tile([1.0, 2.0], (12, 1))
+    assert decide_novelty(features(2), history, [1.0, 2.0], config).status == "ok"
+    found = decide_novelty(features(2), history, [1.0, 4.0], config)
+    assert found.status == "anomalous"
+    assert found.contributions[0].feature.column == "c1"
+
+
+def test_adaptive_contamination() -> None:
+    config = novelty_config(adaptive_contamination=True)
+    assert [config.contamination_for(n) for n in (8, 20, 1000)] == [0.125, 0.05, 0.01]
+
+
+def test_window() -> None:
+    history = np.concatenate(
+        [np.full((20, 1), 100.0), np.random.default_rng(9).normal(size=(20, 1))]
+    )
+    assert decide_novelty(features(1), history, [100.0]).status == "ok"
+    recent = novelty_config(window=20)
+    assert decide_novelty(features(1), history, [100.0], recent).status == "anomalous"
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories, st.sampled_from(["paper", "subspace"]), st.integers(0, 2**31))
+def test_order_and_unit_do_not_matter(history: np.ndarray, mode: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    new = rng.normal(0, 500, size=history.shape[1])
+    config = novelty_config(mode=mode)
+    names = [Feature(f"c{i}", "m") for i in range(history.shape[1])]
+    if np.ptp(history, axis=0).min() < 1 or (mode == "subspace" and drifting(history).any()):
+        return
+    one = decide_novelty(names, history, new, config)
+    shift = 1.0 if mode == "subspace" else 7.0
+    again = decide_novelty(names, history * 4 + (shift - 1), new * 4 + (shift - 1), config)
+    assert again.score == pytest.approx(one.score, rel=1e-6, abs=1e-9)
+    assert again.threshold == pytest.approx(one.threshold, rel=1e-6, abs=1e-9)
+    columns = rng.permutation(history.shape[1])
+    moved = decide_novelty([names[i] for i in columns], history[:, columns], new[columns], config)
+    assert moved.score == pytest.approx(one.score)
+    if mode == "paper":
+        rows = rng.permutation(len(history))
+        assert decide_novelty(names, history[rows], new, config).score == pytest.approx(one.score)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories, st.sampled_from(["paper", "subspace"]))
+def test_further_away_is_never_less_novel(history: np.ndarray, mode: str) -> None:
+    names, config = features(history.shape[1]), novelty_config(mode=mode)
+    top = history.max(axis=0)
+    scores = [decide_novelty(names, history, top + d, config).score for d in (0, 10, 100, 1e4)]
+    assert all(a <= b + 1e-9 for a, b in pairwise(scores))
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories, st.sampled_from(["paper", "subspace"]))
+def test_the_batch_under_test_does_not_train(history: np.ndarray, mode: str) -> None:
+    names, config = features(history.shape[1]), novelty_config(mode=mode)
+    near = decide_novelty(names, history, history.mean(axis=0), config)
+    far = decide_novelty(names, history, history.mean(axis=0) + 1e6, config)
+    assert near.threshold == far.threshold
+    assert [c.expected for c in sorted(near.contributions, key=lambda c: str(c.feature))] == [
+        c.expected for c in sorted(far.contributions, key=lambda c: str(c.feature))
+    ]
+
+
+@pytest.mark.parametrize("mode", ["paper", "subspace"])
+def test_false_alarms_with_a_long_history(mode: str) -> None:
+    # Short histories alarm more often, in both modes; docs/novelty.md says how much.
+    rng = np.random.default_rng(10)
+    config, flagged = novelty_config(mode=mode), 0
+    for _ in range(300):
+        x = rng.normal(size=(201, 20))
+        flagged += decide_novelty(features(20), x[:-1], x[-1], config).status == "anomalous"
+    assert flagged / 300 <= 0.02 + 3 * np.sqrt(0.02 / 300)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"k": 0}, "k must be a whole number of at least 1"),
+        ({"contamination": 0.7}, "contamination must be at least 0 and below 0.5"),
+        ({"mode": "papr"}, "mode must be one of subspace, paper, not 'papr'"),
+        ({"detector": "svm"}, "detector must be one of knn, lof"),
+        ({"neighbours": 3}, "has no parameter 'neighbours'"),
+        ({"distance": "manhattan"}, "is for mode 'paper'"),
+        ({"min_history": 2}, "min_history"),
+        ({"adaptive_contamination": 1}, "must be true or false"),
+    ],
+)
+def test_wrong_settings(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(DecisionError, match=words):
+        novelty_config(**arguments)
+
+
+def test_settings_survive_storage() -> None:
+    config = novelty_config(k=7, mode="paper", aggregation="median")
+    assert novelty_config(**json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_shapes_must_fit() -> None:
+    with pytest.raises(DecisionError, match="2 metrics need as many values"):
+        decide_novelty(features(2), np.ones((9, 2)), [1.0])
+
+
+def test_feature_vector() -> None:
+    names = features(3)
+    row = feature_vector(names, {names[0]: 1.0, names[1]: None})
+    assert row[0] == 1.0
+    assert np.isnan(row[1:]).all()
+
+
+DETECTORS = ["lof", "isolation_forest", "one_class_svm", "hbos", "abod"]
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_other_detectors(detector: str) -> None:
+    pytest.importorskip("pyod", reason="the extra 'novelty' is not installed")
+    rng = np.random.default_rng(11)
+    history = rng.normal(size=(60, 4))
+    config = novelty_config(detector=detector)
+    far = decide_novelty(features(4), history, [30.0] * 4, config)
+    near = decide_novelty(features(4), history, np.median(history, axis=0), config)
+    assert (far.status, near.status) == ("anomalous", "ok")
+    assert decide_novelty(features(4), history, [30.0] * 4, config).score == far.score
+    one = decide_novelty(features(4), history, [30.0, 0, 0, 0], config)
+    assert one.contributions[0].feature.column == "c0"
+
+
+def test_other_detectors_without_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['pyod'] = None\n"
+        "from dqsql.decisions.novelty_detectors import outlier_scores\n"
+        "from dqsql.decisions.novelty_config import NoveltyConfig\n"
+        "from dqsql.errors import DecisionError\n"
+        "import numpy as np\n"
+        "try: outlier_scores('lof', np.ones((9, 1)), np.ones((1, 1)), NoveltyConfig())\n"
+        "except DecisionError as e: print(e)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'dqsql[novelty]'" in out.stdout
