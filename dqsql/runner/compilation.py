@@ -15,6 +15,7 @@ from dqsql.errors import DqsqlError, ErrorGroup
 from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
+from dqsql.runner.monitors.validation import setting_errors
 from dqsql.runner.selection import select_models
 from dqsql.templating import MacroLibrary
 
@@ -66,7 +67,7 @@ def compile_project(
         project=project,
         plans=plans,
         queries=queries,
-        errors=(*(e for p in plans for e in p.rejected), *too_dear),
+        errors=(*(e for p in plans for e in p.rejected), *setting_errors(plans), *too_dear),
     )
 
 

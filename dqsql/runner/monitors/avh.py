@@ -37,14 +37,7 @@ from dqsql.runner.monitors.evidence import Evidence
 from dqsql.runner.monitors.history import PROFILES, FloatArray, MetricKey, Profile, key_of
 from dqsql.runner.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.runner.monitors.programs import StoredProgram
-from dqsql.runner.monitors.settings import (
-    Reader,
-    a_count,
-    a_flag,
-    a_rate,
-    one_of,
-    read_settings,
-)
+from dqsql.runner.monitors.settings import AVH_SETTINGS, read_settings
 
 KIND = "avh"
 DEFAULT_WINDOW = 30
@@ -53,18 +46,6 @@ SAMPLE_SIZE = 1000
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
 _SHOWN_CLAUSES = 3
-
-SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "bounds": one_of("calibrated", "paper"),
-    "stationarity": a_flag,
-    "two_distribution": a_flag,
-    "max_clauses": a_count(1),
-    "min_history": a_count(3),
-    "window": a_count(3),
-    "refit_every": a_count(1),
-    "sample_size": a_count(10),
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +62,7 @@ def avh_settings(
     monitor: Monitor, defaults: Mapping[str, Any] | None = None, fpr: float = 0.01
 ) -> AvhSettings:
     """The settings of a monitor. Raises AnnotationError."""
-    given = read_settings(monitor, SETTINGS, defaults)
+    given = read_settings(monitor, AVH_SETTINGS, defaults)
     own = {k: given.pop(k) for k in ("window", "refit_every", "sample_size") if k in given}
     settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
     return replace(settings, window=max(settings.window, settings.config.min_history))

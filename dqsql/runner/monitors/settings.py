@@ -113,3 +113,16 @@ def one_of(*words: str) -> Reader:
         return str(value)
 
     return read
+
+
+AVH_SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    "bounds": one_of("calibrated", "paper"),
+    "stationarity": a_flag,
+    "two_distribution": a_flag,
+    "max_clauses": a_count(1),
+    "min_history": a_count(3),
+    "window": a_count(3),
+    "refit_every": a_count(1),
+    "sample_size": a_count(10),
+}
