@@ -1,0 +1,64 @@
+"""Whether the settings of a project's monitors can be used: asked when it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
+from dqsql.model.plan import Monitor, Plan
+from dqsql.runner.monitors.settings import AVH_SETTINGS, Reader, read_settings
+
+# The settings of each kind of monitor that has any. A new kind is one line here.
+SETTINGS: Mapping[str, Mapping[str, Reader]] = {"avh": AVH_SETTINGS}
+
+
+def setting_errors(plans: Iterable[Plan]) -> tuple[DqsqlError, ...]:
+    """What is wrong with the settings of the monitors of some models, each with its place."""
+    return tuple(error for plan in plans for error in _of_plan(plan))
+
+
+def _of_plan(plan: Plan) -> list[DqsqlError]:
+    # One word in config(..) is about all monitors of the kind: it is complained of once.
+    errors = [e for kind, readers in SETTINGS.items() for e in _configured(plan, kind, readers)]
+    errors += [e for e in map(_of_monitor, plan.monitors) if e is not None]
+    return errors
+
+
+def _of_monitor(monitor: Monitor) -> DqsqlError | None:
+    readers = SETTINGS.get(monitor.kind)
+    if readers is None:
+        return None
+    try:
+        read_settings(monitor, readers)
+    except AnnotationError as error:
+        return error
+    return None
+
+
+def _configured(plan: Plan, kind: str, readers: Mapping[str, Reader]) -> list[DqsqlError]:
+    """The errors of `config(avh = {..})`; true and false stand for the monitor without settings."""
+    given = plan.model.config.extra.get(kind)
+    place = Span(plan.model.path)
+    if given is None or isinstance(given, bool):
+        return []
+    if not isinstance(given, Mapping):
+        return [
+            ConfigError(
+                f"config({kind} = ..) must be true or a mapping of settings, not {given!r}",
+                span=place,
+                hint=f"write {kind} = true, or {kind} = {{'{next(iter(readers))}': ..}}",
+            )
+        ]
+    errors: list[DqsqlError] = []
+    for name, value in given.items():
+        if name not in readers:
+            hint = nearest(str(name), readers) or f"it has {', '.join(sorted(readers))}"
+            message = f"@{kind} has no setting {name!r}, as config({kind} = ..) says"
+            errors.append(ConfigError(message, span=place, hint=hint))
+            continue
+        try:
+            readers[name](value)
+        except ValueError as error:
+            message = f"{name!r} of config({kind} = ..) must be {error}, not {value!r}"
+            errors.append(ConfigError(message, span=place))
+    return errors
