@@ -15,15 +15,19 @@ def bind(
     positional: Sequence[object],
     named: Mapping[str, object],
     aliases: Mapping[str, str] | None = None,
+    by_position: int | None = None,
 ) -> dict[str, Any]:
     """Arguments by parameter name, as a call `owner(positional.., name => value)` gives them.
+
+    `by_position` is how many of the parameters may be given without a name; None for all.
 
     Raises:
         DecisionError: too many positional arguments, an unknown name, or a parameter given twice.
     """
-    if len(positional) > len(names):
+    most = len(names) if by_position is None else by_position
+    if len(positional) > most:
         raise DecisionError(
-            f"{owner} takes at most {len(names)} arguments, {len(positional)} are given",
+            f"{owner} takes {most} arguments without a name, {len(positional)} are given",
             hint=f"its parameters: {_listed(names)}",
         )
     given: dict[str, Any] = dict(zip(names, positional, strict=False))

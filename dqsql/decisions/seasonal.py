@@ -1,0 +1,228 @@
+"""Strategies of `@anomaly` for seasons: baselines by the calendar, and STL residuals.
+
+Sources: baselines by day of week and the like are common practice in monitoring; STL: Cleveland,
+Cleveland, McRae & Terpenning, "STL: A Seasonal-Trend Decomposition Procedure Based on Loess",
+Journal of Official Statistics 6 (1990), by statsmodels.
+"""
+
+from __future__ import annotations
+
+import calendar
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from statsmodels.tsa.seasonal import STL
+
+from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.strategies import (
+    FloatArray,
+    Learned,
+    Prediction,
+    Series,
+    TimeArray,
+    TooLittleHistoryError,
+    Undecidable,
+)
+
+SPREADS = ("auto", "slot", "pooled")
+# From so many values on a slot's own spread is worth more than that of all slots together.
+_OWN_SPREAD = 8
+_MONDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday
+_NO_SLOT = -1
+_PERIODS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SeasonalBaseline(Learned):
+    """Base of baselines by the calendar: mean of past values of the same slot.
+
+    Attributes:
+        min_per_slot: fewest past values of the slot, >= 2.
+        spread: 'slot' for the standard deviation of the slot's values, 'pooled' for that of all
+            values from the mean of their own slot, 'auto' (default) for the slot's from 8 values
+            on, and pooled before.
+    """
+
+    min_per_slot: int = 3
+    spread: str = "auto"
+
+    def __post_init__(self) -> None:
+        Learned.__post_init__(self)
+        self._check("min_per_slot", check.integer, low=2, example="min_per_slot => 3")
+        self._check("spread", check.choice, known=SPREADS)
+
+    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+        """Number of the slot of each time; -1 for none."""
+        raise NotImplementedError
+
+    def slot_name(self, slot: int) -> str:
+        """A slot in words, plural."""
+        raise NotImplementedError
+
+    def predict(self, series: Series) -> Prediction:
+        """Mean of the slot's values, and the spread chosen."""
+        if series.times is None or series.time is None or np.isnat(series.time):
+            raise Undecidable(f"{self.name} needs batches with a time")
+        known = ~np.isnan(series.values)
+        values, slots = series.values[known], self.slots(series.times[known])
+        slot = int(self.slots(np.array([series.time]))[0])
+        mine = values[slots == slot]
+        name = self.slot_name(slot)
+        if mine.size < self.min_per_slot:
+            raise TooLittleHistoryError(
+                f"{mine.size} earlier {name}, {self.min_per_slot} are needed"
+            )
+        mean = float(mine.mean())
+        own = mine - mean
+        use_own = self.spread == "slot" or (self.spread == "auto" and mine.size >= _OWN_SPREAD)
+        errors, degrees = (own, mine.size - 1) if use_own else _pooled(values, slots)
+        spread = float(np.sqrt(np.dot(errors, errors) / max(degrees, 1)))
+        basis = f"mean of {mine.size} {name}"
+        return Prediction(mean, basis, int(mine.size), spread=spread, errors=errors)
+
+
+def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArray, int]:
+    """Differences of all values from their slot's mean, and their degrees of freedom."""
+    _, position, counts = np.unique(slots, return_inverse=True, return_counts=True)
+    means = np.bincount(position, weights=values) / counts
+    return values - means[position], int(values.size - counts.size)
+
+
+@dataclass(frozen=True, slots=True)
+class DayOfWeek(SeasonalBaseline):
+    """Mondays against Mondays."""
+
+    name: ClassVar[str] = "day_of_week"
+
+    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+        """0 for Monday."""
+        return _masked((_whole(times, "D") + _MONDAY_OF_EPOCH) % 7, times)
+
+    def slot_name(self, slot: int) -> str:
+        """Such as Mondays."""
+        return f"{calendar.day_name[slot]}s"
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfDay(SeasonalBaseline):
+    """Nine o'clock against nine o'clock, whatever the day."""
+
+    name: ClassVar[str] = "hour_of_day"
+
+    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+        """The hour, 0 to 23."""
+        return _masked(_whole(times, "h") % 24, times)
+
+    def slot_name(self, slot: int) -> str:
+        """Such as batches of 09:00."""
+        return f"batches of {slot:02d}:00"
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfWeek(SeasonalBaseline):
+    """Monday at nine against Mondays at nine."""
+
+    name: ClassVar[str] = "hour_of_week"
+
+    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+        """Hours since Monday 00:00, 0 to 167."""
+        return _masked((_whole(times, "h") + 24 * _MONDAY_OF_EPOCH) % 168, times)
+
+    def slot_name(self, slot: int) -> str:
+        """Such as Mondays 09:00."""
+        return f"{calendar.day_name[slot // 24]}s {slot % 24:02d}:00"
+
+
+@dataclass(frozen=True, slots=True)
+class Month(SeasonalBaseline):
+    """Batches of January against those of January."""
+
+    name: ClassVar[str] = "month"
+
+    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+        """0 for January."""
+        return _masked(_whole(times, "M") % 12, times)
+
+    def slot_name(self, slot: int) -> str:
+        """Such as batches of January."""
+        return f"batches of {calendar.month_name[slot + 1]}"
+
+
+def _whole(times: TimeArray, unit: str) -> npt.NDArray[np.int64]:
+    return times.astype(f"datetime64[{unit}]").astype(np.int64)
+
+
+def _masked(slots: npt.NDArray[np.int64], times: TimeArray) -> npt.NDArray[np.int64]:
+    return np.where(np.isnat(times), _NO_SLOT, slots)
+
+
+def filled(values: FloatArray, period: int) -> FloatArray:
+    """Fill gaps by the value a period before, else a period after, else by interpolation.
+
+    Args:
+        values: NaN for gaps; at least one is known.
+        period: length of the season in batches.
+    """
+    out = values.copy()
+    for position in np.flatnonzero(np.isnan(out)):
+        if position >= period:
+            out[position] = out[position - period]
+    for position in np.flatnonzero(np.isnan(out))[::-1]:
+        if position + period < out.size:
+            out[position] = out[position + period]
+    gaps = np.isnan(out)
+    if gaps.any():
+        places = np.arange(out.size)
+        out[gaps] = np.interp(places[gaps], places[~gaps], out[~gaps])
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Stl(Learned):
+    """Trend at the newest batch plus the season of a period before, by STL.
+
+    The spread is the root mean square of the errors that this rule makes within the history:
+    y(t) - trend(t - 1) - season(t - period). `period` counts batches; gaps keep their place.
+
+    Attributes:
+        period: length of the season in batches, >= 2.
+        robust: whether earlier outliers get less weight (slower).
+    """
+
+    period: int = 0
+    robust: bool = False
+    name: ClassVar[str] = "stl"
+    positional: ClassVar[tuple[str, ...]] = ("period",)
+
+    def __post_init__(self) -> None:
+        Learned.__post_init__(self)
+        self._check("period", check.integer, low=2, example="stl(period => 7)")
+        self._check("robust", check.flag)
+
+    @property
+    def min_history(self) -> int:
+        """Two seasons and a bit, so that a season of a period before exists."""
+        return max(Learned.min_history.fget(self), _PERIODS * self.period + 2)  # type: ignore[attr-defined, no-any-return]
+
+    def predict(self, series: Series) -> Prediction:
+        """Decompose, and carry trend and season on by one batch."""
+        known = series.known.size
+        least = _PERIODS * self.period + 2
+        if known < least:
+            raise TooLittleHistoryError(
+                f"{least} values are needed (two seasons), there are {known}"
+            )
+        values = filled(series.values, self.period)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parts = STL(values, period=self.period, robust=self.robust).fit()
+        trend, season = parts.trend, parts.seasonal
+        expected = float(trend[-1] + season[-self.period])
+        errors = values[self.period :] - trend[self.period - 1 : -1] - season[: -self.period]
+        errors = errors[~np.isnan(series.values[self.period :])]
+        spread = float(np.sqrt(np.mean(np.square(errors))))
+        basis = f"trend and season of {self.period} batches, over {known} batches"
+        return Prediction(expected, basis, known, spread=spread, errors=errors)

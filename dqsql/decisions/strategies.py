@@ -1,0 +1,499 @@
+"""Strategies of `@anomaly`: from the history of a metric, what its next value is expected to be.
+
+A strategy is a frozen object made of checked parameters; `predict` returns a `Prediction`, and
+`dqsql.decisions.anomaly` makes a decision of it. Two families:
+
+- Strategies with fixed limits (`threshold`, `absolute_change`, `relative_rate_of_change`): the
+  limits are given, `error` and optionally a narrower `warn` pair.
+- Strategies that learn (`online_normal`, `batch_normal`, seasonal baselines, `holt_winters`,
+  `stl`): an expected value and the spread of the errors that expecting it made in the past. Bounds
+  are so many spreads away, or as far as a false-positive rate asks for.
+
+Sources: Schelter et al., "Automating Large-Scale Data Quality Verification", VLDB 2018, section
+3.4, and the strategies of its implementation, Deequ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions import strategies_parameters as check
+from dqsql.errors import DecisionError
+
+FloatArray = npt.NDArray[np.float64]
+TimeArray = npt.NDArray[np.datetime64]
+
+DEFAULT_DEVIATIONS = 3.0
+DEFAULT_MIN_HISTORY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """An interval in the metric's unit, for one severity (None: the annotation's own)."""
+
+    lower: float
+    upper: float
+    severity: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """What a strategy expects of the next value.
+
+    Attributes:
+        expected: the expected value; NaN if the strategy has none (threshold).
+        basis: where it comes from, in words ('mean of 30 batches').
+        size: number of past values that it rests on.
+        limits: of strategies with fixed limits, widest last; empty for those that learn.
+        spread: of strategies that learn, typical size of the error, >= 0, in the metric's unit.
+        errors: of strategies that learn, past values less what was expected of them.
+    """
+
+    expected: float
+    basis: str
+    size: int
+    limits: tuple[Limits, ...] = ()
+    spread: float = 0.0
+    errors: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+class TooLittleHistoryError(Exception):
+    """Too few past values; the message says how many are needed. Caught in `anomaly`."""
+
+
+class Undecidable(Exception):
+    """The history cannot be modelled by the strategy; the message says why. Caught in `anomaly`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """The history of a metric, oldest first, and the value to decide on.
+
+    `values` may have NaN (nothing measured, or left out on purpose); never infinities. `times` are
+    of the same length, local wall-clock times as datetime64, or None if batches have no time.
+    """
+
+    values: FloatArray
+    times: TimeArray | None
+    new: float
+    time: np.datetime64 | None
+
+    @property
+    def known(self) -> FloatArray:
+        """Values without the gaps."""
+        return self.values[~np.isnan(self.values)]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Base of all strategies; its fields are its parameters.
+
+    Class attributes: `name`; `aliases`, other names of parameters; `positional`, the parameters
+    that may be given without a name.
+    """
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[dict[str, str]] = {}
+    positional: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def min_history(self) -> int:
+        """Fewest past values that the strategy decides with by default."""
+        return 0
+
+    def predict(self, series: Series) -> Prediction:
+        """What is expected of `series.new`, which takes no part in it.
+
+        Raises:
+            TooLittleHistoryError: the history is too short.
+            Undecidable: it cannot be modelled.
+        """
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable form, which `strategy(**d)` reads."""
+        return {"name": self.name} | asdict(self)
+
+    def _check(self, name: str, how: Any, **bounds: Any) -> None:
+        """Replace a parameter by its checked value."""
+        object.__setattr__(self, name, how(self.name, name, getattr(self, name), **bounds))
+
+
+# --- fixed limits ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLimits(Strategy):
+    """Base of strategies whose limits the user gives.
+
+    Attributes:
+        lower: least value (or change) that is fine; None for no limit.
+        upper: largest that is fine; None for no limit.
+        warn_lower: as `lower`, for a warning; with it `lower` and `upper` are errors.
+        warn_upper: as `upper`, for a warning.
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    warn_lower: float | None = None
+    warn_upper: float | None = None
+    positional: ClassVar[tuple[str, ...]] = ("lower", "upper")
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper", "warn_lower", "warn_upper"):
+            self._check(name, check.optional_number)
+        if all(getattr(self, n) is None for n in ("lower", "upper", "warn_lower", "warn_upper")):
+            raise DecisionError(
+                f"{self.name} needs a lower or an upper limit",
+                hint=f"for example: {self.name}(lower => 0.9)",
+            )
+        for low, high in (("lower", "upper"), ("warn_lower", "warn_upper")):
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                raise DecisionError(
+                    f"{self.name}: {low} {least:g} is above {high} {most:g}", hint="swap them"
+                )
+        for inner, outer, sign in (("warn_lower", "lower", 1), ("warn_upper", "upper", -1)):
+            warn, error = getattr(self, inner), getattr(self, outer)
+            if warn is not None and error is not None and sign * (warn - error) < 0:
+                raise DecisionError(
+                    f"{self.name}: {inner} {warn:g} lies beyond {outer} {error:g}",
+                    hint="a warning comes before an error",
+                )
+
+    def pairs(self) -> list[tuple[float, float, str | None]]:
+        """Lower and upper limit and severity, the narrower pair first."""
+        whole = (_low(self.lower), _high(self.upper))
+        if self.warn_lower is None and self.warn_upper is None:
+            return [(*whole, None)]
+        warn = (max(_low(self.warn_lower), whole[0]), min(_high(self.warn_upper), whole[1]))
+        if self.lower is None and self.upper is None:
+            return [(*warn, "warn")]
+        return [(*warn, "warn"), (*whole, "error")]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(FixedLimits):
+    """The value lies between fixed limits (Deequ: SimpleThresholdStrategy)."""
+
+    name: ClassVar[str] = "threshold"
+
+    def predict(self, series: Series) -> Prediction:
+        """Limits as given; nothing is expected in particular."""
+        limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
+        return Prediction(math.nan, "fixed limits", series.known.size, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class AbsoluteChange(FixedLimits):
+    """The change since the batch before lies between fixed limits (Deequ: AbsoluteChangeStrategy).
+
+    Attributes:
+        order: how often differences are taken: 1 for new - old, 2 for the change of the change, 0
+            for the value itself.
+    """
+
+    order: int = 1
+    name: ClassVar[str] = "absolute_change"
+    aliases: ClassVar[dict[str, str]] = {
+        "max_rate_decrease": "lower",
+        "max_rate_increase": "upper",
+    }
+
+    def __post_init__(self) -> None:
+        FixedLimits.__post_init__(self)
+        self._check("order", check.integer, low=0, example="order => 1")
+
+    @property
+    def min_history(self) -> int:
+        """As many values as differences are taken."""
+        return self.order
+
+    def predict(self, series: Series) -> Prediction:
+        """The d-th difference is the new value plus a sum of old ones with binomial weights."""
+        known = series.known
+        if self.order == 0:
+            limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
+            return Prediction(math.nan, "fixed limits", known.size, limits)
+        if known.size < self.order:
+            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        old = known[::-1][: self.order]
+        weights = [(-1) ** i * math.comb(self.order, i) for i in range(1, self.order + 1)]
+        expected = -float(np.dot(weights, old))
+        limits = tuple(
+            Limits(expected + low, expected + high, severity)
+            for low, high, severity in self.pairs()
+        )
+        basis = "the value before" if self.order == 1 else f"the {self.order} values before"
+        return Prediction(expected, basis, self.order, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class RateOfChange(AbsoluteChange):
+    """Deequ's former name of absolute_change (RateOfChangeStrategy, deprecated there)."""
+
+    name: ClassVar[str] = "rate_of_change"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeRateOfChange(FixedLimits):
+    """New value / old value lies between fixed limits (Deequ: RelativeRateOfChangeStrategy).
+
+    Attributes:
+        order: how many batches back the old value is, >= 1.
+    """
+
+    order: int = 1
+    name: ClassVar[str] = "relative_rate_of_change"
+    aliases: ClassVar[dict[str, str]] = AbsoluteChange.aliases
+
+    def __post_init__(self) -> None:
+        FixedLimits.__post_init__(self)
+        self._check("order", check.integer, low=1, example="order => 1")
+
+    @property
+    def min_history(self) -> int:
+        """As many values as the old one is back."""
+        return self.order
+
+    def predict(self, series: Series) -> Prediction:
+        """Limits times the old value; a change from 0 is infinite, but for one from 0 to 0."""
+        known = series.known
+        if known.size < self.order:
+            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        old = float(known[-self.order])
+        limits = tuple(_times(old, *pair) for pair in self.pairs())
+        basis = "the value before" if self.order == 1 else f"the value {self.order} batches before"
+        return Prediction(old, basis, self.order, limits)
+
+
+def _times(old: float, low: float, high: float, severity: str | None) -> Limits:
+    """The values whose ratio to `old` lies between the limits."""
+    if old == 0:
+        # A ratio to 0 is plus or minus infinity, within an open limit only.
+        ends = (-math.inf if math.isinf(low) else 0.0, math.inf if math.isinf(high) else 0.0)
+    else:
+        ends = (low * old, high * old) if old > 0 else (high * old, low * old)
+    return Limits(*ends, severity)
+
+
+def _low(value: float | None) -> float:
+    return -math.inf if value is None else value
+
+
+def _high(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+# --- learned bounds ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Learned(Strategy):
+    """Base of strategies that learn.
+
+    Attributes:
+        sd: how many spreads the value may be away; 3 if none of sd, warn, error, fpr is given.
+        warn: as `sd`, for a warning.
+        error: as `sd`, for an error.
+        fpr: instead of them, false-positive rate per decision, in (0, 0.5]; see
+            `dqsql.decisions.bounds` for what is promised.
+        lower_sd: as `sd`, below the expected value only.
+        upper_sd: as `sd`, above the expected value only.
+    """
+
+    sd: float | None = None
+    warn: float | None = None
+    error: float | None = None
+    fpr: float | None = None
+    lower_sd: float | None = None
+    upper_sd: float | None = None
+    positional: ClassVar[tuple[str, ...]] = ("sd",)
+    aliases: ClassVar[dict[str, str]] = {
+        "lower_deviation_factor": "lower_sd",
+        "upper_deviation_factor": "upper_sd",
+    }
+
+    def __post_init__(self) -> None:
+        for name in ("sd", "warn", "error", "lower_sd", "upper_sd"):
+            self._check(name, check.optional_number, low=0, example=f"{name} => 3")
+        self._check("fpr", check.optional_number, low=0, high=0.5, open_low=True)
+        ways = {
+            "sd": self.sd is not None,
+            "warn and error": self.warn is not None or self.error is not None,
+            "fpr": self.fpr is not None,
+            "lower_sd and upper_sd": self.lower_sd is not None or self.upper_sd is not None,
+        }
+        given = [name for name, used in ways.items() if used]
+        if len(given) > 1:
+            raise DecisionError(
+                f"{self.name}: {given[0]} and {given[1]} both set the bounds", hint="give one"
+            )
+        if self.warn is not None and self.error is not None and self.warn > self.error:
+            raise DecisionError(
+                f"{self.name}: warn {self.warn:g} is above error {self.error:g}",
+                hint="a warning comes before an error: warn => 3, error => 4",
+            )
+
+    @property
+    def min_history(self) -> int:
+        """Fewest past values that the strategy decides with by default."""
+        return DEFAULT_MIN_HISTORY
+
+    def widths(self) -> list[tuple[float, float, str | None]]:
+        """Numbers of spreads below and above and the severity, the narrower pair first.
+
+        Empty if the bounds follow from `fpr`.
+        """
+        if self.fpr is not None:
+            return []
+        if self.lower_sd is not None or self.upper_sd is not None:
+            return [(_high(self.lower_sd), _high(self.upper_sd), None)]
+        if self.warn is None and self.error is None:
+            width = DEFAULT_DEVIATIONS if self.sd is None else self.sd
+            return [(width, width, None)]
+        pairs = (("warn", self.warn), ("error", self.error))
+        return [(w, w, severity) for severity, w in pairs if w is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormal(Learned):
+    """Mean and standard deviation (n - 1) of the whole history (Deequ: BatchNormalStrategy).
+
+    Attributes:
+        include_new: whether the value under test takes part in them (Deequ: includeInterval).
+            Off by default: a value ought not to excuse itself.
+    """
+
+    include_new: bool = False
+    name: ClassVar[str] = "batch_normal"
+    aliases: ClassVar[dict[str, str]] = Learned.aliases | {"include_interval": "include_new"}
+
+    def __post_init__(self) -> None:
+        Learned.__post_init__(self)
+        self._check("include_new", check.flag)
+
+    def predict(self, series: Series) -> Prediction:
+        """Mean and standard deviation."""
+        values = series.known
+        if self.include_new and math.isfinite(series.new):
+            values = np.append(values, series.new)
+        if values.size < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {values.size}")
+        mean = float(values.mean())
+        errors = values - mean
+        spread = float(np.sqrt(np.dot(errors, errors) / (values.size - 1)))
+        return Prediction(mean, _mean_of(values.size), values.size, spread=spread, errors=errors)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineNormal(Learned):
+    """Running mean and standard deviation from which earlier anomalies are left out.
+
+    A value is left out if it lies further than the narrowest bounds from the mean of those taken
+    before it. Deequ (OnlineNormalStrategy) takes the value itself into mean and deviation before
+    it looks, divides by the number of all values instead of that of those taken, and by n instead
+    of n - 1; `include_new` does exactly that.
+
+    Attributes:
+        ignore_start: share of the values at the start that are never left out, in [0, 1].
+        ignore_anomalies: whether earlier anomalies are left out.
+        include_new: Deequ's arithmetic.
+    """
+
+    ignore_start: float = 0.1
+    ignore_anomalies: bool = True
+    include_new: bool = False
+    name: ClassVar[str] = "online_normal"
+    aliases: ClassVar[dict[str, str]] = Learned.aliases | {
+        "ignore_start_percentage": "ignore_start",
+        "include_interval": "include_new",
+    }
+
+    def __post_init__(self) -> None:
+        Learned.__post_init__(self)
+        self._check("ignore_start", check.number, low=0, high=1)
+        self._check("ignore_anomalies", check.flag)
+        self._check("include_new", check.flag)
+
+    def predict(self, series: Series) -> Prediction:
+        """Mean and deviation after the last value that was taken."""
+        values = series.known
+        widths = self.widths() or [(DEFAULT_DEVIATIONS, DEFAULT_DEVIATIONS, None)]
+        low, high, _ = widths[0]
+        if self.include_new:
+            new = series.new if math.isfinite(series.new) else math.nan
+            mean, spread, taken = self._as_deequ(values.tolist(), new, low, high)
+        else:
+            mean, spread, taken = self._online(values.tolist(), low, high)
+        if len(taken) < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {len(taken)}")
+        left_out = values.size - len(taken)
+        basis = f"running {_mean_of(len(taken))}"
+        if left_out:
+            basis += f", {left_out} earlier {'anomaly' if left_out == 1 else 'anomalies'} left out"
+        errors = np.array(taken) - mean
+        return Prediction(mean, basis, len(taken), spread=spread, errors=errors)
+
+    def _online(
+        self, values: list[float], low: float, high: float
+    ) -> tuple[float, float, list[float]]:
+        """Welford's recurrence over the values that are no anomalies."""
+        size = len(values)
+        # A deviation estimated from fewer says nothing about the next value.
+        start = max(self.ignore_start * (size + 1), min(DEFAULT_MIN_HISTORY, size // 2))
+        mean, squares = 0.0, 0.0
+        taken: list[float] = []
+        for position, value in enumerate(values):
+            count = len(taken)
+            if self.ignore_anomalies and position >= start and count >= 2:
+                spread = math.sqrt(squares / (count - 1))
+                slack = 1e-9 * abs(mean)
+                delta = value - mean
+                if delta < -_reach(low, spread) - slack or delta > _reach(high, spread) + slack:
+                    continue
+            taken.append(value)
+            delta = value - mean
+            mean += delta / (count + 1)
+            squares += delta * (value - mean)
+        spread = math.sqrt(squares / (len(taken) - 1)) if len(taken) > 1 else 0.0
+        return mean, spread, taken
+
+    def _as_deequ(
+        self, values: list[float], new: float, low: float, high: float
+    ) -> tuple[float, float, list[float]]:
+        """The recurrence of Deequ's code, whose last bounds take the new value in."""
+        every = values if math.isnan(new) else [*values, new]
+        skip = len(every) * self.ignore_start
+        mean, squares, spread, taken = 0.0, 0.0, 0.0, []
+        for position, value in enumerate(every):
+            last_mean, last_squares = mean, squares
+            mean = value if position == 0 else mean + (value - mean) / (position + 1)
+            squares += (value - last_mean) * (value - mean)
+            spread = math.sqrt(squares / (position + 1))
+            inside = mean - _reach(low, spread) <= value <= mean + _reach(high, spread)
+            newest = position == len(values)
+            if position >= skip and not inside and self.ignore_anomalies and not newest:
+                mean, squares = last_mean, last_squares
+            elif not newest:
+                taken.append(value)
+        return mean, spread, taken
+
+
+def _reach(width: float, spread: float) -> float:
+    return width if width == math.inf else width * spread
+
+
+def _mean_of(size: int) -> str:
+    return f"mean of {size} batches"
+
+
+def parameter_names(kind: type[Strategy]) -> list[str]:
+    """The parameters of a strategy, those that may be given by position first."""
+    others = [f.name for f in fields(kind) if f.name not in kind.positional]
+    return [*kind.positional, *others]
