@@ -64,6 +64,13 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--store-failures",),
         {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
     ),
+    "dbt_tests": (
+        ("--dbt-tests/--no-dbt-tests",),
+        {
+            "default": None,
+            "help": "Adopt the generic tests of a dbt project [default: as its settings say].",
+        },
+    ),
     # Waits for the run to take it; no command offers it yet.
     "threads": (
         ("--threads",),
@@ -101,6 +108,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
 
 GLOBAL = ("log_format", "quiet", "color", "debug")
 PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
+TESTS = ("dbt_tests",)
 SELECTION = ("select", "exclude")
 
 

@@ -22,6 +22,7 @@ from dqsql.report.events import JsonListener
 from dqsql.report.jsonable import to_json
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal, standard_terminals
+from dqsql.report.text import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,11 @@ class Session:
         """Print a line for people; not when quiet, nor when the output is JSON."""
         if not self.quiet and not self.json:
             self.out.line(text)
+
+    def warn(self, text: str) -> None:
+        """Print a warning to standard error; not when quiet."""
+        if not self.quiet:
+            self.err.line(f"{self.err.style('WARNING', 'yellow')} {printable(text)}")
 
     def print_json(self, value: Any) -> None:
         """Print a value as one JSON object to standard output."""

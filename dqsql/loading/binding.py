@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
@@ -46,12 +46,17 @@ class BoundModel:
 
 
 def bind_model(
-    rendering: Rendering, path: str, known_names: Collection[str], errors: list[DqsqlError]
+    rendering: Rendering,
+    path: str,
+    known_names: Collection[str],
+    errors: list[DqsqlError],
+    make_binder: Callable[[str, Layout], Binder] | None = None,
 ) -> BoundModel | None:
     """Read projections and annotations of a rendered model.
 
     Errors are appended to `errors`; None when the text is no SELECT. `known_names` are the names
-    of check and metric macros (see `parse_comment`).
+    of check and metric macros (see `parse_comment`). `make_binder` makes what answers which column
+    a comment is about; by default a `Binder`.
     """
     try:
         layout = read_layout(rendering.sql)
@@ -59,7 +64,7 @@ def bind_model(
         span = _span(rendering, path, problem.offset, problem.text)
         errors.append(SqlSyntaxError(problem.message, span=span, hint=problem.hint))
         return None
-    binder = _Binder(rendering.sql, layout)
+    binder = (make_binder or Binder)(rendering.sql, layout)
     annotations: list[Annotation] = []
     for comment in rendering.comments:
         for found in _annotations(rendering, path, comment, binder, known_names):
@@ -101,7 +106,7 @@ def _annotations(
     rendering: Rendering,
     path: str,
     comment: RenderedComment,
-    binder: _Binder,
+    binder: Binder,
     known_names: Collection[str],
 ) -> Iterator[Annotation | AnnotationError]:
     text = _comment_text(rendering.sql, comment.segment)
@@ -153,7 +158,7 @@ def _line_column(text: str, offset: int) -> tuple[int, int]:
     return line, offset - (text.rfind("\n", 0, offset) + 1) + 1
 
 
-class _Binder:
+class Binder:
     """Answers what a comment at some place in a SELECT is about."""
 
     def __init__(self, sql: str, layout: Layout) -> None:

@@ -155,24 +155,31 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
         )
     library = MacroLibrary((), base_context(overrides, None))
     document = read_document(file, FILE_NAME, library.render)
-    values = _normalised(document)
-    name = _name(document, values)
-    lists: dict[str, tuple[str, ...]] = {
-        key: document.read(values, key, as_names)
-        for key in ("model_paths", "macro_paths", "source_paths", "functions")
-        if values.get(key) is not None
-    }
+    values = normalised(document)
+    name = project_name(document, values)
     variables = document.mapping(values.get("vars"), "vars", what="'vars'")
     scoped = variables.get(name)
     if isinstance(scoped, dict):
         # dbt's `vars: {project: {..}}`.
         variables = {**{k: v for k, v in variables.items() if k != name}, **scoped}
+    return build_config(document, values, name, {**variables, **overrides})
+
+
+def build_config(
+    document: Document, values: Mapping[str, Any], name: str, variables: Mapping[str, Any]
+) -> ProjectConfig:
+    """The configuration in `values`, the top level of `document`. Raises ConfigError."""
+    lists: dict[str, tuple[str, ...]] = {
+        key: document.read(values, key, as_names)
+        for key in ("model_paths", "macro_paths", "source_paths", "functions")
+        if values.get(key) is not None
+    }
     return ProjectConfig(
         name=name,
         document=document,
         profile=document.read(values, "profile", as_text),
         target_path=document.read(values, "target_path", as_text) or "target",
-        vars={**variables, **overrides},
+        vars=variables,
         severity=document.read(values, "severity", as_choice(Severity)) or Severity.ERROR,
         no_data=document.read(values, "no_data", as_choice(NoData)) or NoData.WARN,
         target_defaults=_target_defaults(document, values),
@@ -182,7 +189,7 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
     )
 
 
-def _normalised(document: Document) -> dict[str, Any]:
+def normalised(document: Document) -> dict[str, Any]:
     """The top level with `-` and `_` in keys taken for the same, every key known."""
     values: dict[str, Any] = {}
     for key, value in document.data.items():
@@ -207,7 +214,8 @@ def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str
     return {**settings, **checked}
 
 
-def _name(document: Document, values: Mapping[str, Any]) -> str:
+def project_name(document: Document, values: Mapping[str, Any]) -> str:
+    """The project's name. Raises ConfigError: there is none, or it is no identifier."""
     name = document.read(values, "name", as_text)
     if not name:
         raise document.problem("the project has no name", hint="add `name: my_project`")

@@ -20,6 +20,9 @@ DEFAULT_TARGET = "local"
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
 METHODS = ("session", "connect")
 _DBT_METHODS = ("thrift", "http", "odbc")
+_DBT_TYPES = ("spark", "databricks")
+_METASTORE = "metastore_db"
+DERBY_URL = "spark.hadoop.javax.jdo.option.ConnectionURL"
 # Keys of dqsql; in a profile that dbt reads too they may stand under `dqsql:`.
 _OWN_KEYS = frozenset(
     {
@@ -73,7 +76,9 @@ class TargetRequest:
     """What decides about the target besides the profile file.
 
     `profile` is the one asked for on the command line, `project_profile` the one in the project
-    file. `defaults` are warehouse settings of the project file, which a profile overrides.
+    file. `defaults` are warehouse settings of the project file, which a profile overrides. `dbt`
+    says that the profile is dbt's: `schema` is where dbt builds, and methods that only dbt knows
+    are taken as they are, since a session may be handed in.
     """
 
     root: Path
@@ -84,6 +89,7 @@ class TargetRequest:
     profiles_dir: str | os.PathLike[str] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
+    dbt: bool = False
 
 
 def load_target(request: TargetRequest) -> Target:
@@ -170,12 +176,59 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
             hint=nearest(chosen, outputs.values) or _known("targets", list(outputs.values)),
         )
     output = outputs.section(chosen, f"the target {chosen!r}")
-    output.check_keys(_KNOWN_KEYS, "a target")
-    _check_type(output)
     own = output.section("dqsql", "'dqsql'")
     own.check_keys(_OWN_KEYS, "'dqsql'")
+    if request.dbt:
+        return _beside_dbt(output, own, chosen, profile, request)
+    output.check_keys(_KNOWN_KEYS, "a target")
+    _check_type(output)
     merged = {**request.defaults, **output.values, **own.values}
     return _build(Section(document, merged, output.keys), chosen, profile, request.root)
+
+
+def _beside_dbt(
+    output: Section, own: Section, chosen: str, profile: str, request: TargetRequest
+) -> Target:
+    """The target of a profile that dbt uses, too.
+
+    dqsql's tables lie in `<schema>_dq`, so that targets of several developers stay apart. Under the
+    session method, the catalog is the Hive metastore that dbt's session uses.
+    """
+    kind = output.values.get("type", "spark")
+    if kind not in _DBT_TYPES and "method" not in own.values:
+        raise output.problem(
+            f"dqsql checks with Spark, and the target is of type {kind!r}",
+            "type",
+            hint="dqsql works beside dbt-spark and dbt-databricks",
+        )
+    given = {k: v for k, v in output.values.items() if k != "schema"}
+    if kind != "spark":
+        given = {"method": kind, "threads": given.get("threads")}
+    merged = {**request.defaults, **given, **own.values}
+    if merged.get("schema") is None:
+        merged["schema"] = f"{output.read('schema', as_text) or 'default'}_dq"
+    section = Section(output.document, merged, output.keys)
+    method = _method(section, others=True)
+    if method == "session" and "catalog" not in merged:
+        conf = {**_hive_conf(request.root, _spark_conf(section)), **_spark_conf(section)}
+        merged = {**merged, "spark_conf": conf, "server_side_parameters": {}}
+    section = Section(output.document, merged, output.keys)
+    return _build(section, chosen, profile, request.root, others=True)
+
+
+def _hive_conf(root: Path, given: Mapping[str, str]) -> dict[str, str]:
+    """Where dbt's session keeps its metastore and tables: the folder in which dbt runs."""
+    conf = {_SESSION_CATALOG: "hive"}
+    here = Path.cwd()
+    home = root if (root / _METASTORE).exists() or not (here / _METASTORE).exists() else here
+    folders = (os.environ.get(name) for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR"))
+    has_site = any(folder and (Path(folder) / "hive-site.xml").is_file() for folder in folders)
+    names = ("javax.jdo.option.ConnectionURL", "metastore.uris")
+    elsewhere = any(key.endswith(names) for key in given)
+    if not has_site and not elsewhere:
+        conf[DERBY_URL] = f"jdbc:derby:;databaseName={home / _METASTORE};create=true"
+    conf["spark.sql.warehouse.dir"] = str(home / "spark-warehouse")
+    return conf
 
 
 def _check_type(output: Section) -> None:
@@ -188,8 +241,8 @@ def _check_type(output: Section) -> None:
         )
 
 
-def _build(output: Section, name: str, profile: str, root: Path) -> Target:
-    method = _method(output)
+def _build(output: Section, name: str, profile: str, root: Path, *, others: bool = False) -> Target:
+    method = _method(output, others=others)
     conf = _spark_conf(output)
     catalog = output.read("catalog", as_text)
     if catalog == "hive":
@@ -218,9 +271,10 @@ def _as_positive(key: str, value: object) -> int:
     return as_int(key, value, minimum=1)
 
 
-def _method(output: Section) -> str:
+def _method(output: Section, *, others: bool = False) -> str:
+    """The method; with `others` also one that only dbt knows."""
     method = str(output.read("method", as_text) or "session").lower()
-    if method in METHODS:
+    if method in METHODS or (others and method in (*_DBT_METHODS, *_DBT_TYPES)):
         return method
     hint = nearest(method, METHODS) or f"known methods: {', '.join(METHODS)}"
     if method in _DBT_METHODS:

@@ -7,8 +7,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, Span
+from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, Span, UsageError
 from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
+from dqsql.loading.dbt_project import (
+    DbtRequest,
+    is_dbt_project,
+    load_dbt_project,
+    own_target_path,
+    read_dbt_config,
+)
 from dqsql.loading.documents import Document, read_document, read_text
 from dqsql.loading.models import (
     ModelContext,
@@ -26,7 +33,7 @@ from dqsql.templating import MacroLibrary, base_context
 
 _YAML_KEYS = ("version", "sources")
 
-__all__ = ["load_project", "parse_vars"]
+__all__ = ["load_project", "parse_vars", "read_target_path"]
 
 
 def load_project(
@@ -36,11 +43,14 @@ def load_project(
     profile: str | None = None,
     profiles_dir: str | PathLike[str] | None = None,
     vars: Mapping[str, Any] | str | None = None,
+    dbt_tests: bool | None = None,
 ) -> Project:
     """Load the project in `project_dir`.
 
     `vars` (a mapping, or YAML text) overrides the project's variables. Models are in the order of
-    their paths, disabled ones included.
+    their paths, disabled ones included. A folder with `dbt_project.yml` and no `dqsql_project.yml`
+    is loaded as a dbt project; `dbt_tests` then says whether its generic tests are adopted (None:
+    as its settings say).
 
     Raises ConfigError or ProfileError when the settings are wrong; what is wrong with sources,
     macros and models is collected and raised together as an ErrorGroup (a single error as
@@ -48,6 +58,15 @@ def load_project(
     """
     root = Path(project_dir).expanduser().resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
+    if _is_dbt(root):
+        return load_dbt_project(
+            root, DbtRequest(target, profile, profiles_dir, overrides, dbt_tests)
+        )
+    if dbt_tests:
+        raise UsageError(
+            f"--dbt-tests adopts the tests of a dbt project, and {root} is none",
+            hint="name the folder of dbt_project.yml with --project-dir",
+        )
     config = read_project_file(root, overrides)
     chosen = load_target(
         TargetRequest(
@@ -80,6 +99,17 @@ def load_project(
         no_data=config.no_data,
         settings=config.settings,
     )
+
+
+def read_target_path(root: Path, overrides: Mapping[str, Any]) -> str:
+    """The folder of dqsql's artefacts, relative to the project's. Raises ConfigError."""
+    if _is_dbt(root):
+        return own_target_path(read_dbt_config(root, overrides))
+    return read_project_file(root, overrides).target_path
+
+
+def _is_dbt(root: Path) -> bool:
+    return is_dbt_project(root) and not (root / FILE_NAME).is_file()
 
 
 def _raise(errors: list[DqsqlError]) -> None:

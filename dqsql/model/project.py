@@ -10,6 +10,12 @@ from typing import Any
 
 from dqsql.errors import Span
 
+# Options of a check that was a test of dbt: its unique id, and the name of the generic test.
+DBT_TEST = "dbt_test"
+DBT_TEST_NAME = "dbt_test_name"
+# Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.
+DBT_FRESHNESS = "dbt_freshness"
+
 
 class Severity(StrEnum):
     """What a failing check means for the run: `error` makes it exit 1, `warn` does not."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import CheckModel, MacroFile, Project, Source
+from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.jsonable import timestamp
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def manifest(
         "checks": checks,
         "sources": sources,
         "macros": {m["unique_id"]: m for m in macro_records(_own_macros(project))},
+        "left_tests": {t.unique_id: left_record(t) for t in project.left_tests},
         "parent_map": parents,
         "child_map": _children(parents, (*models, *sources)),
     }
@@ -105,6 +106,17 @@ def source_record(source: Source) -> dict[str, Any]:
         "description": source.description,
         "tags": list(source.tags),
         "original_file_path": source.span.file,
+    }
+
+
+def left_record(test: LeftTest) -> dict[str, Any]:
+    """Return what the manifest says about a test of dbt that dqsql did not adopt."""
+    return {
+        "unique_id": test.unique_id,
+        "resource_type": "left_test",
+        "name": test.name,
+        "reason": test.reason,
+        "original_file_path": None,
     }
 
 

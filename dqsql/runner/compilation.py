@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
-from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, ErrorGroup
 from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
+from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.monitors.validation import setting_errors
 from dqsql.runner.selection import select_models
 from dqsql.templating import MacroLibrary
@@ -48,23 +48,33 @@ def compile_project(
     profile: str | None = None,
     profiles_dir: str | PathLike[str] | None = None,
     vars: Variables = None,
+    dbt_tests: bool | None = None,
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
     Errors in single annotations are returned, not raised; an unreadable project raises.
+    `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
+    say).
     """
     project = load_project(
-        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+        project_dir,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        dbt_tests=dbt_tests,
     )
     catalog = catalog_of(project)
-    chosen = [m for m in select_models(project.models, select, exclude) if m.config.enabled]
-    plans = tuple(compile_model(m, project, catalog) for m in _upstream_first(chosen, project))
+    chosen = [m for m in select_models(project.models, select, exclude) if is_checked(m)]
+    compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
+    plans = tuple(c.plan for c in compiled)
+    left = (*project.left_tests, *(t for c in compiled for t in c.left))
     queries = {p.model.name: compiled_queries(p) for p in plans if not p.rejected}
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     too_dear = over_budget(plans, queries, by_model, budget.get("total"))
     return CompileResult(
-        project=project,
+        project=replace(project, left_tests=left),
         plans=plans,
         queries=queries,
         errors=(*(e for p in plans for e in p.rejected), *setting_errors(plans), *too_dear),
@@ -73,7 +83,15 @@ def compile_project(
 
 def catalog_of(project: Project) -> Catalog:
     """The names that the annotations of a project may use."""
-    return Catalog(MacroLibrary(project.macros, {}), project.functions)
+    library = MacroLibrary(project.macros, {"pattern_regex": _pattern_regex})
+    return Catalog(library, project.functions)
+
+
+def _pattern_regex(text: str) -> str:
+    # Imported where a check needs it: patterns bring scipy and pyarrow along.
+    from dqsql.runner.patterns import pattern_regex
+
+    return pattern_regex(text)
 
 
 def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:

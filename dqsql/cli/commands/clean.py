@@ -26,11 +26,10 @@ _OWN_NAMES = frozenset(
 @with_session
 def command(session: Session, *, project_dir: Path, vars: str | None) -> int:
     """Remove the folder of compiled SQL and artefacts. The warehouse is never touched."""
-    from dqsql.loading.config import parse_vars, read_project_file
+    from dqsql.loading.project import parse_vars, read_target_path
 
     root = project_dir.expanduser().resolve()
-    config = read_project_file(root, parse_vars(vars) if vars else {})
-    folder = root / config.target_path
+    folder = root / read_target_path(root, parse_vars(vars) if vars else {})
     if not folder.exists() and not folder.is_symlink():
         session.say(f"Nothing to remove: {printable(str(folder))} does not exist.")
         return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, ErrorGroup
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compile", cls=Command)
-@options(*SELECTION, *PROJECT, "output", *GLOBAL)
+@options(*SELECTION, *PROJECT, *TESTS, "output", *GLOBAL)
 @with_session
 def command(
     session: Session,
@@ -50,9 +50,16 @@ def command(
         _print_model(session, record)
     if not records and not errors:
         session.say("Nothing to compile: no check model is selected.")
+    for warning in (*compiled.project.warnings, *_left(compiled)):
+        session.warn(warning)
     if errors:
         session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
     return EXIT_ERROR if errors else 0
+
+
+def _left(compiled: CompileResult) -> list[str]:
+    tests = compiled.project.left_tests
+    return [f"left to dbt: {t.name}: {t.reason}" for t in tests]
 
 
 def _report(records: Sequence[dict[str, Any]], errors: Sequence[DqsqlError]) -> dict[str, Any]:

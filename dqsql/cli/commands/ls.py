@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options
 from dqsql.cli.project import all_errors, compile_project
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ErrorGroup
@@ -18,12 +18,12 @@ from dqsql.report.text import printable
 if TYPE_CHECKING:
     from dqsql.runner.api import CompileResult
 
-_TYPES = ("model", "check", "monitor", "source", "macro")
+_TYPES = ("model", "check", "monitor", "source", "macro", "left_test")
 _DEFAULT_TYPES = ("model", "check", "monitor")
 
 
 @click.command("ls", cls=Command)
-@options(*SELECTION, *PROJECT)
+@options(*SELECTION, *PROJECT, *TESTS)
 @click.option(
     "--resource-type",
     "resource_types",
@@ -53,7 +53,8 @@ def command(
 ) -> int:
     """List the check models and checks that the selection finds. Needs no Spark.
 
-    Sources and macros are listed whole; a macro check_x or metric_x is used as @x.
+    Sources and macros are listed whole; a macro check_x or metric_x is used as @x. Tests of a dbt
+    project that are left to dbt are of the type left_test.
     """
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
     wanted = resource_types or _DEFAULT_TYPES
@@ -62,6 +63,8 @@ def command(
         if record["resource_type"] in wanted or "all" in wanted:
             _print(session, record, output)
             found += 1
+    for warning in compiled.project.warnings:
+        session.warn(warning)
     errors = all_errors(compiled)
     if errors:
         session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
@@ -72,8 +75,16 @@ def command(
 
 
 def _records(compiled: CompileResult) -> Iterator[dict[str, Any]]:
-    from dqsql.report.manifest import check_records, macro_records, model_record, source_record
+    from dqsql.report.manifest import (
+        check_records,
+        left_record,
+        macro_records,
+        model_record,
+        source_record,
+    )
 
+    for test in compiled.project.left_tests:
+        yield left_record(test)
     yield from macro_records(compiled.project.macros)
     for source in compiled.project.sources:
         yield source_record(source)
@@ -87,4 +98,5 @@ def _print(session: Session, record: dict[str, Any], output: str) -> None:
         session.print_json(record)
         return
     key = {"text": "unique_id", "name": "name", "path": "original_file_path"}[output]
-    session.out.line(printable(record[key]))
+    reason = f": {record['reason']}" if output == "text" and "reason" in record else ""
+    session.out.line(printable(f"{record[key]}{reason}"))

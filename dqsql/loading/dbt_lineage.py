@@ -1,0 +1,270 @@
+"""Binds annotations inside CTEs to the model's output columns, where the way out is certain.
+
+dbt models often end with `select * from renamed`: the columns stand in a CTE. A column is followed
+through stars and plain references (also renamed ones) from the CTE to the final SELECT. Set
+operations, `* except (..)` and CTEs with column lists end the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dqsql.dialect import tokenize
+from dqsql.loading.binding import Binder, Binding, BindingProblem
+from dqsql.loading.dbt_rendering import STAND_IN
+from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, read_layout
+from dqsql.loading.scanner import Segment, SegmentKind, blank, scan
+
+_YAML_HINT = "put it under the column's config.meta.dqsql in a YAML file"
+_OPEN, _CLOSE = TokenType.L_PAREN, TokenType.R_PAREN
+_BEFORE_RELATION = (TokenType.FROM, TokenType.JOIN, TokenType.COMMA)
+_ENDS_FROM = (
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.ORDER_BY,
+    TokenType.SORT_BY,
+    TokenType.CLUSTER_BY,
+    TokenType.DISTRIBUTE_BY,
+    TokenType.LIMIT,
+    TokenType.WINDOW,
+    TokenType.QUALIFY,
+)
+_NO_ALIAS = """
+    on using join left right inner outer full cross semi anti natural where group having order limit
+    lateral union except intersect qualify window tablesample pivot unpivot sort cluster distribute
+    offset
+"""
+_KEYWORDS = frozenset(_NO_ALIAS.split())
+
+
+class _Uncertain(Exception):
+    """The way of a column cannot be told; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Cte:
+    """`name as (..)`: the text between its parentheses is `sql[start:end]`."""
+
+    name: str
+    start: int
+    end: int
+    has_columns: bool
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A SELECT, and the relations that it reads by alias."""
+
+    layout: Layout
+    relations: dict[str, str]
+
+    @property
+    def branch(self) -> Branch:
+        if len(self.layout.branches) != 1:
+            raise _Uncertain("a set operation lies between")
+        return self.layout.branches[0]
+
+
+class DbtBinder(Binder):
+    """Binds comments of a dbt model's text, also those inside its CTEs."""
+
+    def __init__(self, sql: str, layout: Layout) -> None:
+        super().__init__(sql, layout)
+        found = scan(sql, jinja=False)
+        hidden = tuple(s for s in found.segments if s.is_comment or s.kind is SegmentKind.HINT)
+        self._text = blank(sql, hidden)
+        self._sql = sql
+        self._ctes = {c.name.lower(): c for c in _ctes(self._text)}
+
+    def bind(self, comment: Segment) -> Binding:
+        """The binding of a comment, or a BindingProblem."""
+        cte = next((c for c in self._ctes.values() if c.start <= comment.start < c.end), None)
+        if cte is None:
+            return _known(super().bind(comment))
+        shifted = replace(comment, start=comment.start - cte.start, end=comment.end - cte.start)
+        text = self._sql[cte.start : cte.end]
+        inner = Binder(text, read_layout(text)).bind(shifted)
+        if inner.column is None:
+            raise BindingProblem(
+                f"the annotation stands in the CTE {cte.name} and is about no column of it",
+                "a check of the model stands behind the FROM of the final SELECT",
+            )
+        return _known(Binding(self._way_out(cte, inner.column)))
+
+    def _way_out(self, cte: _Cte, column: str) -> str:
+        where = f"the column {column} of the CTE {cte.name}"
+        try:
+            final = _Query(
+                self._layout, _relations(self._text[self._layout.branches[0].list_end :])
+            )
+            found = sorted(self._carried(final, cte, column, set()))
+        except _Uncertain as problem:
+            raise BindingProblem(
+                f"where {where} ends up in the model is not certain: {problem}",
+                f"annotate the final SELECT, or {_YAML_HINT}",
+            ) from problem
+        if not found:
+            raise BindingProblem(f"{where} is no column of the model", "annotate the final SELECT")
+        if len(found) > 1:
+            raise BindingProblem(
+                f"{where} is several columns of the model: {', '.join(found)}",
+                "annotate the final SELECT",
+            )
+        return found[0]
+
+    def _carried(self, query: _Query, cte: _Cte, column: str, seen: set[str]) -> set[str]:
+        """The output columns of a query that carry a column of a CTE unchanged."""
+        inside = {
+            alias: self._of_relation(relation, cte, column, seen)
+            for alias, relation in query.relations.items()
+        }
+        if not any(inside.values()):
+            return set()
+        names: set[str] = set()
+        for item in query.branch.items:
+            names |= _through(item, inside)
+        return names
+
+    def _of_relation(self, relation: str, cte: _Cte, column: str, seen: set[str]) -> set[str]:
+        found = self._ctes.get(relation)
+        if found is None or relation in seen:
+            return set()
+        if found.has_columns:
+            raise _Uncertain(f"the CTE {found.name} names its columns in a list")
+        if found is cte:
+            return {column}
+        text = self._text[found.start : found.end]
+        try:
+            layout = read_layout(text)
+        except LayoutProblem as problem:
+            raise _Uncertain(problem.message) from problem
+        return self._carried(_query(layout, text), cte, column, {*seen, relation})
+
+
+def _query(layout: Layout, text: str) -> _Query:
+    return _Query(layout, _relations(text[layout.branches[0].list_end :]))
+
+
+def _known(binding: Binding) -> Binding:
+    if any(STAND_IN in name for name in (binding.column or "", *binding.candidates)):
+        raise BindingProblem(
+            "the name of the annotated column comes from Jinja that only dbt can render",
+            _YAML_HINT,
+        )
+    return binding
+
+
+def _through(item: Item, inside: dict[str, set[str]]) -> set[str]:
+    """The names under which a projection carries columns on; `inside` by alias of relation."""
+    words = item.tokens
+    if item.is_star:
+        if words[-1].token_type is not TokenType.STAR:
+            raise _Uncertain("a star leaves columns out")
+        if len(words) == 1:
+            return set().union(*inside.values())
+        return set(inside.get(words[-3].text.lower(), set()))
+    path = _path(words)
+    if path is None or item.name is None:
+        return set()
+    *qualifier, name = path
+    sources = [inside.get(qualifier[-1].lower(), set())] if qualifier else list(inside.values())
+    carried = {c.lower() for columns in sources for c in columns}
+    return {item.name} if name.lower() in carried else set()
+
+
+def _path(tokens: Sequence[Token]) -> list[str] | None:
+    """The parts of a plain reference, `a`, `t.a` or `t.a as b`; None for anything else."""
+    end = next((i for i, t in enumerate(tokens) if t.token_type is TokenType.ALIAS), len(tokens))
+    parts = tokens[:end]
+    if len(parts) % 2 == 0:
+        # `t.a b`: the alias without AS.
+        parts = parts[:-1]
+    dots = all(t.token_type is TokenType.DOT for t in parts[1::2])
+    plain = all(_is_name(t) for t in parts[0::2])
+    return [t.text for t in parts[0::2]] if parts and dots and plain else None
+
+
+def _is_name(token: Token) -> bool:
+    literal = (TokenType.STRING, TokenType.NUMBER, TokenType.STAR)
+    return token.token_type not in literal and token.text.replace("_", "a").isalnum()
+
+
+def _ctes(text: str) -> Iterator[_Cte]:
+    """The CTEs of the outermost WITH."""
+    tokens = list(tokenize(text))
+    if not tokens or tokens[0].token_type is not TokenType.WITH:
+        return
+    index = 1
+    while index < len(tokens):
+        name, listed = tokens[index].text, False
+        index += 1
+        if index < len(tokens) and tokens[index].token_type is _OPEN:
+            listed, index = True, _closing(tokens, index) + 1
+        if index + 1 >= len(tokens) or tokens[index].token_type is not TokenType.ALIAS:
+            return
+        index += 1
+        if tokens[index].token_type is not _OPEN:
+            return
+        close = _closing(tokens, index)
+        yield _Cte(name, tokens[index].end + 1, tokens[close].start, listed)
+        index = close + 1
+        if index >= len(tokens) or tokens[index].token_type is not TokenType.COMMA:
+            return
+        index += 1
+
+
+def _closing(tokens: Sequence[Token], index: int) -> int:
+    depth = 0
+    for i in range(index, len(tokens)):
+        depth += (tokens[i].token_type is _OPEN) - (tokens[i].token_type is _CLOSE)
+        if depth == 0:
+            return i
+    return len(tokens) - 1
+
+
+def _relations(text: str) -> dict[str, str]:
+    """The relations of a FROM clause by alias, all in lower case; subqueries are left out."""
+    tokens = list(tokenize(text))
+    found: dict[str, str] = {}
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if token.token_type is _OPEN:
+            index = _closing(tokens, index) + 1
+            continue
+        if token.token_type in _ENDS_FROM:
+            break
+        index += 1
+        if token.token_type in _BEFORE_RELATION and index < len(tokens):
+            index = _relation(tokens, index, found)
+    return found
+
+
+def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int:
+    """Read `a.b.c [as] alias` at `index`; the index behind it."""
+    parts: list[str] = []
+    while index < len(tokens) and _is_name(tokens[index]):
+        parts.append(tokens[index].text)
+        index += 1
+        if index >= len(tokens) or tokens[index].token_type is not TokenType.DOT:
+            break
+        index += 1
+    if not parts:
+        return index
+    alias = parts[-1]
+    if index < len(tokens) and tokens[index].token_type is TokenType.ALIAS:
+        index += 1
+    if (
+        index < len(tokens)
+        and _is_name(tokens[index])
+        and tokens[index].text.lower() not in _NO_ALIAS
+    ):
+        alias = tokens[index].text
+        index += 1
+    # A CTE has a name of one part; anything else is a relation outside of the query.
+    found[alias.lower()] = parts[0].lower() if len(parts) == 1 else ".".join(parts).lower()
+    return index

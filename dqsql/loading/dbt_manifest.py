@@ -1,0 +1,295 @@
+"""Reads dbt's `manifest.json`: what dbt built, where it lies, and what it says about it.
+
+Manifests of versions 10 to 12 (dbt 1.6 and later) are understood. dbt itself need not be installed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import ConfigError, Span
+from dqsql.loading.documents import read_text
+
+VERSIONS = (10, 11, 12)
+# What dbt builds a relation for.
+BUILT = ("model", "seed", "snapshot")
+_SCHEMA = re.compile(r"/manifest/v(\d+)\.json$")
+_PARSE = "run `dbt parse` (or `dbt build`)"
+_SHOWN = 3
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node or source of the manifest, as dbt wrote it."""
+
+    data: Json
+
+    def _mapping(self, key: str) -> Json:
+        found = self.data.get(key)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def unique_id(self) -> str:
+        """`model.shop.orders`."""
+        return str(self.data["unique_id"])
+
+    @property
+    def resource_type(self) -> str:
+        """Model, seed, snapshot, source or test."""
+        return str(self.data["resource_type"])
+
+    @property
+    def package(self) -> str:
+        """The dbt package (or project) that it belongs to."""
+        return str(self.data.get("package_name", ""))
+
+    @cached_property
+    def name(self) -> str:
+        """The name that people use; that of a versioned model ends with its version."""
+        name, version = str(self.data["name"]), self.data.get("version")
+        if self.resource_type == "source":
+            return f"{self.data['source_name']}__{name}"
+        return name if version is None else f"{name}_v{version}"
+
+    @property
+    def relation(self) -> str | None:
+        """The relation as SQL text, or None where dbt builds none."""
+        found = self.data.get("relation_name")
+        return str(found) if found else None
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the folder of its package."""
+        return str(self.data.get("original_file_path", ""))
+
+    @property
+    def config(self) -> Json:
+        """The node's configuration."""
+        return self._mapping("config")
+
+    @property
+    def materialized(self) -> str:
+        """How dbt builds it."""
+        return str(self.config.get("materialized") or "")
+
+    @property
+    def meta(self) -> Json:
+        """Its `meta`: that of `config` over the one beside it, which older versions wrote."""
+        inner = self.config.get("meta")
+        return {**self._mapping("meta"), **(inner if isinstance(inner, dict) else {})}
+
+    @property
+    def columns(self) -> Json:
+        """The described columns by name."""
+        return self._mapping("columns")
+
+    def column_meta(self, name: str) -> Json:
+        """The `meta` of a column."""
+        column = Node(self.columns[name])
+        return column.meta
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return tuple(str(t) for t in self.data.get("tags") or ())
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The unique ids of what it reads."""
+        return tuple(str(n) for n in self._mapping("depends_on").get("nodes") or ())
+
+    @property
+    def macros(self) -> tuple[str, ...]:
+        """The unique ids of the macros that it calls."""
+        return tuple(str(n) for n in self._mapping("depends_on").get("macros") or ())
+
+    @property
+    def properties_file(self) -> str | None:
+        """The YAML file that describes it, relative to its package, or None."""
+        if self.resource_type == "source":
+            return self.path
+        patch = self.data.get("patch_path")
+        return str(patch).partition("://")[2] or None if patch else None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest. `shown` is its path for people."""
+
+    shown: str
+    data: Json
+
+    @cached_property
+    def project(self) -> str:
+        """The name of the root project."""
+        return str(self.data["metadata"].get("project_name") or "")
+
+    @cached_property
+    def generated_at(self) -> dt.datetime | None:
+        """When dbt wrote it."""
+        try:
+            return dt.datetime.fromisoformat(str(self.data["metadata"].get("generated_at")))
+        except ValueError:
+            return None
+
+    @cached_property
+    def built(self) -> dict[str, Node]:
+        """Models, seeds and snapshots by unique id, also ephemeral models."""
+        return {uid: n for uid, n in self._nodes.items() if n.resource_type in BUILT}
+
+    @cached_property
+    def tests(self) -> dict[str, Node]:
+        """All enabled tests by unique id; unit tests are none of them."""
+        return {uid: n for uid, n in self._nodes.items() if n.resource_type == "test"}
+
+    @cached_property
+    def sources(self) -> dict[str, Node]:
+        """Sources by unique id."""
+        found = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}
+        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        found = {uid: Node(data) for uid, data in _mapping(self.data, "nodes").items()}
+        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+
+    def has_macro(self, package: str, name: str) -> bool:
+        """Whether a package defines a macro."""
+        return f"macro.{package}.{name}" in _mapping(self.data, "macros")
+
+    def group_owner(self, group: str | None) -> str | None:
+        """The owner of a group: the name, else the address."""
+        for data in _mapping(self.data, "groups").values():
+            if data.get("name") == group:
+                owner = data.get("owner") or {}
+                return owner.get("name") or owner.get("email")
+        return None
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """The files of all nodes of the root project, also of disabled ones."""
+        disabled = [n for nodes in _mapping(self.data, "disabled").values() for n in nodes]
+        nodes = [*_mapping(self.data, "nodes").values(), *disabled]
+        own = [n for n in nodes if n.get("package_name") == self.project]
+        return frozenset(str(n.get("original_file_path")) for n in own)
+
+
+def _mapping(data: Json, key: str) -> Json:
+    found = data.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def read_manifest(file: Path, shown: str, project: str) -> Manifest:
+    """Read a manifest. Raises ConfigError: missing, unreadable, of another version or project."""
+    if not file.is_file():
+        raise ConfigError(
+            f"there is no {shown}, which says where dbt's relations lie",
+            span=Span(shown),
+            hint=f"{_PARSE} in the dbt project",
+        )
+    try:
+        data = json.loads(read_text(file, shown))
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{shown} is no JSON: {error.msg}",
+            span=Span(shown, error.lineno, error.colno),
+            hint=_PARSE,
+        ) from error
+    if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
+        raise ConfigError(f"{shown} is no manifest of dbt", span=Span(shown), hint=_PARSE)
+    _check_version(data["metadata"], shown)
+    manifest = Manifest(shown, data)
+    if manifest.project and manifest.project != project:
+        raise ConfigError(
+            f"{shown} is of the project {manifest.project!r}, not of {project!r}",
+            span=Span(shown),
+            hint=_PARSE,
+        )
+    return manifest
+
+
+def _check_version(metadata: Json, shown: str) -> None:
+    schema = str(metadata.get("dbt_schema_version"))
+    match = _SCHEMA.search(schema)
+    if match is None or int(match.group(1)) not in VERSIONS:
+        known = f"versions {VERSIONS[0]} to {VERSIONS[-1]}"
+        raise ConfigError(
+            f"{shown} has the schema {schema!r}; dqsql reads {known} of dbt's manifest",
+            span=Span(shown),
+            hint="use dbt 1.6 or newer, and run `dbt parse`",
+        )
+
+
+def checksum_of(text: str) -> str:
+    """Dbt's checksum of a file's text: white space around it does not count."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()
+
+
+def staleness(manifest: Manifest, root: Path, model_paths: Sequence[str]) -> str | None:
+    """A sentence about files that changed since dbt wrote the manifest, or None."""
+    changes = [*_changed_models(manifest, root), *_new_models(manifest, root, model_paths)]
+    changes += _changed_properties(manifest, root)
+    if not changes:
+        return None
+    listed = ", ".join(changes[:_SHOWN])
+    if len(changes) > _SHOWN:
+        listed += f" and {len(changes) - _SHOWN} more"
+    return f"{manifest.shown} is stale ({listed}): {_PARSE}"
+
+
+def _own(manifest: Manifest) -> Iterator[Node]:
+    return (n for n in manifest.built.values() if n.package == manifest.project)
+
+
+def _changed_models(manifest: Manifest, root: Path) -> Iterator[str]:
+    for node in _own(manifest):
+        known = _mapping(node.data, "checksum")
+        if node.resource_type == "seed" or known.get("name") != "sha256":
+            continue
+        file = root / node.path
+        if not file.is_file():
+            yield f"{node.path} is gone"
+        elif node.resource_type == "model" and not _is_as(file, str(known.get("checksum"))):
+            yield f"{node.path} has changed"
+
+
+def _is_as(file: Path, checksum: str) -> bool:
+    content = file.read_bytes()
+    # dbt reads files with universal newlines.
+    text = content.replace(b"\r\n", b"\n").decode("utf-8", errors="replace")
+    return checksum in (checksum_of(text), hashlib.sha256(content).hexdigest())
+
+
+def _new_models(manifest: Manifest, root: Path, model_paths: Collection[str]) -> Iterator[str]:
+    for folder in model_paths:
+        for file in sorted((root / folder).rglob("*.sql")):
+            path = file.relative_to(root).as_posix()
+            if path not in manifest.paths:
+                yield f"{path} is new"
+
+
+def _changed_properties(manifest: Manifest, root: Path) -> Iterator[str]:
+    """YAML files have no checksum in the manifest; their times must do."""
+    written = manifest.generated_at
+    if written is None:
+        return
+    nodes = [
+        *_own(manifest),
+        *(s for s in manifest.sources.values() if s.package == manifest.project),
+    ]
+    for path in sorted({n.properties_file for n in nodes if n.properties_file}):
+        file = root / path
+        if not file.is_file():
+            yield f"{path} is gone"
+        elif file.stat().st_mtime > written.timestamp():
+            yield f"{path} is newer"

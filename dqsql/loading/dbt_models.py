@@ -1,0 +1,303 @@
+"""Makes a check model of what dbt built: its annotations, settings, owner, tags and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import AnnotationError, ConfigError, DqsqlError, LoadError, Span
+from dqsql.loading.annotations import AnnotationProblem, has_annotation, parse_comment
+from dqsql.loading.binding import bind_model
+from dqsql.loading.config import merge_settings
+from dqsql.loading.dbt_lineage import DbtBinder
+from dqsql.loading.dbt_manifest import Manifest, Node, checksum_of
+from dqsql.loading.dbt_places import Places
+from dqsql.loading.dbt_rendering import render_dbt_model
+from dqsql.loading.documents import read_text
+from dqsql.loading.scanner import scan
+from dqsql.loading.settings import SettingProblem, read_model_settings
+from dqsql.model.project import (
+    DBT_FRESHNESS,
+    Annotation,
+    CheckModel,
+    CheckSettings,
+    ModelConfig,
+    NoData,
+    Projection,
+    Severity,
+)
+from dqsql.templating import MacroLibrary
+
+KEY = "dqsql"
+# What a column's `meta: {dqsql: {..}}` may hold.
+_COLUMN_KEYS = ("checks", "pii")
+_HOURS = {"minute": 1 / 60, "hour": 1, "day": 24}
+_PERIODS = {
+    "hour": "date_trunc('HOUR', {0})",
+    "day": "cast({0} as date)",
+    "month": "trunc({0}, 'MONTH')",
+    "year": "trunc({0}, 'YEAR')",
+}
+
+
+@dataclass
+class DbtModels:
+    """Loads the nodes of one manifest.
+
+    `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
+    Problems are appended to `errors`.
+    """
+
+    root: Path
+    packages_dir: str
+    manifest: Manifest
+    library: MacroLibrary
+    known_names: Collection[str]
+    names: Mapping[str, str]
+    ids: Mapping[str, str]
+    places: Places
+    errors: list[DqsqlError] = field(default_factory=list)
+
+    def load(self, node: Node) -> CheckModel:
+        """The check model of a node; without annotations where it has none."""
+        raw = self._text(node)
+        projections, annotations = self._from_text(node, raw)
+        settings = self._settings(node)
+        annotations += self._from_meta(node)
+        if node.materialized == "ephemeral":
+            self._refuse_ephemeral(node, annotations)
+        if node.resource_type == "source":
+            annotations += tuple(self._freshness(node))
+        relation = node.relation
+        return CheckModel(
+            name=self.names[node.unique_id],
+            path=self.path_of(node),
+            raw_sql=raw,
+            sql=f"select * from {relation}",
+            config=self._config(node, settings),
+            projections=projections,
+            annotations=annotations,
+            line_map=(1,),
+            depends_on=self._parents(node),
+            checksum=checksum_of(raw),
+            relation=relation,
+        )
+
+    def path_of(self, node: Node) -> str:
+        """The node's file, relative to the root project."""
+        if node.package == self.manifest.project:
+            return node.path
+        return f"{self.packages_dir}/{node.package}/{node.path}"
+
+    def _parents(self, node: Node) -> tuple[str, ...]:
+        own = (self.ids[p] for p in node.parents if p in self.ids)
+        # A source is what the check model about it reads.
+        source = (self.ids[node.unique_id],) if node.resource_type == "source" else ()
+        return tuple(dict.fromkeys((*own, *source)))
+
+    def _text(self, node: Node) -> str:
+        file = self.root / self.path_of(node)
+        if node.resource_type in ("model", "snapshot") and file.is_file():
+            try:
+                return read_text(file, self.path_of(node))
+            except LoadError as error:
+                self.errors.append(error)
+        return str(node.data.get("raw_code") or "")
+
+    # --- annotations ---------------------------------------------------------------------------
+
+    def _from_text(
+        self, node: Node, raw: str
+    ) -> tuple[tuple[Projection, ...], tuple[Annotation, ...]]:
+        """Annotations in a model's comments. Files without any are not looked at further."""
+        if node.resource_type != "model" or not _is_annotated(node, raw):
+            return (), ()
+        path = self.path_of(node)
+        try:
+            rendering = render_dbt_model(raw, path, self.library, self._relation_of)
+        except DqsqlError as error:
+            self.errors.append(error)
+            return (), ()
+        bound = bind_model(rendering, path, self.known_names, self.errors, DbtBinder)
+        return (bound.projections, bound.annotations) if bound else ((), ())
+
+    def _relation_of(self, function: str, *names: str) -> str:
+        """What a `ref` or `source` in a model's text renders to; nothing runs it."""
+        return "`" + "__".join((function, *(str(n).replace("`", "") for n in names))) + "`"
+
+    def _from_meta(self, node: Node) -> tuple[Annotation, ...]:
+        """Annotations under `config.meta.dqsql` of the node and of its columns."""
+        found: list[Annotation] = []
+        own = node.meta.get(KEY)
+        checks = own.get("checks") if isinstance(own, dict) else own
+        found += self._parsed(checks, self.places.of_meta(node, None), None)
+        for column in node.columns:
+            given = node.column_meta(column).get(KEY)
+            if given is None:
+                continue
+            span = self.places.of_meta(node, column)
+            if isinstance(given, dict):
+                unknown = [k for k in given if k not in _COLUMN_KEYS]
+                if unknown:
+                    hint = f"known: {', '.join(_COLUMN_KEYS)}"
+                    message = f"unknown key {unknown[0]!r} in meta.dqsql of the column {column}"
+                    self.errors.append(ConfigError(message, span=span, hint=hint))
+                given = given.get("checks")
+            found += self._parsed(given, span, column)
+        return tuple(found)
+
+    def _parsed(self, given: object, span: Span, column: str | None) -> Iterator[Annotation]:
+        texts = [given] if isinstance(given, str) else given or []
+        if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
+            message = "checks under meta.dqsql must be text or a list of texts"
+            hint = 'write dqsql: ["not_null", "mean between 1 and 5 {severity: warn}"]'
+            self.errors.append(ConfigError(message, span=span, hint=hint))
+            return
+        for text in texts:
+            written = text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
+            for found in parse_comment(written, self.known_names):
+                place = self.places.of_text(span, text)
+                if isinstance(found, AnnotationProblem):
+                    self.errors.append(AnnotationError(found.message, span=place, hint=found.hint))
+                else:
+                    yield Annotation(found.expression, found.settings, place, column)
+
+    def _refuse_ephemeral(self, node: Node, annotations: Collection[Annotation]) -> None:
+        for annotation in annotations:
+            message = f"{node.name} is ephemeral: dbt builds no relation that could be checked"
+            hint = "materialize it as a view or table, or check the models that read it"
+            self.errors.append(AnnotationError(message, span=annotation.span, hint=hint))
+
+    def _freshness(self, node: Node) -> Iterator[Annotation]:
+        """Dbt's freshness of a source as a check, or two with different thresholds."""
+        rules = node.config.get("freshness") or node.data.get("freshness") or {}
+        field_name = node.config.get("loaded_at_field") or node.data.get("loaded_at_field")
+        if not rules or not field_name:
+            return
+        for key, severity in (("error_after", Severity.ERROR), ("warn_after", Severity.WARN)):
+            rule = rules.get(key) or {}
+            if not rule.get("count") or rule.get("period") not in _HOURS:
+                continue
+            hours = rule["count"] * _HOURS[rule["period"]]
+            settings = CheckSettings(
+                severity=severity,
+                where=rules.get("filter") or None,
+                name=f"freshness_{self.names[node.unique_id]}_{key}",
+                no_data=NoData.ERROR if severity is Severity.ERROR else NoData.WARN,
+                options={DBT_FRESHNESS: key},
+            )
+            yield Annotation(
+                f"expect(freshness({field_name}) <= {hours:g})",
+                settings,
+                self.places.of_node(node),
+            )
+
+    # --- settings ------------------------------------------------------------------------------
+
+    def _settings(self, node: Node) -> dict[str, Any]:
+        """The settings under `config.meta.dqsql`, over what dbt's own configuration implies."""
+        implied = self._checked(microbatch_settings(node), node)
+        own = node.meta.get(KEY)
+        if not isinstance(own, dict):
+            return implied
+        given = {k: v for k, v in own.items() if k != "checks"}
+        settings = merge_settings(implied, self._checked(given, node))
+        if "batch_by" in given and given["batch_by"] in (None, False):
+            settings["batch_by"] = None
+        return settings
+
+    def _checked(self, given: Mapping[str, Any], node: Node) -> dict[str, Any]:
+        values = {k: v for k, v in given.items() if k != "batch_by" or v is not False}
+        try:
+            return read_model_settings(values)
+        except SettingProblem as problem:
+            place = replace(self.places.of_meta(node, None), text=problem.key)
+            self.errors.append(ConfigError(problem.message, span=place, hint=problem.hint))
+            return {"extra": {}}
+
+    def _config(self, node: Node, settings: Mapping[str, Any]) -> ModelConfig:
+        group = node.config.get("group") or node.data.get("group")
+        pii = [c for c in node.columns if _is_private(node.column_meta(c).get(KEY))]
+        extra = {
+            **settings.get("extra", {}),
+            "dbt": {
+                "unique_id": node.unique_id,
+                "resource_type": node.resource_type,
+                "package": node.package,
+                "fqn": list(node.data.get("fqn") or ()),
+                "group": group,
+                "config": dict(node.config),
+            },
+        }
+        owner = settings.get("owner") or _owner(node) or self.manifest.group_owner(group)
+        return ModelConfig(
+            **{
+                **settings,
+                "tags": tuple(dict.fromkeys((*node.tags, *settings.get("tags", ())))),
+                "owner": owner,
+                "description": settings.get("description")
+                or str(node.data.get("description") or "")
+                or None,
+                "pii": (*settings.get("pii", ()), *pii),
+                "enabled": settings.get("enabled", True) and node.relation is not None,
+                "extra": extra,
+            }
+        )
+
+
+def _is_annotated(node: Node, raw: str) -> bool:
+    if str(node.data.get("language", "sql")) != "sql":
+        return False
+    return any(has_annotation(raw[c.body_start : c.body_end]) for c in scan(raw).comments)
+
+
+def _is_private(given: object) -> bool:
+    return isinstance(given, dict) and given.get("pii") is True
+
+
+def _owner(node: Node) -> str | None:
+    owner = node.meta.get("owner")
+    if isinstance(owner, dict):
+        owner = owner.get("name") or owner.get("email")
+    return str(owner) if owner else None
+
+
+def microbatch_settings(node: Node) -> dict[str, Any]:
+    """What a microbatch model of dbt says about its batches, in dqsql's words.
+
+    dbt builds half-open intervals of `event_time` in UTC. Of dbt's `lookback` batches before the
+    current one and that one itself, those whose rows changed are checked again.
+    """
+    config = node.config
+    column, size = config.get("event_time"), str(config.get("batch_size") or "").lower()
+    strategy = str(config.get("incremental_strategy") or "").lower()
+    if strategy != "microbatch" or not column or size not in _PERIODS:
+        return {}
+    settings: dict[str, Any] = {
+        "batch_by": _PERIODS[size].format(column),
+        "lookback": int(config.get("lookback") or 0) + 1,
+        "event_time": str(column),
+        "batch_size": size,
+    }
+    if begin := config.get("begin"):
+        settings["begin"] = str(begin)
+    return settings
+
+
+def with_tests(model: CheckModel, annotations: tuple[Annotation, ...]) -> CheckModel:
+    """The model with adopted tests behind its own annotations."""
+    return replace(model, annotations=(*model.annotations, *annotations))
+
+
+def unknown_columns(model: CheckModel, annotations: Collection[Annotation]) -> bool:
+    """Whether a test is about a column that the model's text does not name.
+
+    dbt's YAML and the built relation may be ahead of the text: then Spark decides.
+    """
+    known = model.columns
+    if known is None:
+        return False
+    lower = {c.lower() for c in known}
+    return any(a.column is not None and a.column.lower() not in lower for a in annotations)

@@ -1,0 +1,151 @@
+"""Where things of a manifest stand in dbt's YAML files; the manifest itself does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import DqsqlError, Span
+from dqsql.loading.dbt_manifest import Manifest, Node
+from dqsql.loading.documents import Document, KeyPath, read_document
+
+_SECTIONS = {"model": "models", "seed": "seeds", "snapshot": "snapshots"}
+_TESTS = ("data_tests", "tests")
+
+
+@dataclass
+class Places:
+    """Finds places by reading the YAML files, each once. What is not found is line 1."""
+
+    root: Path
+    packages_dir: str
+    manifest: Manifest
+    _documents: dict[str, Document | None] = field(default_factory=dict)
+
+    def of_node(self, node: Node) -> Span:
+        """Where a node is described, else its own file."""
+        found = self._entry(node)
+        return found[0].span(*found[1]) if found else Span(self._file(node, node.path))
+
+    def of_meta(self, node: Node, column: str | None) -> Span:
+        """Where `meta: {dqsql: ..}` of a node or of one of its columns stands."""
+        found = self._entry(node)
+        if found is None:
+            return Span(self._file(node, node.path))
+        document, keys, data = found
+        if column is not None:
+            at = _index_of(data.get("columns"), column)
+            if at is None:
+                return document.span(*keys)
+            keys = (*keys, "columns", at)
+        for path in (("config", "meta", "dqsql"), ("meta", "dqsql")):
+            if (*keys, *path) in document.marks:
+                return document.span(*keys, *path)
+        return document.span(*keys)
+
+    def of_text(self, near: Span, text: str) -> Span:
+        """The place of a check's text at or below a place, where it can be told."""
+        document = self._documents.get(near.file)
+        if document is None:
+            return replace(near, text=text)
+        found = [
+            mark
+            for keys, mark in document.marks.items()
+            if mark[0] >= near.line and _value(document.data, keys) == text
+        ]
+        line, column = min(found, default=(near.line, near.column))
+        return Span(near.file, line, column, text)
+
+    def of_test(self, test: Node, tested: Node | None) -> Span:
+        """Where a generic test is written; the file's first line where that is not clear."""
+        file = self._file(test, test.path)
+        found = self._entry(tested) if tested is not None else None
+        metadata = test.data.get("test_metadata") or {}
+        if found is None or found[0].path != file:
+            return Span(file)
+        document, keys, data = found
+        column = test.data.get("column_name")
+        if column is not None:
+            at = _index_of(data.get("columns"), str(column))
+            if at is None:
+                return document.span(*keys)
+            keys, data = (*keys, "columns", at), data["columns"][at]
+        names = [n for n in (metadata.get("namespace"), metadata.get("name")) if n]
+        return self._test_in(document, keys, data, ".".join(names), str(test.data["name"]))
+
+    def _test_in(
+        self, document: Document, keys: KeyPath, data: dict[str, Any], kind: str, name: str
+    ) -> Span:
+        first: Span | None = None
+        for section in _TESTS:
+            for index, item in enumerate(data.get(section) or []):
+                given = next(iter(item)) if isinstance(item, dict) and item else item
+                if given != kind:
+                    continue
+                span = replace(document.span(*keys, section, index), text=kind)
+                inside = item[kind] if isinstance(item, dict) else None
+                if isinstance(inside, dict) and inside.get("name") == name:
+                    return span
+                first = first or span
+        return first or document.span(*keys)
+
+    def _entry(self, node: Node) -> tuple[Document, KeyPath, dict[str, Any]] | None:
+        """The document, keys and mapping that describe a node."""
+        path = node.properties_file
+        document = self._document(self._file(node, path)) if path else None
+        if document is None:
+            return None
+        for keys, data in _entries(document, node):
+            return document, keys, data
+        return None
+
+    def _file(self, node: Node, path: str) -> str:
+        if node.package == self.manifest.project:
+            return path
+        return f"{self.packages_dir}/{node.package}/{path}"
+
+    def _document(self, path: str) -> Document | None:
+        if path not in self._documents:
+            try:
+                # Its Jinja is dbt's business.
+                self._documents[path] = read_document(self.root / path, path)
+            except DqsqlError:
+                self._documents[path] = None
+        return self._documents[path]
+
+
+def _entries(document: Document, node: Node) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
+    if node.resource_type != "source":
+        section = _SECTIONS.get(node.resource_type, "models")
+        index = _index_of(document.data.get(section), str(node.data["name"]))
+        if index is not None:
+            yield (section, index), document.data[section][index]
+        return
+    at = _index_of(document.data.get("sources"), str(node.data["source_name"]))
+    if at is None:
+        return
+    tables = document.data["sources"][at].get("tables")
+    index = _index_of(tables, str(node.data["name"]))
+    if index is not None:
+        yield ("sources", at, "tables", index), tables[index]
+
+
+def _index_of(items: object, name: str) -> int | None:
+    """The position of the mapping with this name in a list."""
+    if not isinstance(items, list):
+        return None
+    mappings = ((i, item) for i, item in enumerate(items) if isinstance(item, dict))
+    return next((i for i, item in mappings if item.get("name") == name), None)
+
+
+def _value(data: Any, keys: KeyPath) -> object:
+    for key in keys:
+        if isinstance(data, dict):
+            data = data.get(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        else:
+            return None
+    return data

@@ -1,0 +1,338 @@
+"""Loads a dbt project as it is: models, sources and tests from its manifest and files."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, JinjaError, Span
+from dqsql.loading.config import ProjectConfig, build_config, normalised
+from dqsql.loading.dbt_generic import Unadoptable
+from dqsql.loading.dbt_manifest import Manifest, Node, read_manifest, staleness
+from dqsql.loading.dbt_models import DbtModels, unknown_columns, with_tests
+from dqsql.loading.dbt_places import Places
+from dqsql.loading.dbt_tests import AdoptedTest, Adopter
+from dqsql.loading.documents import Document, read_document, read_text
+from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.loading.settings import as_bool, as_names, as_text
+from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source, Target
+from dqsql.resources import resource_dir
+from dqsql.templating import MacroLibrary, base_context
+
+FILE_NAME = "dbt_project.yml"
+SETTINGS = ("vars", "dqsql")
+_MANIFEST = "manifest.json"
+# What dqsql's own files in dbt's target folder lie under, so that none of dbt's is replaced.
+_OWN_FOLDER = "dqsql"
+_NOT_FOR_DBT = frozenset({"name", "version", "config_version", "profile", "vars", "models"})
+_WHOLE = "__whole"
+
+
+@dataclass(frozen=True)
+class DbtRequest:
+    """What the command line says. `dbt_tests` None: as the project's settings say."""
+
+    target: str | None = None
+    profile: str | None = None
+    profiles_dir: str | os.PathLike[str] | None = None
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    dbt_tests: bool | None = None
+
+
+@dataclass(frozen=True)
+class DbtConfig:
+    """`dbt_project.yml` as far as dqsql needs it. `own` are the settings under `vars: dqsql:`."""
+
+    name: str
+    document: Document
+    own: ProjectConfig
+    profile: str | None
+    target_path: str
+    model_paths: tuple[str, ...]
+    packages_dir: str
+
+
+def is_dbt_project(root: Path) -> bool:
+    """Whether the folder holds a dbt project."""
+    return (root / FILE_NAME).is_file()
+
+
+def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
+    """Read `dbt_project.yml`. Raises ConfigError with the place of what is wrong.
+
+    dbt renders much of the file itself; only what dqsql reads is rendered here.
+    """
+    document = read_document(root / FILE_NAME, FILE_NAME)
+    data = {k.replace("-", "_"): v for k, v in document.data.items()}
+    library = MacroLibrary((), base_context(overrides, None))
+
+    def rendered(key: str, reader: Any) -> Any:
+        value = data.get(key)
+        if isinstance(value, str) and "{" in value:
+            try:
+                value = library.render(value, FILE_NAME)
+            except JinjaError as error:
+                raise document.problem(error.message, key, hint=error.hint) from error
+        return document.read({key: value}, key, reader)
+
+    name = rendered("name", as_text)
+    if not name:
+        raise document.problem("the dbt project has no name")
+    variables = document.mapping(data.get("vars"), "vars", what="'vars'")
+    scoped = variables.get(name)
+    merged = {**variables, **(scoped if isinstance(scoped, dict) else {}), **overrides}
+    merged.pop("dqsql", None)
+    target_path = os.environ.get("DBT_TARGET_PATH") or rendered("target_path", as_text) or "target"
+    return DbtConfig(
+        name=name,
+        document=document,
+        own=_own_settings(document, name, merged),
+        profile=rendered("profile", as_text),
+        target_path=target_path,
+        model_paths=rendered("model_paths", as_names) or ("models",),
+        packages_dir=rendered("packages_install_path", as_text) or "dbt_packages",
+    )
+
+
+def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -> ProjectConfig:
+    """What stands under `vars: dqsql:`, the place where dbt allows settings of others."""
+    outer = document.mapping(document.data.get("vars"), "vars", what="'vars'")
+    values = document.mapping(outer.get("dqsql"), *SETTINGS, what="'dqsql'")
+    depth = len(SETTINGS)
+    marks = {k[depth:]: m for k, m in document.marks.items() if k[:depth] == SETTINGS}
+    own = Document(FILE_NAME, values, marks)
+    for key in values:
+        if key.replace("-", "_") in _NOT_FOR_DBT:
+            raise own.problem(f"{key!r} is said by dbt's own files", key)
+    return build_config(own, {"macro_paths": [], **normalised(own)}, name, variables)
+
+
+def own_target_path(config: DbtConfig) -> str:
+    """The folder of dqsql's artefacts, below dbt's own."""
+    return f"{config.target_path}/{_OWN_FOLDER}"
+
+
+def load_dbt_project(root: Path, request: DbtRequest) -> Project:
+    """Load the dbt project in `root` (absolute).
+
+    Raises ConfigError or ProfileError when settings are wrong or the manifest is missing; what is
+    wrong with models is collected and raised together as an ErrorGroup.
+    """
+    config = read_dbt_config(root, request.vars)
+    target = load_target(
+        TargetRequest(
+            root=root,
+            project_name=config.name,
+            profile=request.profile,
+            project_profile=config.profile or config.name,
+            target=request.target,
+            profiles_dir=request.profiles_dir,
+            defaults=config.own.target_defaults,
+            vars=config.own.vars,
+            dbt=True,
+        )
+    )
+    shown = f"{config.target_path}/{_MANIFEST}"
+    manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.name)
+    return _Loader(root, config, target, manifest, request.dbt_tests).load()
+
+
+@dataclass
+class _Loader:
+    root: Path
+    config: DbtConfig
+    target: Target
+    manifest: Manifest
+    dbt_tests: bool | None
+    errors: list[DqsqlError] = field(default_factory=list)
+    left: list[LeftTest] = field(default_factory=list)
+
+    def load(self) -> Project:
+        own = self.config.own
+        macros = self._macros()
+        library = MacroLibrary(macros, base_context(own.vars, self.target))
+        nodes = self._nodes()
+        names = _names(nodes, self.manifest.project)
+        places = Places(self.root, self.config.packages_dir, self.manifest)
+        loader = DbtModels(
+            root=self.root,
+            packages_dir=self.config.packages_dir,
+            manifest=self.manifest,
+            library=library,
+            known_names=_known_names(library),
+            names=names,
+            ids=self._ids(names),
+            places=places,
+            errors=self.errors,
+        )
+        models = {uid: loader.load(node) for uid, node in nodes.items()}
+        if self._adopts:
+            models = self._adopted(models, library, places)
+        if self.errors:
+            raise self.errors[0] if len(self.errors) == 1 else ErrorGroup(_unique(self.errors))
+        stale = staleness(self.manifest, self.root, self.config.model_paths)
+        return Project(
+            name=self.config.name,
+            root=self.root,
+            target=self.target,
+            models=tuple(models.values()),
+            sources=tuple(self._source(s, places) for s in self.manifest.sources.values()),
+            macros=macros,
+            vars=own.vars,
+            functions=own.functions,
+            target_path=own_target_path(self.config),
+            severity=own.severity,
+            no_data=own.no_data,
+            settings=own.settings,
+            warnings=(stale,) if stale else (),
+            left_tests=tuple(self.left),
+        )
+
+    @property
+    def _adopts(self) -> bool:
+        if self.dbt_tests is not None:
+            return self.dbt_tests
+        own = self.config.own
+        return bool(own.document.read(own.settings, "adopt_dbt_tests", as_bool))
+
+    def _macros(self) -> tuple[MacroFile, ...]:
+        """Shipped macros, and those in the folders under `vars: dqsql: macro_paths:`.
+
+        dbt's own folder of macros is not read: a macro there called `check_x` is not meant for
+        dqsql.
+        """
+        shipped = resource_dir("macros")
+        files = [MacroFile(str(f), read_text(f, str(f))) for f in sorted(shipped.rglob("*.sql"))]
+        for folder in self.config.own.macro_paths:
+            for file in sorted((self.root / folder).rglob("*.sql")):
+                shown = file.relative_to(self.root).as_posix()
+                files.append(MacroFile(shown, read_text(file, shown)))
+        return tuple(files)
+
+    def _nodes(self) -> dict[str, Node]:
+        """Everything with a relation, or between such things, upstream first."""
+        nodes = {**self.manifest.sources, **self.manifest.built}
+        ordered = sorted(nodes.values(), key=lambda n: (n.path, n.unique_id))
+        graph = {n.unique_id: [p for p in n.parents if p in nodes] for n in ordered}
+        try:
+            order = list(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            circle = " -> ".join(error.args[1])
+            raise ConfigError(
+                f"{self.manifest.shown} has a circle: {circle}", span=Span(self.manifest.shown)
+            ) from error
+        return {uid: nodes[uid] for uid in order}
+
+    def _ids(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Unique ids of dbt as dqsql writes them."""
+        ids = {uid: f"model.{name}" for uid, name in names.items()}
+        for uid, source in self.manifest.sources.items():
+            ids[uid] = f"source.{source.data['source_name']}.{source.data['name']}"
+        return ids
+
+    def _source(self, node: Node, places: Places) -> Source:
+        return Source(
+            name=str(node.data["source_name"]),
+            table=str(node.data["name"]),
+            relation=node.relation or "",
+            span=places.of_node(node),
+            description=str(node.data.get("description") or "") or None,
+            tags=node.tags,
+        )
+
+    # --- tests of dbt --------------------------------------------------------------------------
+
+    def _adopted(
+        self, models: dict[str, CheckModel], library: MacroLibrary, places: Places
+    ) -> dict[str, CheckModel]:
+        """The models with the tests that dqsql takes over; the others are remembered."""
+        tests: dict[str, list[AdoptedTest]] = {}
+        adopter = Adopter(self.manifest, self._references(models), library, self._spans(places))
+        for uid, node in self.manifest.tests.items():
+            try:
+                adopted = adopter.adopt(node)
+            except Unadoptable as reason:
+                self.left.append(LeftTest(uid, str(node.data["name"]), str(reason)))
+                continue
+            tests.setdefault(adopted.attached, []).append(adopted)
+        result: dict[str, CheckModel] = {}
+        for uid, model in models.items():
+            for name, changed in _with_tests(model, tests.get(uid, ())):
+                result[f"{uid}{name}"] = changed
+        return result
+
+    def _references(self, models: Mapping[str, CheckModel]) -> dict[str, str]:
+        """How an annotation names each relation."""
+        named = {uid: f"ref('{m.name}')" for uid, m in models.items() if m.relation is not None}
+        for uid, source in self.manifest.sources.items():
+            named[uid] = f"source('{source.data['source_name']}', '{source.data['name']}')"
+        return named
+
+    def _spans(self, places: Places) -> dict[str, Span]:
+        nodes = {**self.manifest.sources, **self.manifest.built}
+        return {
+            uid: places.of_test(test, nodes.get(_tested(test)))
+            for uid, test in self.manifest.tests.items()
+        }
+
+
+def _tested(test: Node) -> str:
+    attached = test.data.get("attached_node")
+    if attached is None and len(test.parents) == 1:
+        return test.parents[0]
+    return str(attached)
+
+
+def _with_tests(
+    model: CheckModel, tests: list[AdoptedTest] | tuple[()]
+) -> list[tuple[str, CheckModel]]:
+    """The model with its tests; those of the whole table apart where it has batches or segments.
+
+    dbt's tests are about all rows of a relation. What can be said row by row is said of the new
+    batches; whether a value is unique cannot.
+    """
+    if not tests:
+        return [("", model)]
+    splits = model.config.batch_by is not None or bool(model.config.segment_by)
+    beside = [t for t in tests if splits and not t.by_row]
+    with_model = [a for t in tests if t not in beside for a in t.annotations]
+    first = with_tests(model, tuple(with_model))
+    if unknown_columns(model, with_model):
+        first = replace(first, projections=())
+    if not beside:
+        return [("", first)]
+    whole = replace(
+        model,
+        name=f"{model.name}{_WHOLE}",
+        config=replace(model.config, batch_by=None, segment_by=()),
+        projections=(),
+        annotations=tuple(a for t in beside for a in t.annotations),
+    )
+    return [("", first), (_WHOLE, whole)]
+
+
+def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:
+    """A name of its own for each node: with the package's in front where two have the same."""
+    own = {uid: n.name for uid, n in nodes.items()}
+    counts = Counter(own.values())
+
+    def is_free(uid: str) -> bool:
+        node = nodes[uid]
+        first = node.package == project and node.resource_type != "source"
+        return first or counts[own[uid]] == 1
+
+    return {uid: n if is_free(uid) else uid.replace(".", "__") for uid, n in own.items()}
+
+
+def _known_names(library: MacroLibrary) -> frozenset[str]:
+    prefixes = ("check_", "metric_")
+    return frozenset(n.split("_", 1)[1] for n in library.macros if n.startswith(prefixes))
+
+
+def _unique(errors: list[DqsqlError]) -> list[DqsqlError]:
+    return list({str(error): error for error in errors}.values())

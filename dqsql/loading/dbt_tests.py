@@ -1,0 +1,222 @@
+"""Adopts the generic tests of a dbt project as annotations of the relations that they test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.errors import DqsqlError, Span
+from dqsql.loading.dbt_generic import Arguments, Failing, Unadoptable, build
+from dqsql.loading.dbt_manifest import Manifest, Node
+from dqsql.model.project import (
+    DBT_TEST,
+    DBT_TEST_NAME,
+    Annotation,
+    CheckSettings,
+    NoData,
+    Severity,
+)
+from dqsql.templating import MacroLibrary
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_DEFAULT_CONDITION = "!= 0"
+_CONDITION = re.compile(r"(!=|<>|>=|<=|==|=|>|<)\s*(\d+)")
+_OPPOSITE = {
+    "!=": "=",
+    "<>": "=",
+    ">": "<=",
+    "<": ">=",
+    ">=": "<",
+    "<=": ">",
+    "=": "<>",
+    "==": "<>",
+}
+# What the tests themselves set, beside dbt's default.
+_FAIL_CALCS = {
+    "dbt_utils.equal_rowcount": "sum(coalesce(diff_count, 0))",
+    "dbt_utils.fewer_rows_than": "sum(coalesce(row_count_delta, 0))",
+}
+
+
+@dataclass(frozen=True)
+class AdoptedTest:
+    """A test of dbt as one annotation, or two where warnings and errors have other thresholds.
+
+    `by_row`: the test of a table is that of its batches.
+    """
+
+    node: Node
+    attached: str
+    annotations: tuple[Annotation, ...]
+    by_row: bool
+
+
+@dataclass(frozen=True)
+class Adopter:
+    """Turns tests of a manifest into annotations.
+
+    `relations` gives, by unique id, how annotations name what dbt built, as in `ref('orders')`.
+    """
+
+    manifest: Manifest
+    relations: Mapping[str, str]
+    library: MacroLibrary
+    spans: Mapping[str, Span]
+
+    def adopt(self, test: Node) -> AdoptedTest:
+        """The test as annotations. Raises Unadoptable with the reason."""
+        metadata = test.data.get("test_metadata")
+        if not isinstance(metadata, dict):
+            raise Unadoptable("it is a singular test")
+        namespace, name = metadata.get("namespace"), str(metadata.get("name"))
+        attached = self._attached(test, metadata)
+        self._refuse_overrides(test, namespace, name)
+        values = self._rendered(metadata.get("kwargs") or {})
+        failing = build(namespace, name, Arguments(values, self._other(test, attached)))
+        self._refuse_fail_calc(test, namespace, name)
+        where = self._where(test, failing)
+        annotations = tuple(self._annotations(test, failing, values, where, f"{name}"))
+        plain = len(annotations) == 1 and _is_default(test)
+        return AdoptedTest(test, attached, annotations, failing.by_row and plain)
+
+    def _attached(self, test: Node, metadata: Mapping[str, Any]) -> str:
+        """The unique id of the relation that is tested."""
+        found = test.data.get("attached_node")
+        if found is None:
+            found = _sources_of(test, metadata)
+        if found is None and len(test.parents) == 1:
+            found = test.parents[0]
+        if found is None:
+            raise Unadoptable("the relation that it tests is not known")
+        node = self.manifest.built.get(str(found))
+        if node is not None and node.materialized == "ephemeral":
+            raise Unadoptable(f"{node.name} is ephemeral: dbt builds no relation for it")
+        if str(found) not in self.relations:
+            raise Unadoptable(f"{found} has no relation")
+        return str(found)
+
+    def _refuse_overrides(self, test: Node, namespace: str | None, name: str) -> None:
+        """A project may define a test of its own under a known name."""
+        package = namespace or "dbt"
+        used = {m for m in test.macros if m.endswith(f".test_{name}")}
+        if used and f"macro.{package}.test_{name}" not in used:
+            raise Unadoptable(f"the project defines a test {name} of its own")
+        if test.config.get("where") and self.manifest.has_macro(
+            self.manifest.project, "get_where_subquery"
+        ):
+            raise Unadoptable("the project defines get_where_subquery, which changes `where`")
+
+    def _refuse_fail_calc(self, test: Node, namespace: str | None, name: str) -> None:
+        calc = str(test.config.get("fail_calc") or "count(*)")
+        if calc != _FAIL_CALCS.get(f"{namespace}.{name}", "count(*)"):
+            raise Unadoptable(f"fail_calc is {calc!r}")
+
+    def _other(self, test: Node, attached: str) -> str | None:
+        """The other relation of a test, or the tested one where it compares that with itself."""
+        others = [p for p in test.parents if p != attached]
+        if len(others) > 1:
+            return None
+        return self.relations.get(others[0] if others else attached)
+
+    def _where(self, test: Node, failing: Failing) -> str | None:
+        own = test.config.get("where")
+        own = self._render(str(own)) if own else None
+        if own and "relation_rows(" in failing.count:
+            raise Unadoptable("`where` restricts one of the two relations that it counts")
+        parts = [p for p in (own, failing.where) if p]
+        return " and ".join(f"({p})" for p in parts) if parts else None
+
+    def _rendered(self, value: Any) -> Any:
+        """Arguments with their Jinja rendered, as dbt does when the test runs."""
+        if isinstance(value, dict):
+            return {k: v if k == "model" else self._rendered(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [self._rendered(v) for v in value]
+        return self._render(value) if isinstance(value, str) else value
+
+    def _render(self, text: str) -> str:
+        if "{{" not in text and "{%" not in text:
+            return text
+        try:
+            return self.library.render(text, self.manifest.shown)
+        except DqsqlError as error:
+            raise Unadoptable(f"only dbt can render {text!r}") from error
+
+    def _annotations(
+        self,
+        test: Node,
+        failing: Failing,
+        values: Mapping[str, Any],
+        where: str | None,
+        kind: str,
+    ) -> list[Annotation]:
+        column = values.get("column_name")
+        about = column if isinstance(column, str) and _NAME.fullmatch(column) else None
+        span = self.spans.get(test.unique_id, Span(test.path))
+        return [
+            Annotation(
+                f"expect({_predicate(test, failing, condition)})",
+                CheckSettings(
+                    severity=severity,
+                    where=where,
+                    name=str(test.data["name"]) + suffix,
+                    tags=test.tags,
+                    description=str(test.data.get("description") or "") or None,
+                    no_data=NoData.IGNORE,
+                    options={
+                        DBT_TEST: test.unique_id,
+                        DBT_TEST_NAME: kind,
+                        **({"store_failures": True} if test.config.get("store_failures") else {}),
+                    },
+                ),
+                span,
+                about,
+            )
+            for severity, condition, suffix in _levels(test)
+        ]
+
+
+def _sources_of(test: Node, metadata: Mapping[str, Any]) -> str | None:
+    """The source that `model` names: older manifests do not say what a test is attached to."""
+    kwargs = metadata.get("kwargs") or {}
+    found = re.search(r"source\(\s*'([^']+)'\s*,\s*'([^']+)'", str(kwargs.get("model")))
+    if found is None:
+        return None
+    ending = f".{found.group(1)}.{found.group(2)}"
+    named = [p for p in test.parents if p.startswith("source.") and p.endswith(ending)]
+    return named[0] if len(named) == 1 else None
+
+
+def _levels(test: Node) -> list[tuple[Severity, str, str]]:
+    """Severity, the condition under which it fails, and what is added to the name."""
+    warn_if = str(test.config.get("warn_if") or _DEFAULT_CONDITION)
+    error_if = str(test.config.get("error_if") or _DEFAULT_CONDITION)
+    if str(test.config.get("severity", "error")).lower() == "warn":
+        return [(Severity.WARN, warn_if, "")]
+    if warn_if.replace(" ", "") == error_if.replace(" ", ""):
+        return [(Severity.ERROR, error_if, "")]
+    return [(Severity.ERROR, error_if, ""), (Severity.WARN, warn_if, ":warn")]
+
+
+def _is_default(test: Node) -> bool:
+    """Whether any failing row is one too many."""
+    return all(_asks_for_none(condition) for _, condition, _ in _levels(test))
+
+
+def _asks_for_none(condition: str) -> bool:
+    return condition.replace(" ", "") in ("!=0", "<>0", ">0", ">=1")
+
+
+def _predicate(test: Node, failing: Failing, condition: str) -> str:
+    """What must hold so that the test does not fail."""
+    if _asks_for_none(condition):
+        return f"{failing.quick or failing.count} = 0"
+    count = failing.count
+    if limit := test.config.get("limit"):
+        count = f"least({count}, {int(limit)})"
+    match = _CONDITION.fullmatch(condition.strip())
+    if match is None:
+        return f"not ({count} {condition})"
+    return f"{count} {_OPPOSITE[match.group(1)]} {match.group(2)}"

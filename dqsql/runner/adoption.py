@@ -1,0 +1,83 @@
+"""Compiles models with adopted tests of dbt; a test that does not compile is left to dbt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.plan import compile_model
+from dqsql.errors import ProfileError
+from dqsql.model.plan import Plan
+from dqsql.model.project import DBT_TEST, Annotation, CheckModel, LeftTest, Project, Target
+
+_METHODS = ("session", "connect")
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A plan, and the tests that are left to dbt since they cannot be part of it."""
+
+    plan: Plan
+    left: tuple[LeftTest, ...] = ()
+
+
+def is_checked(model: CheckModel) -> bool:
+    """Whether a run has anything to do with a model: of dbt's, most have no checks."""
+    return model.config.enabled and (model.relation is None or bool(model.annotations))
+
+
+def compile_adopted(model: CheckModel, project: Project, catalog: Catalog) -> CompiledModel:
+    """Compile a model. What is wrong with the user's own annotations lands in the plan."""
+    plan = compile_model(model, project, catalog)
+    if not plan.rejected or not any(_test(a) for a in model.annotations):
+        return CompiledModel(plan)
+    left = _left(model, project, catalog)
+    kept = tuple(a for a in model.annotations if _test(a) not in left)
+    rest = compile_model(replace(model, annotations=kept), project, catalog)
+    return CompiledModel(rest, tuple(left.values()))
+
+
+def refuse_foreign_method(target: Target) -> None:
+    """Raise ProfileError for a method of dbt's that dqsql cannot start a session with."""
+    if target.method in _METHODS:
+        return
+    raise ProfileError(
+        f"dqsql cannot reach Spark by the method {target.method!r} of the target {target.name!r}",
+        hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target,"
+        " or hand a session over: dqsql.run(spark=spark)",
+    )
+
+
+def project_warnings(project: Project) -> tuple[str, ...]:
+    """What a person should know after a run: stale files, tests that are left to dbt."""
+    left = len(project.left_tests)
+    if not left:
+        return project.warnings
+    tests = "1 test of dbt is" if left == 1 else f"{left} tests of dbt are"
+    return (
+        *project.warnings,
+        f"{tests} left to `dbt test`; `dqsql ls --resource-type left_test` says which and why",
+    )
+
+
+def _test(annotation: Annotation) -> str | None:
+    found = annotation.settings.options.get(DBT_TEST)
+    return None if found is None else str(found)
+
+
+def _left(model: CheckModel, project: Project, catalog: Catalog) -> dict[str | None, LeftTest]:
+    """The adopted tests that do not compile, by unique id: each is tried alone."""
+    found: dict[str | None, LeftTest] = {}
+    for annotation in model.annotations:
+        unique_id = _test(annotation)
+        if unique_id is None or unique_id in found:
+            continue
+        errors: Sequence[Exception] = compile_model(
+            replace(model, annotations=(annotation,)), project, catalog
+        ).rejected
+        reasons = [str(getattr(e, "message", e)) for e in errors]
+        if reasons:
+            name = annotation.settings.name or unique_id
+            found[unique_id] = LeftTest(unique_id, name, reasons[0])
+    return found

@@ -1,0 +1,2 @@
+select payment_id, order_id, method, cents / 100 as amount
+from {{ source('raw', 'raw_payments') }}
