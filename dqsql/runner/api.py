@@ -19,6 +19,7 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, RUNS
+from dqsql.runner.adoption import project_warnings, refuse_foreign_method
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.folders import ensure_target
@@ -50,12 +51,13 @@ def run(
     event_time_start: str | None = None,
     event_time_end: str | None = None,
     store_failures: bool = False,
+    dbt_tests: bool | None = None,
     listener: RunListener | None = None,
 ) -> RunResult:
     """Check the new batches of a project's check models and store metrics and verdicts.
 
     Args:
-        project_dir: folder of `dqsql_project.yml`.
+        project_dir: folder of `dqsql_project.yml`, or of a dbt project.
         spark: an existing session to use; by default one is made from the profile and stopped
             at the end.
         select: models to check, in dbt's selection syntax; all when empty.
@@ -70,6 +72,7 @@ def run(
         event_time_start: check the batches from this time or number on, new or not; UTC.
         event_time_end: check the batches before this time or number, new or not; UTC.
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
+        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         listener: is told of the progress.
 
     Returns:
@@ -89,6 +92,7 @@ def run(
         "event_time_start": event_time_start,
         "event_time_end": event_time_end,
         "store_failures": store_failures,
+        "dbt_tests": dbt_tests,
     }
     request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
     request.check()
@@ -100,8 +104,11 @@ def run(
         profile=profile,
         profiles_dir=profiles_dir,
         vars=vars,
+        dbt_tests=dbt_tests,
     )
     compiled.raise_errors()
+    if spark is None:
+        refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
     return session.execute(spark)
@@ -126,7 +133,11 @@ class _Run:
         checks = sum(len(p.checks) + len(p.monitors) for p in plans)
         self.listener.run_started(self.run_id, len(plans), checks, self._project.target.name)
         if not plans:
-            result = self._result((), {}, ("nothing to do: no check model is selected",))
+            warnings = (
+                *project_warnings(self._project),
+                "nothing to do: no check model is selected",
+            )
+            result = self._result((), {}, warnings)
             self.listener.run_finished(result)
             return result
         # Imported here because it starts with pyspark, which takes half a second.
@@ -157,7 +168,7 @@ class _Run:
             models.append(model)
             self.listener.model_finished(index, total, model)
         versions = {"dqsql": VERSION, "spark": spark.version}
-        result = self._result(tuple(models), versions, ())
+        result = self._result(tuple(models), versions, project_warnings(self._project))
         worked = {m.model for m in models if m.error is None}
         if worked:
             plans = [p for p in self.compiled.plans if p.model.name in worked]
