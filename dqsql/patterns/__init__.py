@@ -6,7 +6,7 @@ says whether a later batch still follows it. `general_index` is the index that s
 """
 
 from dqsql.patterns.contributions import Contribution, IndexSettings
-from dqsql.patterns.general import corpus_index, general_index
+from dqsql.patterns.general import corpus_index, general_index, with_general
 from dqsql.patterns.index import PatternIndex, PatternStatistics
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
 from dqsql.patterns.language import Pattern, parse_pattern
@@ -43,4 +43,5 @@ __all__ = [
     "tag_columns",
     "tag_pattern",
     "update_index",
+    "with_general",
 ]

@@ -28,6 +28,7 @@ MIN_TRAINING_ROWS = 10
 TRAINING_SHARE = 0.9
 FEW_DISTINCT = 3
 _JUDGED_ROWS = 100
+_COLUMNS_PER_COVERAGE = 500
 
 #: What is summed for each pattern, in this order wherever counts are kept as a list.
 COUNTS = (
@@ -50,7 +51,8 @@ class IndexSettings:
         tau: values of more tokens are left out; at least 1.
         max_values: rows sampled from a column; at least 1.
         min_share: patterns that match a smaller share of a column's rows are left out, in [0, 1).
-        min_coverage: patterns of fewer columns are left out of the served part; at least 1.
+        min_coverage: patterns of fewer columns are left out of the served part of a large corpus
+            (see `least_coverage`); at least 1.
     """
 
     tau: int = 8
@@ -63,6 +65,14 @@ class IndexSettings:
             raise PatternError("tau, max_values and min_coverage must be at least 1")
         if not 0 <= self.min_share < 1:
             raise PatternError(f"min_share {self.min_share} is not in [0, 1)")
+
+    def least_coverage(self, columns: int) -> int:
+        """Return the least coverage of the patterns that are served of so many columns.
+
+        Rare patterns are most of an index, and of no use in a large lake. A small one is served
+        whole: its patterns may be common once it is merged with the shipped index.
+        """
+        return max(1, min(self.min_coverage, columns // _COLUMNS_PER_COVERAGE))
 
 
 @dataclass(slots=True)

@@ -28,6 +28,16 @@ def general_index() -> PatternIndex:
     return load_index(GENERAL_INDEX_FOLDER)
 
 
+def with_general(lake: PatternIndex) -> PatternIndex:
+    """Return a lake's index together with the shipped one; alone where tau differs.
+
+    A small lake knows little of formats that are new to it; in a large one the shipped columns
+    do not weigh.
+    """
+    general = general_index()
+    return lake.merged(general) if lake.settings.tau == general.settings.tau else lake
+
+
 def corpus_index(columns: Iterable[Iterable[str | None]]) -> PatternIndex:
     """Return the shipped index enlarged by the given columns' values (the fallback corpus)."""
     general = general_index()

@@ -64,10 +64,11 @@ class PatternIndex:
     ) -> PatternIndex:
         """Return the index of columns held in memory."""
         settings = settings or IndexSettings()
+        least = settings.least_coverage(contribution.columns)
         rows = sorted(
             (pattern, *entry)
             for pattern, entry in contribution.patterns.items()
-            if entry[0] >= settings.min_coverage
+            if entry[0] >= least
         )
         return cls(
             [row[0] for row in rows],

@@ -10,6 +10,7 @@ This is the only module of the package that needs PySpark.
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dqsql.errors import PatternError
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
@@ -27,6 +29,7 @@ from dqsql.patterns.store import (
     read_meta,
     replace_tables,
 )
+from dqsql.patterns.tag import TaggedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,51 +47,95 @@ _FILE_FORMATS = {
 _TOTALS = "<totals>"
 
 
-def sources(spark: SparkSession, names: Iterable[str]) -> dict[str, DataFrame]:
+def sources(
+    spark: SparkSession, names: Iterable[str], *, root: Path | None = None
+) -> dict[str, DataFrame]:
     """Return the data frames of tables, schemas and files, by name.
+
+    The names that come back can be given again: tables are called as Spark calls them, files by
+    their paths, those below `root` relative to it.
 
     Args:
         spark: the session.
         names: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
-            files whose suffix tells their format (parquet, csv, tsv, json, orc).
+            files whose suffix tells their format (parquet, csv, tsv, json, orc; also .csv.gz).
+        root: the folder that relative paths are relative to; the current one by default.
 
     Raises:
         PatternError: a name is neither a table, a schema, nor a file of a known format.
+        pyspark.errors.PySparkException: Spark cannot read what has such a name.
     """
     found: dict[str, DataFrame] = {}
     for name in names:
-        suffix = Path(name).suffix.lower()
-        if suffix in _FILE_FORMATS:
-            found.update(_files(spark, name, _FILE_FORMATS[suffix], suffix))
+        if file_format(name) is not None:
+            found |= _files(spark, name, root or Path.cwd())
         elif name.endswith(".*"):
             schema = name[:-2]
             for table in spark.catalog.listTables(schema):
-                found[f"{schema}.{table.name}"] = spark.table(f"{schema}.{table.name}")
-        elif spark.catalog.tableExists(name):
+                # Spark lists the session's temporary views among the tables of every schema.
+                if not table.isTemporary:
+                    relation = f"{schema}.{_plain_or_quoted(table.name)}"
+                    found[relation] = spark.table(relation)
+        elif _table_exists(spark, name):
             found[name] = spark.table(name)
         else:
             raise PatternError(
-                f"{name!r} is no table, schema or file",
-                hint="write schema.table, schema.*, or a glob such as data/*.parquet",
+                f"there is no table, schema or file {name}",
+                hint="write schema.table, schema.*, or a glob such as 'data/*.parquet'",
             )
     return found
 
 
-def _files(spark: SparkSession, name: str, form: str, suffix: str) -> dict[str, DataFrame]:
-    paths = _expanded(name)
+def file_format(name: str) -> str | None:
+    """Return the Spark format of a path or glob by its suffix, None for what is no file."""
+    return _FILE_FORMATS.get(_suffix(name))
+
+
+def _suffix(name: str) -> str:
+    return Path(name.removesuffix(".gz")).suffix.lower()
+
+
+def _plain_or_quoted(name: str) -> str:
+    return name if name.isidentifier() and name.isascii() else _quoted(name)
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _table_exists(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import ParseException
+
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except ParseException:
+        return False
+
+
+def _files(spark: SparkSession, name: str, root: Path) -> dict[str, DataFrame]:
+    form, suffix = file_format(name), _suffix(name)
     options = {"header": "true", "sep": "\t" if suffix == ".tsv" else ","} if form == "csv" else {}
-    return {path: spark.read.format(form).options(**options).load(path) for path in paths}
+    reader = spark.read.format(form or "").options(**options)
+    return {_shown(path, root): reader.load(path) for path in _expanded(name, root)}
 
 
-def _expanded(name: str) -> list[str]:
-    import glob
-
-    if "://" in name or not glob.has_magic(name):
+def _expanded(name: str, root: Path) -> list[str]:
+    if "://" in name:
         return [name]
-    paths = sorted(glob.glob(name, recursive=True))
+    if Path(root / name).exists():
+        return [str((root / name).resolve())]
+    paths = sorted(glob.glob(str(root / name), recursive=True))
     if not paths:
-        raise PatternError(f"no file matches {name!r}")
-    return paths
+        raise PatternError(f"no file matches {name}", hint=f"it is looked for in {root}")
+    return [str(Path(path).resolve()) for path in paths]
+
+
+def _shown(path: str, root: Path) -> str:
+    if "://" in path:
+        return path
+    absolute = Path(path)
+    inside = root.resolve()
+    return absolute.relative_to(inside).as_posix() if absolute.is_relative_to(inside) else path
 
 
 def build_index(
@@ -144,8 +191,6 @@ def _contributions(
     )
     collected = summed.toArrow().cast(CONTRIBUTION_SCHEMA).sort_by("pattern")
     rows: dict[str, pa.Table] = {}
-    import pyarrow.compute as pc
-
     for name in tables:
         own = collected.filter(pc.equal(collected["table"], name))
         is_totals = pc.equal(own["pattern"], _TOTALS)
@@ -158,12 +203,11 @@ def _contributions(
 def _columns(name: str, table: DataFrame, settings: IndexSettings) -> DataFrame | None:
     """Return one row for each string column of a table: table, column, values."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
 
-    strings = [f.name for f in table.schema.fields if isinstance(f.dataType, StringType)]
+    strings = string_columns(table)
     if not strings:
         return None
-    quoted = [F.col(f"`{column.replace('`', '``')}`") for column in strings]
+    quoted = [F.col(_quoted(column)) for column in strings]
     # One limited read of the table serves all its columns; collect_list drops nulls.
     sampled = table.select(*(q.alias(f"c{i}") for i, q in enumerate(quoted)))
     lists = sampled.limit(settings.max_values).agg(
@@ -178,6 +222,53 @@ def _columns(name: str, table: DataFrame, settings: IndexSettings) -> DataFrame 
     return lists.select(F.lit(name).alias("table"), F.explode(entries).alias("entry")).select(
         "table", "entry.column", "entry.values"
     )
+
+
+def string_columns(table: DataFrame) -> list[str]:
+    """Return the names of a table's string columns, in order."""
+    from pyspark.sql.types import StringType
+
+    return [f.name for f in table.schema.fields if isinstance(f.dataType, StringType)]
+
+
+def column_values(table: DataFrame, column: str, limit: int) -> list[str | None]:
+    """Return the first values of a column, at most `limit`."""
+    from pyspark.sql import functions as F
+
+    rows = table.select(F.col(_quoted(column)).alias("value")).limit(limit)
+    values: list[str | None] = rows.toArrow()["value"].to_pylist()
+    return values
+
+
+def matching_shares(
+    tables: Mapping[str, DataFrame], regex: str, max_values: int
+) -> list[TaggedColumn]:
+    """Return for each string column that has values the share of them that match.
+
+    Args:
+        tables: data frames by name; of each the first rows are read, as for an index.
+        regex: an anchored Java regular expression (see `regex.spark_regex`).
+        max_values: rows read of each table, at least 1.
+    """
+    from pyspark.sql import functions as F
+
+    settings = IndexSettings(max_values=max_values)
+    names = sorted(tables)
+    found: list[TaggedColumn] = []
+    for start in range(0, len(names), _TABLES_PER_GROUP):
+        group = names[start : start + _TABLES_PER_GROUP]
+        columns = [_columns(name, tables[name], settings) for name in group]
+        frames = [frame for frame in columns if frame is not None]
+        if not frames:
+            continue
+        matching = F.filter("values", lambda value: value.rlike(regex))
+        rows = (
+            reduce(lambda a, b: a.unionByName(b), frames)
+            .where(F.size("values") > 0)
+            .select("table", "column", (F.size(matching) / F.size("values")).alias("share"))
+        )
+        found += [TaggedColumn(**row) for row in rows.toArrow().to_pylist()]
+    return found
 
 
 class _Generator:

@@ -197,7 +197,7 @@ def replace_tables(
     tables = {name: total for name, total in meta.tables.items() if name not in gone}
     meta = replace(meta, tables={**tables, **totals})
     if serve or not (path / "patterns.parquet").exists():
-        _serve(path, meta.settings)
+        _serve(path, meta.settings, meta.columns)
     write_meta(path, meta)
     return size_report(path)
 
@@ -206,7 +206,7 @@ def _without(rows: pa.Table, tables: set[str]) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(rows["table"], pa.array(sorted(tables), pa.string()))))
 
 
-def _serve(folder: Path, settings: IndexSettings) -> None:
+def _serve(folder: Path, settings: IndexSettings, columns: int) -> None:
     """Fold the contributions of all tables to the served part.
 
     Bucket by bucket; what is held in memory are the distinct patterns, not the contributions.
@@ -218,7 +218,8 @@ def _serve(folder: Path, settings: IndexSettings) -> None:
         if total.num_rows > _MAX_UNSUMMED_ROWS:
             total = summed(total)
     total = summed(total)
-    served = total.filter(pc.greater_equal(total["coverage"], settings.min_coverage))
+    least = settings.least_coverage(columns)
+    served = total.filter(pc.greater_equal(total["coverage"], least))
     _write(served.sort_by("pattern"), folder / "patterns.parquet")
 
 

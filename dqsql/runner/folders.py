@@ -23,7 +23,7 @@ def ensure_warehouse(target: Target) -> bool:
 
     Raises ConfigError.
     """
-    folder = _local_folder(target)
+    folder = local_folder(target)
     if folder is None:
         return False
     try:
@@ -37,7 +37,7 @@ def ensure_warehouse(target: Target) -> bool:
     return True
 
 
-def _local_folder(target: Target) -> Path | None:
+def local_folder(target: Target) -> Path | None:
     """The folder of the tables; None where they are elsewhere, or Spark is."""
     if target.warehouse is None or target.method == "connect":
         return None

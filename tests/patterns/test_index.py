@@ -21,6 +21,7 @@ from dqsql.patterns import (
     size_report,
     tables_with,
     update_index,
+    with_general,
 )
 from dqsql.patterns.contributions import COUNTS, Backtest
 from tests.patterns.strategies import texts
@@ -103,13 +104,32 @@ def test_an_index_in_memory_equals_the_one_on_disk(tmp_path: Path) -> None:
     assert load_index(tmp_path).table().equals(PatternIndex.from_contribution(total, ALL).table())
 
 
-def test_rare_patterns_are_not_served() -> None:
+def test_rare_patterns_of_a_large_corpus_are_not_served(tmp_path: Path) -> None:
     settings = IndexSettings(min_coverage=2)
     total = Contribution.empty()
-    for values in (["1"], ["2"], ["a"]):
+    for values in [["1"]] * 999 + [["a"]]:
         total.add_column(values, settings)
     index = PatternIndex.from_contribution(total, settings)
-    assert index.lookup(["<digit>+", "<lower>+"]).coverage.tolist() == [2, 0]
+    assert index.lookup(["<digit>+", "<lower>+"]).coverage.tolist() == [999, 0]
+    update_index(tmp_path, {"s.t": total}, settings)
+    assert load_index(tmp_path).table().equals(index.table())
+
+
+def test_a_small_corpus_is_served_whole() -> None:
+    total = Contribution.empty()
+    for values in (["1"], ["2"], ["a"]):
+        total.add_column(values, IndexSettings())
+    index = PatternIndex.from_contribution(total)
+    assert index.lookup(["<digit>+", "<lower>+"]).coverage.tolist() == [2, 1]
+
+
+def test_a_lake_is_enlarged_by_the_shipped_index() -> None:
+    lake = PatternIndex.from_contribution(contribution(["1"], ["2"]), ALL)
+    both = with_general(lake)
+    assert both.columns == general_index().columns + 2
+    known = general_index().lookup(["<digit>+"]).coverage[0]
+    assert both.lookup(["<digit>+"]).coverage[0] == known + 2
+    assert with_general(PatternIndex([], [], columns=0, settings=IndexSettings(tau=4))).columns == 0
 
 
 def test_settings_are_fixed_for_the_life_of_an_index(tmp_path: Path) -> None:

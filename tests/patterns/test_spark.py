@@ -159,11 +159,14 @@ def test_spark_job_builds_what_python_builds(
 def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,b\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("z\nc\n", encoding="utf-8")
-    found = sources(spark, [str(tmp_path / "*.csv")])
-    assert sorted(Path(name).name for name in found) == ["a.csv", "b.csv"]
+    found = sources(spark, ["*.csv"], root=tmp_path)
+    assert sorted(found) == ["a.csv", "b.csv"]
+    assert sources(spark, [str(tmp_path / "a.csv")], root=tmp_path).keys() == {"a.csv"}
     with pytest.raises(PatternError, match="no table"):
         sources(spark, ["no_such_table_anywhere"])
     with pytest.raises(PatternError, match="no file"):
         sources(spark, [str(tmp_path / "*.json")])
+    with pytest.raises(PatternError, match="no table"):
+        sources(spark, ["two words; drop"])
     with pytest.raises(PatternError, match="no tables"):
         build_index(tmp_path / "i", {})

@@ -1,0 +1,233 @@
+"""`dqsql index`: the patterns of a lake's columns, which `@pattern` learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import EXIT_ERROR, Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.report.text import plural, printable
+
+if TYPE_CHECKING:
+    from dqsql.patterns import SizeReport
+    from dqsql.runner.index import IndexResult, Where
+
+_AT_LEAST_ONE = click.IntRange(min=1)
+_RATE = click.FloatRange(0, 1, max_open=True)
+
+
+@click.group("index")
+def command() -> None:
+    """Build and look at the index of patterns that occur in the columns of a lake.
+
+    @pattern learns the format of a column from its values and from this index; without one, from
+    the index that dqsql brings along.
+    """
+
+
+@command.command("build", cls=Command)
+@click.argument("relations", nargs=-1, metavar="[RELATION|GLOB]...")
+@click.option(
+    "--tau",
+    type=_AT_LEAST_ONE,
+    envvar="DQSQL_TAU",
+    help="Leave out values of more tokens [default: 8].",
+)
+@click.option(
+    "--max-values",
+    type=_AT_LEAST_ONE,
+    envvar="DQSQL_MAX_VALUES",
+    help="Rows to read of each relation [default: 1000].",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def build(
+    session: Session,
+    *,
+    relations: Sequence[str],
+    tau: int | None,
+    max_values: int | None,
+    output: str,
+    **where: Any,
+) -> int:
+    """Build the index anew from tables, schemas and files.
+
+    RELATION is a check model, a source (nyc.flights), a table, or a schema (sales.*); GLOB names
+    files ('data/*.parquet'; also csv, tsv, json, orc), relative to the project. Without either, all
+    sources and check models of the project are read, these over their history.
+    """
+    from dqsql.runner import index
+
+    with session.progress() as progress:
+        progress.step("Starting Spark")
+        result = index.build(
+            _where(where), relations, tau=tau, max_values=max_values, step=progress.step
+        )
+    return _tell(session, result)
+
+
+@command.command("update", cls=Command)
+@click.argument("relations", nargs=-1, metavar="[RELATION|GLOB]...")
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def update(session: Session, *, relations: Sequence[str], output: str, **where: Any) -> int:
+    """Add tables, schemas and files to the index, without reading the others again.
+
+    What is in the index already is replaced. Names are those of `dqsql index build`.
+    """
+    from dqsql.runner import index
+
+    with session.progress() as progress:
+        progress.step("Starting Spark")
+        result = index.update(_where(where), relations, step=progress.step)
+    return _tell(session, result)
+
+
+@command.command("show", cls=Command)
+@click.option(
+    "--limit",
+    type=_AT_LEAST_ONE,
+    default=20,
+    envvar="DQSQL_LIMIT",
+    help="Patterns to show [default: 20].",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def show(session: Session, *, limit: int, output: str, **where: Any) -> int:
+    """Show the common domains of the lake: patterns of many columns that match them well.
+
+    Impurity is the mean share of values that do not match, in the columns where some do.
+    """
+    from dqsql.runner import index
+
+    with session.progress() as progress:
+        progress.step("Reading the index")
+        content = index.show(_where(where), limit=limit)
+    if session.json:
+        head = [asdict(p) for p in content.head]
+        session.print_json(
+            {"status": "success", "exit_code": 0, "location": content.location}
+            | asdict(content.report)
+            | {"head": head}
+        )
+        return 0
+    session.say(_summary(content.location, content.report))
+    session.say()
+    session.say("columns  impurity  pattern")
+    for found in content.head:
+        session.say(f"{found.coverage:7,}  {found.fpr:8.1%}  {printable(found.pattern)}")
+    return 0
+
+
+@command.command("tag", cls=Command)
+@click.argument("relation")
+@click.argument("column")
+@click.option(
+    "--max-false-negatives",
+    type=_RATE,
+    default=0.1,
+    metavar="SHARE",
+    envvar="DQSQL_MAX_FALSE_NEGATIVES",
+    help="Share of the domain's values that the pattern may miss [default: 0.1].",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def tag(
+    session: Session,
+    *,
+    relation: str,
+    column: str,
+    max_false_negatives: float,
+    output: str,
+    **where: Any,
+) -> int:
+    """Name the columns of the lake that share a domain with COLUMN of RELATION.
+
+    Exits with 2 when the index knows no pattern that names the domain.
+    """
+    from dqsql.patterns import NoPattern
+    from dqsql.runner import index
+
+    with session.progress() as progress:
+        progress.step("Starting Spark")
+        found = index.tag(
+            _where(where),
+            relation,
+            column,
+            max_false_negatives=max_false_negatives,
+            step=progress.step,
+        )
+    if isinstance(found, NoPattern):
+        return _untagged(session, f"{relation}.{column}", found)
+    if session.json:
+        session.print_json({"status": "success", "exit_code": 0} | asdict(found))
+        return 0
+    pattern = found.pattern
+    session.say(
+        f"{printable(pattern.pattern)}: in {plural(pattern.coverage, 'column')} of the index, "
+        f"misses {pattern.false_negative_rate:.1%} of their values"
+    )
+    for shared in found.columns:
+        session.say(f"{shared.share:7.1%}  {printable(shared.table)}  {printable(shared.column)}")
+    if not found.columns:
+        session.say("No other column of the lake shares the domain.")
+    _print_notes(session, found.notes)
+    return 0
+
+
+def _untagged(session: Session, what: str, found: Any) -> int:
+    if session.json:
+        session.print_json(
+            {"status": "error", "exit_code": EXIT_ERROR, "code": found.code, "reason": found.reason}
+        )
+    else:
+        session.err.line(f"{printable(what)} has no pattern of its own: {found.reason}")
+    return EXIT_ERROR
+
+
+def _where(options: dict[str, Any]) -> Where:
+    from dqsql.runner.index import Where
+
+    return Where(**options)
+
+
+def _tell(session: Session, result: IndexResult) -> int:
+    if session.json:
+        session.print_json(
+            {"status": "success", "exit_code": 0, "location": result.location}
+            | asdict(result.report)
+            | {"relations": list(result.relations), "notes": list(result.notes)}
+        )
+        return 0
+    for name in result.relations:
+        session.say(f"indexed {printable(name)}")
+    _print_notes(session, result.notes)
+    session.say(_summary(result.location, result.report))
+    return 0
+
+
+def _print_notes(session: Session, notes: Sequence[str]) -> None:
+    for note in notes:
+        session.err.line(f"note: {printable(note)}")
+
+
+def _summary(location: str, report: SizeReport) -> str:
+    return (
+        f"{printable(location)}: {plural(report.patterns, 'pattern')} from"
+        f" {plural(report.columns, 'column')} of {plural(report.tables, 'relation')},"
+        f" {_bytes(report.served_bytes)}; {_bytes(report.contribution_bytes)} more by relation,"
+        f" for updates; {_bytes(report.corpus_bytes)} of values were read"
+    )
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

@@ -1,0 +1,284 @@
+"""The pattern index of a lake: built, updated, shown, and asked for columns of one domain.
+
+An index is learned from the string columns of tables, files, sources and check models (see
+`runner.lake`) and kept in the warehouse (see `runner.index_place`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from dqsql.errors import UsageError, nearest
+from dqsql.loading import load_project
+from dqsql.model.project import Project
+from dqsql.patterns import (
+    IndexSettings,
+    NoPattern,
+    PatternStatistics,
+    SizeReport,
+    TaggedColumn,
+    TagPattern,
+    load_index,
+    parse_pattern,
+    size_report,
+    spark_regex,
+    tables_with,
+    tag_pattern,
+    with_general,
+)
+from dqsql.runner.compilation import Variables
+from dqsql.runner.folders import ensure_target
+from dqsql.runner.index_place import IndexPlace, index_place, needs_session, no_index, open_place
+from dqsql.runner.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Where:
+    """The project and target whose index is meant, in the words of the command line."""
+
+    project_dir: str | PathLike[str] = "."
+    target: str | None = None
+    profile: str | None = None
+    profiles_dir: str | PathLike[str] | None = None
+    vars: Variables = None
+
+    def project(self) -> Project:
+        """Load the project. Raises DqsqlError."""
+        return load_project(
+            self.project_dir,
+            target=self.target,
+            profile=self.profile,
+            profiles_dir=self.profiles_dir,
+            vars=self.vars,
+        )
+
+
+@dataclass(frozen=True)
+class IndexResult:
+    """What became of an index: the relations that were read, and those that could not be."""
+
+    location: str
+    report: SizeReport
+    relations: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class IndexContent:
+    """The most common patterns of an index, and its size."""
+
+    location: str
+    report: SizeReport
+    head: tuple[PatternStatistics, ...]
+
+
+@dataclass(frozen=True)
+class TagResult:
+    """Columns of the lake that share a domain with a column, and the pattern that says so."""
+
+    relation: str
+    column: str
+    pattern: TagPattern
+    columns: tuple[TaggedColumn, ...]
+    notes: tuple[str, ...] = ()
+
+
+def build(
+    where: Where,
+    relations: Sequence[str] = (),
+    *,
+    tau: int | None = None,
+    max_values: int | None = None,
+    spark: SparkSession | None = None,
+    step: Step | None = None,
+) -> IndexResult:
+    """Build the index of a target anew.
+
+    Args:
+        where: the project and target.
+        relations: check models, sources, tables, `schema.*`, files and globs; all sources and
+            check models of the project when empty.
+        tau: values of more tokens are left out, at least 1; 8 by default.
+        max_values: rows read of each relation, at least 1; 1,000 by default.
+        spark: an existing session; by default one is made from the profile.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: a relation cannot be read, or the warehouse cannot be written. The index that
+            was there stays as it was. Without `relations`, what cannot be read becomes a note.
+    """
+    given = {"tau": tau, "max_values": max_values}
+    settings = IndexSettings(**{k: v for k, v in given.items() if v is not None})
+    return _write(where, relations, settings, spark, step)
+
+
+def update(
+    where: Where,
+    relations: Sequence[str] = (),
+    *,
+    spark: SparkSession | None = None,
+    step: Step | None = None,
+) -> IndexResult:
+    """Add relations to the index, or replace what they contributed; see `build`.
+
+    An index is made when there is none.
+    """
+    return _write(where, relations, None, spark, step)
+
+
+def _write(
+    where: Where,
+    relations: Sequence[str],
+    settings: IndexSettings | None,
+    spark: SparkSession | None,
+    step: Step | None,
+) -> IndexResult:
+    from dqsql.patterns.spark_job import build_index
+
+    tell = step or _silent
+    project = where.project()
+    ensure_target(project)
+    with _session(project, spark) as session:
+        lake = Lake(project, session, (settings or IndexSettings()).max_values)
+        frames = lake.frames(relations) if relations else lake.own()
+        if not frames:
+            raise (
+                lake.failures[0]
+                if lake.failures
+                else UsageError(
+                    "there is nothing to index: the project has no sources and no check models",
+                    hint="name tables, schemas or files",
+                )
+            )
+        tell(f"indexing {len(frames):,} relations")
+        place = open_place(session, project.target)
+        from dqsql.engine.failures import translated
+
+        with (
+            place.writing(afresh=settings is not None) as folder,
+            translated("cannot read the columns"),
+        ):
+            report = build_index(folder, frames, settings)
+    notes = tuple(f"left out: {error.message}" for error in lake.failures)
+    return IndexResult(place.location, report, tuple(sorted(frames)), notes)
+
+
+def show(
+    where: Where, *, limit: int = 20, max_fpr: float = 0.1, spark: SparkSession | None = None
+) -> IndexContent:
+    """Return the head of the index: the common domains of the lake.
+
+    Raises:
+        DqsqlError: there is no index, or it cannot be read.
+    """
+    project = where.project()
+    with (
+        _place(project, spark) as place,
+        place.reading(contributions=True) as folder,
+    ):
+        if folder is None:
+            raise no_index(place)
+        head = load_index(folder).head(limit, max_fpr=max_fpr)
+        return IndexContent(place.location, size_report(folder), tuple(head))
+
+
+def tag(
+    where: Where,
+    relation: str,
+    column_name: str,
+    *,
+    max_false_negatives: float = 0.1,
+    spark: SparkSession | None = None,
+    step: Step | None = None,
+) -> TagResult | NoPattern:
+    """Find the columns of the lake that share a domain with a column (section 2.3 of the paper).
+
+    The most restrictive pattern of the column is looked up in the index; of the tables that have
+    columns with matches, a sample is read again.
+
+    Args:
+        where: the project and target.
+        relation: a check model, source, table or file.
+        column_name: one of its string columns.
+        max_false_negatives: share of a domain's values that may be missed, in [0, 1).
+        spark: an existing session; by default one is made from the profile.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: there is no index, or no such relation or string column.
+    """
+    from dqsql.engine.failures import translated
+    from dqsql.patterns.spark_job import column_values, matching_shares, string_columns
+
+    tell = step or _silent
+    project = where.project()
+    with (
+        _session(project, spark) as session,
+        open_place(session, project.target).reading(contributions=True) as folder,
+    ):
+        if folder is None:
+            raise no_index(open_place(session, project.target))
+        index = load_index(folder)
+        lake = Lake(project, session, index.settings.max_values)
+        relation, frame = lake.single(relation)
+        name = _string_column(relation, column_name, string_columns(frame))
+        with translated(f"cannot read {relation}"):
+            values = column_values(frame, name, index.settings.max_values)
+        found = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
+        if isinstance(found, NoPattern):
+            return found
+        tables = sorted(tables_with(folder, found.pattern))
+        tell(f"reading {len(tables):,} relations")
+        regex = spark_regex(parse_pattern(found.pattern))
+        with translated("cannot read the columns"):
+            shares = matching_shares(lake.known(tables), regex, index.settings.max_values)
+    least = 1 - max_false_negatives
+    shared = [s for s in shares if s.share >= least and (s.table, s.column) != (relation, name)]
+    shared.sort(key=lambda s: (-s.share, s.table, s.column))
+    notes = tuple(f"left out: {error.message}" for error in lake.failures)
+    return TagResult(relation, name, found, tuple(shared), notes)
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
+    exact = [c for c in columns if c == wanted] or [
+        c for c in columns if c.lower() == wanted.lower()
+    ]
+    if exact:
+        return exact[0]
+    raise UsageError(
+        f"{relation} has no string column {wanted}",
+        hint=nearest(wanted, columns)
+        or (f"its string columns are {', '.join(columns)}" if columns else "it has none at all"),
+    )
+
+
+@contextmanager
+def _session(project: Project, spark: SparkSession | None) -> Iterator[SparkSession]:
+    from dqsql.engine.session import open_session
+
+    logs = project.root / project.target_path / "logs"
+    with open_session(project.target, logs, spark) as session:
+        yield session
+
+
+@contextmanager
+def _place(project: Project, spark: SparkSession | None) -> Iterator[IndexPlace]:
+    """The index's place; a session is only opened where the warehouse needs one."""
+    if not needs_session(project.target):
+        yield index_place(project.target)
+        return
+    with _session(project, spark) as session:
+        yield open_place(session, project.target)

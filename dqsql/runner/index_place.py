@@ -1,0 +1,203 @@
+"""Where a target's pattern index lies, and how it is changed: whole or not at all.
+
+In a warehouse that is a folder of this machine, the index is a folder of Parquet files there (see
+`dqsql.patterns.store`). Elsewhere its files are the rows of the warehouse table
+`dq_pattern_index`, and are fetched to a temporary folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Protocol
+
+from dqsql.errors import PatternError, StorageError
+from dqsql.model.project import Target
+from dqsql.model.tables import Table
+from dqsql.patterns.general import general_index, with_general
+from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.store import load_index
+from dqsql.runner.folders import local_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+INDEX_NAME = "dq_pattern_index"
+
+# Read and replaced as a whole; no partitions, so that one write exchanges all rows.
+_FILES = Table(
+    INDEX_NAME,
+    (("file", "string"), ("content", "binary")),
+    keys=("file",),
+    scope=(),
+)
+
+
+class IndexPlace(Protocol):
+    """A place that holds one pattern index, or none yet."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people."""
+
+    def reading(self, *, contributions: bool) -> AbstractContextManager[Path | None]:
+        """A folder with the index, or None; with the contributions of the tables if wanted.
+
+        Raises StorageError.
+        """
+
+    def writing(self, *, afresh: bool) -> AbstractContextManager[Path]:
+        """A folder with a copy of the index, or an empty one.
+
+        It becomes the index when the block ends; an error in the block leaves the old one as it
+        was. Raises StorageError.
+        """
+
+
+@dataclass(frozen=True)
+class FolderPlace:
+    """An index in a folder of this machine."""
+
+    folder: Path
+
+    @property
+    def location(self) -> str:
+        """The folder."""
+        return str(self.folder)
+
+    @contextmanager
+    def reading(self, *, contributions: bool) -> Iterator[Path | None]:
+        """The folder itself."""
+        yield self.folder if (self.folder / "index.json").exists() else None
+
+    @contextmanager
+    def writing(self, *, afresh: bool) -> Iterator[Path]:
+        """A copy beside the folder, which takes its place."""
+        staged = self.folder.with_name(f".{self.folder.name}.{os.getpid()}.new")
+        try:
+            with self._storing():
+                shutil.rmtree(staged, ignore_errors=True)
+                if self.folder.exists() and not afresh:
+                    shutil.copytree(self.folder, staged)
+                else:
+                    staged.mkdir(parents=True)
+            yield staged
+            with self._storing():
+                self._publish(staged)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+    def _publish(self, staged: Path) -> None:
+        old = staged.with_suffix(".old")
+        if self.folder.exists():
+            self.folder.rename(old)
+        staged.rename(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"the pattern index {self.folder} cannot be written: {error.strerror or error}"
+            ) from error
+
+
+@dataclass(frozen=True)
+class TablePlace:
+    """An index whose files are rows of a warehouse table."""
+
+    store: Store
+
+    @property
+    def location(self) -> str:
+        """The table and where it lives."""
+        return f"{INDEX_NAME} in {self.store.location}"
+
+    @contextmanager
+    def reading(self, *, contributions: bool) -> Iterator[Path | None]:
+        """A temporary folder with the files."""
+        with TemporaryDirectory(prefix="dqsql-index-") as name:
+            yield Path(name) if self._fetch(Path(name), contributions) else None
+
+    @contextmanager
+    def writing(self, *, afresh: bool) -> Iterator[Path]:
+        """A temporary folder whose files replace the rows of the table."""
+        with TemporaryDirectory(prefix="dqsql-index-") as name:
+            folder = Path(name)
+            if not afresh:
+                self._fetch(folder, contributions=True)
+            yield folder
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            rows = [
+                {"file": path.relative_to(folder).as_posix(), "content": path.read_bytes()}
+                for path in files
+            ]
+            self.store.replace_partition(_FILES, rows)
+
+    def _fetch(self, folder: Path, contributions: bool) -> bool:
+        frame = self.store.read(_FILES)
+        if frame is None:
+            return False
+        if not contributions:
+            frame = frame.where("file in ('index.json', 'patterns.parquet')")
+        from dqsql.engine.failures import translated
+
+        with translated(f"cannot read {self.location}"):
+            rows = frame.select("file", "content").toArrow().to_pylist()
+        for row in rows:
+            path = folder / row["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(row["content"])
+        return bool(rows)
+
+
+def needs_session(target: Target) -> bool:
+    """Whether reading the index of a target needs Spark."""
+    return local_folder(target) is None
+
+
+def index_place(target: Target, store: Store | None = None) -> IndexPlace:
+    """The place of a target's index; `store` is needed where `needs_session` says so."""
+    folder = local_folder(target)
+    if folder is not None:
+        return FolderPlace(folder / INDEX_NAME)
+    if store is None:
+        raise StorageError("the pattern index of this target can only be reached with Spark")
+    return TablePlace(store)
+
+
+def open_place(spark: SparkSession, target: Target) -> IndexPlace:
+    """The place of a target's index, for a session."""
+    from dqsql.engine.storage import open_store
+
+    return index_place(target, open_store(spark, target) if needs_session(target) else None)
+
+
+def lake_index(place: IndexPlace) -> PatternIndex:
+    """The index that patterns are learned with: the lake's with the shipped one, or that alone.
+
+    Held in memory, so that look-ups need no query; load it once a run.
+
+    Raises:
+        PatternError: the index is damaged.
+        StorageError: it cannot be read.
+    """
+    with place.reading(contributions=False) as folder:
+        return general_index() if folder is None else with_general(load_index(folder))
+
+
+def no_index(place: IndexPlace) -> PatternError:
+    """The error for a command that needs the lake's index."""
+    return PatternError(
+        f"there is no pattern index yet (it would be {place.location})",
+        hint="build one with `dqsql index build`",
+    )

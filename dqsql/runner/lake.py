@@ -1,0 +1,162 @@
+"""The relations that an index may be built of, read by name.
+
+The columns of a check model with batches are sampled over its history and in its order, because an
+index also rehearses how patterns of a column's first values fare on its later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.segments import batches_query
+from dqsql.dialect import column, identifier, to_sql
+from dqsql.errors import DqsqlError, PatternError, SourceNotFoundError, UsageError, nearest
+from dqsql.model.project import CheckModel, Project, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A history is sampled at this many of its batches, evenly spread.
+_BATCHES_OF_HISTORY = 20
+
+
+@dataclass
+class Lake:
+    """Reads relations of a project and its session by name.
+
+    Of a history, about `max_values` rows are read. `failures` are the relations that could not be
+    read where that was no reason to stop.
+    """
+
+    project: Project
+    spark: SparkSession
+    max_values: int
+    failures: list[DqsqlError] = field(default_factory=list)
+    _registered: set[str] = field(default_factory=set)
+
+    def frames(self, names: Sequence[str]) -> dict[str, DataFrame]:
+        """The relations of these names, schemas and globs. Raises DqsqlError for any of them."""
+        found: dict[str, DataFrame] = {}
+        for name in names:
+            found |= self._named(name)
+        return found
+
+    def single(self, name: str) -> tuple[str, DataFrame]:
+        """One relation and its name in an index. Raises UsageError where there are several."""
+        found = self._named(name)
+        if len(found) != 1:
+            raise UsageError(f"{name} stands for {len(found):,} relations; name one of them")
+        return next(iter(found.items()))
+
+    def own(self) -> dict[str, DataFrame]:
+        """The sources and check models of the project; what cannot be read is a failure."""
+        models = [model.name for model in self.project.models if model.config.enabled]
+        sources = [f"{source.name}.{source.table}" for source in self.project.sources]
+        return self.known([*sources, *models])
+
+    def known(self, names: Sequence[str]) -> dict[str, DataFrame]:
+        """The relations of these names that can be read; the others are failures."""
+        found: dict[str, DataFrame] = {}
+        for name in names:
+            try:
+                found |= self._named(name)
+            except DqsqlError as error:
+                self.failures.append(error)
+        return found
+
+    def _named(self, name: str) -> dict[str, DataFrame]:
+        for model in self.project.models:
+            if model.name == name:
+                return {name: self._model(model)}
+        for source in self.project.sources:
+            if f"{source.name}.{source.table}" == name:
+                return {name: self._source(source)}
+        return self._others(name)
+
+    def _others(self, name: str) -> dict[str, DataFrame]:
+        from dqsql.engine.failures import translated
+        from dqsql.patterns.spark_job import sources
+
+        known = [m.name for m in self.project.models]
+        known += [f"{s.name}.{s.table}" for s in self.project.sources]
+        try:
+            with translated(f"cannot read {name}"):
+                return sources(self.spark, [name], root=self.project.root)
+        except SourceNotFoundError as error:
+            raise PatternError(
+                f"there is no table, schema or file {name}", hint=nearest(name, known)
+            ) from error
+        except PatternError as error:
+            raise PatternError(error.message, hint=nearest(name, known) or error.hint) from error
+
+    def _source(self, source: Source) -> DataFrame:
+        from dqsql.engine.failures import translated
+        from dqsql.engine.relations import register_source
+
+        register_source(self.spark, source)
+        with translated(f"cannot read the source {source.name}.{source.table}", source.span):
+            return self.spark.sql(f"select * from {source.relation}")
+
+    def _model(self, model: CheckModel) -> DataFrame:
+        """The rows of a model; those of a model with batches in the order of its history."""
+        from dqsql.engine.relations import register_dependencies, register_model
+
+        by_id = {m.unique_id: m for m in self.project.models}
+        views = {m.unique_id: view_name(m) for m in self.project.models}
+        register_dependencies(
+            self.spark, model, by_id, self.project.sources, views, self._registered
+        )
+        register_model(self.spark, model, view_name(model))
+        whole = self.spark.sql(f"select * from {to_sql(identifier(view_name(model)))}")
+        return whole if model.config.batch_by is None else self._history(model, whole)
+
+    def _history(self, model: CheckModel, whole: DataFrame) -> DataFrame:
+        from dqsql.engine.failures import translated
+        from dqsql.engine.relations import expression_types
+        from dqsql.patterns.spark_job import string_columns
+
+        names = string_columns(whole)
+        batch_by = check_batch_by(model)
+        if batch_by is None or not names:
+            return whole
+        view = to_sql(identifier(view_name(model)))
+        about = f"check model {model.name}"
+        kind = expression_types(self.spark, view, [to_sql(batch_by)], about)[0]
+        types = {f.name: f.dataType.simpleString() for f in whole.schema.fields}
+        batches = self._batches(model)
+        filters = [BatchFilter((b,), kind, types).condition(model) for b in batches]
+        rows = -(-self.max_values // max(1, len(batches)))
+        columns = [to_sql(column(name)) for name in names]
+        with translated(f"cannot read the history of {model.name}"):
+            # A handful of small reads, not one of all rows: each stops when it has its rows.
+            parts = [
+                whole.where(to_sql(condition)).select(*columns).limit(rows)
+                for condition in filters
+                if condition is not None
+            ]
+            # One partition keeps the order of the parts.
+            return reduce(lambda a, b: a.unionByName(b), parts).coalesce(1) if parts else whole
+
+    def _batches(self, model: CheckModel) -> list[str]:
+        """Batches of the model in order, evenly spread over its history."""
+        from dqsql.engine.discovery import find_batches
+        from dqsql.engine.layout import batch_order
+
+        query = batches_query(replace(model, config=replace(model.config, segment_by=())))
+        if query is None:
+            return []
+        found = find_batches(self.spark, model.name, query)
+        history = sorted((b for b in found.rows if b is not None), key=batch_order)
+        return _spread(history, _BATCHES_OF_HISTORY)
+
+
+def _spread(items: Sequence[str], limit: int) -> list[str]:
+    """At most `limit` of the items, evenly spread and in order, the first and last among them."""
+    if len(items) <= limit:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (limit - 1))] for i in range(limit)]
