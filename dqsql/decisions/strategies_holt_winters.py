@@ -41,6 +41,7 @@ _GRID = tuple(
 _STEPS = ((0.12, 0.05, 0.12), (0.06, 0.03, 0.06), (0.03, 0.015, 0.03), (0.015, 0.008, 0.015))
 _ROUNDS = 2
 _CHUNK = 2_000
+_STARTING_SEASONS = 5
 _LOW, _HIGH = 1e-4, 0.9999
 
 
@@ -205,15 +206,19 @@ class HoltWinters(Learned):
     def starting_states(self, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Level, trend and season before the first value, of T x S values.
 
-        Level and trend by the means of the first two seasons, the level half a season before the
-        middle of the first.
+        A line through the means of the first seasons (at most five), and for each place in the
+        season the mean of what is above it.
         """
-        m = self.period
-        first, second = y[:m].mean(axis=0), y[m : 2 * m].mean(axis=0)
-        slope = np.zeros_like(first) if self.trend == "none" else (second - first) / m
-        line = first + slope * (np.arange(m)[:, None] - (m - 1) / 2)
-        season = y[:m] / line if self.seasonal == "multiplicative" else y[:m] - line
-        return line[0] - slope, slope, season
+        m, cycles = self.period, min(_STARTING_SEASONS, len(y) // self.period)
+        first = y[: cycles * m].reshape(cycles, m, -1)
+        means = first.mean(axis=1)
+        slope = np.zeros(y.shape[1])
+        if self.trend != "none":
+            slope = (means[-1] - means[0]) / (m * (cycles - 1))
+        places = np.arange(cycles * m).reshape(cycles, m, 1) - (cycles * m - 1) / 2
+        line = means.mean(axis=0) + slope * places
+        above = first / line if self.seasonal == "multiplicative" else first - line
+        return line[0, 0] - slope, slope, above.mean(axis=0)
 
     def smooth(
         self, y: FloatArray, parameters: FloatArray, keep: bool = False
