@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 
@@ -18,6 +19,7 @@ from dqsql.patterns import (
     infer_pattern,
     matches,
     parse_pattern,
+    with_general,
 )
 from dqsql.patterns.alignment import align, align_sequences
 from dqsql.patterns.generation import column_sample
@@ -101,6 +103,41 @@ def test_locales_as_in_figure_3() -> None:
     pattern = learn(["en-US", "fr-FR", "de-DE", "pt-BR", "ja-JP"] * 8).parsed
     assert matches(pattern, "nl-NL")
     assert not matches(pattern, "en")
+
+
+def test_figure_3_a_domain_of_the_house_is_learned_from_the_lake() -> None:
+    def deliveries(seed: int) -> list[str]:
+        random = Random(seed)
+        return [f"~{random.randrange(10**7):07d}!{random.choice('APX')}" for _ in range(60)]
+
+    strict = InferenceSettings(m=20, vertical=False)
+    assert isinstance(infer_pattern(deliveries(0), general_index(), strict), NoPattern)
+    lake = Contribution.empty()
+    for seed in range(1, 41):
+        lake.add_column(deliveries(seed), IndexSettings())
+    index = with_general(PatternIndex.from_contribution(lake))
+    learned = infer_pattern(deliveries(0), index, strict)
+    assert isinstance(learned, LearnedPattern)
+    assert learned.coverage == 40
+    assert matches(learned.parsed, "~7654321!P")
+    assert not matches(learned.parsed, "~765432!P")
+
+
+def test_figure_6_impure_columns_of_the_corpus_rule_out_narrow_patterns() -> None:
+    minutes = [f"{n % 60:02d}:{n * 7 % 60:02d}" for n in range(12)]
+    query = [f"9/{n + 10}/2019 {n % 9 + 1}:{rest}" for n, rest in enumerate(minutes)]
+    later = [f"9/{n + 10}/2019 {n + 1}:{rest}" for n, rest in enumerate(minutes)]
+    settings = IndexSettings(tau=13)
+    corpus = Contribution.empty()
+    for _ in range(20):
+        corpus.add_column(later, settings)
+    index = PatternIndex.from_contribution(corpus, settings)
+    paper = InferenceSettings(evidence="impurity", vertical=False)
+    learned = infer_pattern(query, index, paper)
+    assert isinstance(learned, LearnedPattern)
+    assert matches(learned.parsed, "9/30/2019 12:59:59")
+    narrow = "<digit>{1}/<digit>{2}/<digit>{4} <digit>{1}:<digit>{2}:<digit>{2}"
+    assert index.lookup([narrow]).fpr[0] == pytest.approx(3 / 12, abs=1e-6)
 
 
 def test_iso_timestamps_are_cut_at_their_letters() -> None:
