@@ -19,7 +19,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         {
             "multiple": True,
             "metavar": "SELECTOR...",
-            "help": "Check models or checks: names, tag:.., path:..; several are a union.",
+            "help": "Check models: names, tag:.., path:.., state:..; several are a union.",
         },
     ),
     "exclude": (
@@ -71,6 +71,10 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
             "help": "Adopt the generic tests of a dbt project [default: as its settings say].",
         },
     ),
+    "state": (
+        ("--state",),
+        {"type": _FOLDER, "help": "Earlier artefacts, for state:modified, result:fail .."},
+    ),
     # Waits for the run to take it; no command offers it yet.
     "threads": (
         ("--threads",),
@@ -109,6 +113,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
 GLOBAL = ("log_format", "quiet", "color", "debug")
 PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
 TESTS = ("dbt_tests",)
+STATE = ("state",)
 SELECTION = ("select", "exclude")
 
 

@@ -15,6 +15,7 @@ from dqsql.loading.dbt_lineage import DbtBinder
 from dqsql.loading.dbt_manifest import Manifest, Node, checksum_of
 from dqsql.loading.dbt_places import Places
 from dqsql.loading.dbt_rendering import render_dbt_model
+from dqsql.loading.dbt_results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import scan
 from dqsql.loading.settings import SettingProblem, read_model_settings
@@ -58,6 +59,7 @@ class DbtModels:
     names: Mapping[str, str]
     ids: Mapping[str, str]
     places: Places
+    rebuilds: Mapping[str, Rebuild]
     errors: list[DqsqlError] = field(default_factory=list)
 
     def load(self, node: Node) -> CheckModel:
@@ -223,12 +225,14 @@ class DbtModels:
         extra = {
             **settings.get("extra", {}),
             "dbt": {
+                "name": node.name,
                 "unique_id": node.unique_id,
                 "resource_type": node.resource_type,
                 "package": node.package,
                 "fqn": list(node.data.get("fqn") or ()),
                 "group": group,
                 "config": dict(node.config),
+                "rebuilt": self.rebuilds.get(node.unique_id),
             },
         }
         owner = settings.get("owner") or _owner(node) or self.manifest.group_owner(group)

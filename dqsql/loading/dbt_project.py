@@ -16,6 +16,7 @@ from dqsql.loading.dbt_generic import Unadoptable
 from dqsql.loading.dbt_manifest import Manifest, Node, read_manifest, staleness
 from dqsql.loading.dbt_models import DbtModels, unknown_columns, with_tests
 from dqsql.loading.dbt_places import Places
+from dqsql.loading.dbt_results import RESULTS, read_rebuilds
 from dqsql.loading.dbt_tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
 from dqsql.loading.profiles import TargetRequest, load_target
@@ -168,6 +169,7 @@ class _Loader:
             names=names,
             ids=self._ids(names),
             places=places,
+            rebuilds=read_rebuilds(self.root / self.config.target_path / RESULTS),
             errors=self.errors,
         )
         models = {uid: loader.load(node) for uid, node in nodes.items()}

@@ -17,6 +17,7 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.monitors.validation import setting_errors
 from dqsql.runner.selection import select_models
+from dqsql.runner.state import state_of
 from dqsql.templating import MacroLibrary
 
 Variables = Mapping[str, Any] | str | None
@@ -49,12 +50,13 @@ def compile_project(
     profiles_dir: str | PathLike[str] | None = None,
     vars: Variables = None,
     dbt_tests: bool | None = None,
+    state: str | PathLike[str] | None = None,
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
     Errors in single annotations are returned, not raised; an unreadable project raises.
     `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
-    say).
+    say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
     """
     project = load_project(
         project_dir,
@@ -65,7 +67,9 @@ def compile_project(
         dbt_tests=dbt_tests,
     )
     catalog = catalog_of(project)
-    chosen = [m for m in select_models(project.models, select, exclude) if is_checked(m)]
+    methods = state_of(project, state).methods()
+    selected = select_models(project.models, select, exclude, methods=methods)
+    chosen = [m for m in selected if is_checked(m)]
     compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
     plans = tuple(c.plan for c in compiled)
     left = (*project.left_tests, *(t for c in compiled for t in c.left))

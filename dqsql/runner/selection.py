@@ -2,6 +2,10 @@
 
 Arguments and spaces are unions, commas are intersections: `tag:daily,path:checks/sales +orders`.
 A criterion is `[@][n+][method:]value[+n]`; without a method it is a name, a path or a glob.
+
+The unit is the check model. A method about checks (`column:`, `check:`, `severity:`, `test_name:`,
+`test_type:`) chooses the models that have such a check: all checks of a model share its scan, and a
+batch is checked whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from dqsql.errors import SelectionError, nearest
-from dqsql.model.project import CheckModel
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
@@ -31,8 +35,14 @@ def _matches(value: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(value, pattern)
 
 
+def _dbt(model: CheckModel) -> Mapping[str, object]:
+    """What dbt says about a model of a dbt project; empty for other models."""
+    found = model.config.extra.get("dbt")
+    return found if isinstance(found, Mapping) else {}
+
+
 def _by_name(model: CheckModel, _: str, value: str) -> bool:
-    return _matches(model.name, value)
+    return _matches(model.name, value) or _matches(str(_dbt(model).get("name", "")), value)
 
 
 def _by_tag(model: CheckModel, _: str, value: str) -> bool:
@@ -57,6 +67,9 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
     found = getattr(model.config, key) if key != "extra" and hasattr(model.config, key) else None
     if found is None:
         found = model.config.extra.get(key)
+    if found is None:
+        config = _dbt(model).get("config")
+        found = config.get(key) if isinstance(config, Mapping) else None
     for part in rest:
         found = found.get(part) if isinstance(found, Mapping) else None
     if found is None:
@@ -71,13 +84,64 @@ def _text(value: object) -> str:
 
 
 def _by_source(model: CheckModel, _: str, value: str) -> bool:
+    if _dbt(model) and not _is_source(model):
+        # In a dbt project the source has a model of its own; `source:x+` are those that read it.
+        return False
     parts = value.split(".")
     wanted = f"source.{value}" if len(parts) > 1 else f"source.{value}.*"
     return any(_matches(uid, wanted) for uid in model.depends_on)
 
 
-def _by_resource_type(_: CheckModel, __: str, value: str) -> bool:
-    return value == "model"
+def _is_source(model: CheckModel) -> bool:
+    return _dbt(model).get("resource_type") == "source"
+
+
+def _by_resource_type(model: CheckModel, _: str, value: str) -> bool:
+    return value == _dbt(model).get("resource_type", "model")
+
+
+def _by_dbt(key: str) -> Method:
+    def method(model: CheckModel, _: str, value: str) -> bool:
+        return _matches(str(_dbt(model).get(key) or ""), value)
+
+    return method
+
+
+def _by_owner(model: CheckModel, _: str, value: str) -> bool:
+    return model.config.owner is not None and _matches(model.config.owner, value)
+
+
+def _of_checks(matches: Callable[[CheckModel, Annotation, str], bool]) -> Method:
+    """A method that chooses the models with a matching check."""
+
+    def method(model: CheckModel, _: str, value: str) -> bool:
+        return any(matches(model, a, value) for a in model.annotations if a.settings.enabled)
+
+    return method
+
+
+def _check_named(_: CheckModel, annotation: Annotation, value: str) -> bool:
+    return _matches(annotation.settings.name or annotation.expression, value)
+
+
+def _check_on(_: CheckModel, annotation: Annotation, value: str) -> bool:
+    return annotation.column is not None and _matches(annotation.column, value)
+
+
+def _check_severity(model: CheckModel, annotation: Annotation, value: str) -> bool:
+    severity = annotation.settings.severity or model.config.severity
+    return severity is not None and severity.value == value
+
+
+def _check_test(_: CheckModel, annotation: Annotation, value: str) -> bool:
+    """The name of dbt's generic test, or the first word of the annotation."""
+    word = re.match(r"\w+", annotation.expression)
+    name = annotation.settings.options.get(DBT_TEST_NAME) or (word.group() if word else "")
+    return _matches(str(name), value)
+
+
+def _check_type(_: CheckModel, annotation: Annotation, value: str) -> bool:
+    return value == ("generic" if DBT_TEST in annotation.settings.options else "annotation")
 
 
 METHODS: dict[str, Method] = {
@@ -89,6 +153,14 @@ METHODS: dict[str, Method] = {
     "config": _by_config,
     "source": _by_source,
     "resource_type": _by_resource_type,
+    "package": _by_dbt("package"),
+    "group": _by_dbt("group"),
+    "owner": _by_owner,
+    "check": _of_checks(_check_named),
+    "column": _of_checks(_check_on),
+    "severity": _of_checks(_check_severity),
+    "test_name": _of_checks(_check_test),
+    "test_type": _of_checks(_check_type),
 }
 
 
@@ -130,8 +202,11 @@ class _Selector:
         self._methods = methods
         self.names = [m.name for m in models]
         names_by_id = {m.unique_id: m.name for m in models}
+        # The model about a source of dbt stands where the source does.
+        names_by_id |= {uid: m.name for m in models if _is_source(m) for uid in m.depends_on}
         self._parents: dict[str, set[str]] = {
-            m.name: {names_by_id[uid] for uid in m.depends_on if uid in names_by_id} for m in models
+            m.name: {names_by_id[uid] for uid in m.depends_on if uid in names_by_id} - {m.name}
+            for m in models
         }
         self._children: dict[str, set[str]] = {m.name: set() for m in models}
         for child, parents in self._parents.items():

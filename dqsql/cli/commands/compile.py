@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, ErrorGroup
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compile", cls=Command)
-@options(*SELECTION, *PROJECT, *TESTS, "output", *GLOBAL)
+@options(*SELECTION, *STATE, *PROJECT, *TESTS, "output", *GLOBAL)
 @with_session
 def command(
     session: Session,

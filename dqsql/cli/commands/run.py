@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options, words
 from dqsql.cli.project import compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 
@@ -22,11 +22,11 @@ _RUN = (
     "store_failures",
     "output",
 )
-_WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests")
+_WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state")
 
 
 @click.command("run", cls=Command)
-@options(*SELECTION, *PROJECT, *TESTS, *_RUN, *GLOBAL)
+@options(*SELECTION, *STATE, *PROJECT, *TESTS, *_RUN, *GLOBAL)
 @with_session
 def command(
     session: Session,

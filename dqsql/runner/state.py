@@ -1,0 +1,134 @@
+"""What earlier runs left behind: `state:modified` and `result:fail` compare with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import SelectionError, UsageError
+from dqsql.model.project import CheckModel, Project
+from dqsql.runner.selection import Method
+
+_MANIFEST, _RESULTS = "manifest.json", "run_results.json"
+# dqsql's artefacts of a dbt project lie below dbt's.
+_FOLDERS = (".", "dqsql")
+_STATES = ("modified", "new", "old", "unmodified")
+_PARTS = ("body", "configs", "checks")
+_RESULT_WORDS = ("pass", "warn", "fail", "error", "skipped")
+
+
+@dataclass(frozen=True)
+class State:
+    """The folder that `--state` names, or None, and the project's own folder of artefacts."""
+
+    folder: Path | None
+    own: Path
+
+    def methods(self) -> Mapping[str, Method]:
+        """The selection methods that need artefacts; read when they are first used."""
+        return {"state": self._by_state, "result": self._by_result}
+
+    def _by_state(self, model: CheckModel, argument: str, value: str) -> bool:
+        word, _, part = value.partition(".")
+        if word not in _STATES or (part and (part not in _PARTS or word != "modified")):
+            known = [f"state:{s}" for s in _STATES] + [f"state:modified.{p}" for p in _PARTS]
+            raise SelectionError(f"unknown state {value!r}", hint=f"one of {', '.join(known)}")
+        if self.folder is None:
+            raise UsageError(
+                f"state:{value} compares with an earlier state",
+                hint="name the folder of its manifest.json with --state",
+            )
+        before = _known_before(_read(self.folder, _MANIFEST), model)
+        if before is None:
+            return word == "new" or (word == "modified" and not part)
+        if word in ("new", "old"):
+            return word == "old"
+        changed = _changes(model, before)
+        return (part in changed if part else bool(changed)) == (word == "modified")
+
+    def _by_result(self, model: CheckModel, _: str, value: str) -> bool:
+        if value not in _RESULT_WORDS:
+            known = ", ".join(f"result:{w}" for w in _RESULT_WORDS)
+            raise SelectionError(f"unknown result {value!r}", hint=f"one of {known}")
+        results = _read(self.folder or self.own, _RESULTS).get("results") or []
+        return any(r.get("status") == value and _model_of(r) == model.name for r in results)
+
+
+def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
+    """The state that a project's selection compares with."""
+    path = None if folder is None else Path(folder).expanduser()
+    if path is not None and not path.is_dir():
+        raise UsageError(f"--state names {folder}, which is no folder")
+    return State(path, project.root / project.target_path)
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    """An artefact of dqsql in a folder, else one of dbt. Raises UsageError."""
+    found: dict[str, Any] | None = None
+    for below in _FOLDERS:
+        file = folder / below / name
+        if not file.is_file():
+            continue
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file} cannot be read: {error}") from error
+        if isinstance(data, dict) and (found is None or _is_own(data)):
+            found = data
+    if found is None:
+        raise UsageError(f"there is no {name} in {folder}", hint="`dqsql run` writes it to target/")
+    return found
+
+
+def _is_own(data: Mapping[str, Any]) -> bool:
+    metadata = data.get("metadata") or {}
+    return "dqsql_schema_version" in metadata or "dqsql_version" in (metadata.get("env") or {})
+
+
+def _model_of(result: Mapping[str, Any]) -> str | None:
+    own = (result.get("adapter_response") or {}).get("dqsql") or {}
+    model = own.get("model")
+    return str(model) if model is not None else None
+
+
+def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, Any] | None:
+    """What a manifest says about a model, of dqsql or of dbt; None when it does not know it."""
+    if "models" in manifest:
+        found = manifest["models"].get(model.unique_id)
+        if found is None:
+            return None
+        checks = [c for c in (manifest.get("checks") or {}).values() if c["model"] == model.name]
+        return {**found, "checks": checks}
+    dbt = model.config.extra.get("dbt")
+    unique_id = dbt["unique_id"] if isinstance(dbt, Mapping) else ""
+    node = (manifest.get("nodes") or {}).get(unique_id)
+    if node is None:
+        source = (manifest.get("sources") or {}).get(unique_id)
+        return None if source is None else {}
+    return {"checksum": (node.get("checksum") or {}).get("checksum")}
+
+
+def _changes(model: CheckModel, before: Mapping[str, Any]) -> set[str]:
+    """Which parts of a model are not as they were."""
+    changed: set[str] = set()
+    if before.get("checksum") not in (None, "", model.checksum):
+        changed.add("body")
+    config = before.get("config")
+    if config is not None:
+        now = (model.config.batch_by, list(model.config.segment_by))
+        if (config.get("batch_by"), config.get("segment_by") or []) != now:
+            changed.add("configs")
+    if "checks" in before:
+        old = {(c["expression"], c["where"]) for c in before["checks"]}
+        new = {
+            (a.expression.strip(), a.settings.where)
+            for a in model.annotations
+            if a.settings.enabled
+        }
+        if old != new:
+            changed.add("checks")
+    return changed
