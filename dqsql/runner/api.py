@@ -24,6 +24,7 @@ from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.limits import limits_of
+from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
 from dqsql.version import VERSION
 
@@ -52,6 +53,8 @@ def run(
     event_time_end: str | None = None,
     store_failures: bool = False,
     dbt_tests: bool | None = None,
+    state: str | PathLike[str] | None = None,
+    batches_of: Mapping[str, Sequence[str]] | None = None,
     listener: RunListener | None = None,
 ) -> RunResult:
     """Check the new batches of a project's check models and store metrics and verdicts.
@@ -73,6 +76,8 @@ def run(
         event_time_end: check the batches before this time or number, new or not; UTC.
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
+        state: folder of earlier artefacts, with which `state:` and `result:` compare.
+        batches_of: batches by model, checked instead of its new ones.
         listener: is told of the progress.
 
     Returns:
@@ -105,12 +110,14 @@ def run(
         profiles_dir=profiles_dir,
         vars=vars,
         dbt_tests=dbt_tests,
+        state=state,
     )
     compiled.raise_errors()
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
+    session.requests = {m: BatchRequest(tuple(b)) for m, b in (batches_of or {}).items() if b}
     return session.execute(spark)
 
 
@@ -121,6 +128,7 @@ class _Run:
     fail_fast: bool
     listener: RunListener
     arguments: Mapping[str, Any]
+    requests: Mapping[str, BatchRequest] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
@@ -198,13 +206,15 @@ class _Run:
             reader = replace(model, depends_on=needed, relation=None)
             register_dependencies(spark, reader, by_id, self._project.sources, views, set())
             register_model(spark, model, view_name(model))
+            ledger = ledgers.setdefault(model.name, {})
+            reopen_rebuilt(model, ledger, lambda: store.rows(RUNS))
             work = ModelRun(
                 plan=plan,
                 project=self._project,
                 spark=spark,
                 store=store,
-                ledger=ledgers.setdefault(model.name, {}),
-                request=self.request,
+                ledger=ledger,
+                request=self.requests.get(model.name, self.request),
                 run_id=self.run_id,
                 now=self.started,
                 listener=self.listener,
