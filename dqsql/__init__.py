@@ -1,22 +1,25 @@
 """dqsql: data quality for SQL teams on Spark.
 
-The Python API is `dqsql.run(project_dir, spark=None, select=..)`.
+The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`
+and `waiting` around it.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
+    from dqsql.runner.review import review, waiting
 
-__all__ = ["compile_project", "run"]
+__all__ = ["compile_project", "review", "run", "waiting"]
+
+_MODULES = {"review": "dqsql.runner.review", "waiting": "dqsql.runner.review"}
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first used: `import dqsql` stays fast.
     if name in __all__:
-        from dqsql.runner import api
-
-        return getattr(api, name)
+        return getattr(import_module(_MODULES.get(name, "dqsql.runner.api")), name)
     raise AttributeError(f"module 'dqsql' has no attribute {name!r}")

@@ -18,13 +18,15 @@ from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
-from dqsql.model.tables import BATCHES, CHECKS, MODELS, RUNS
+from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import project_warnings, refuse_foreign_method
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.limits import limits_of
+from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
+from dqsql.runner.review import newest_reviews
 from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
 from dqsql.version import VERSION
 
@@ -131,6 +133,8 @@ class _Run:
     requests: Mapping[str, BatchRequest] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    _fpr: float = DEFAULT_FPR
 
     @property
     def _project(self) -> Project:
@@ -164,7 +168,9 @@ class _Run:
 
         target = self._project.target
         store = open_store(spark, target)
-        ledgers = _read_ledgers(store)
+        ledgers = read_ledgers(store)
+        self._reviews = newest_reviews(store.rows(REVIEWS))
+        self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         models: list[ModelResult] = []
         total = len(self.compiled.plans)
         for index, plan in enumerate(self.compiled.plans, start=1):
@@ -219,8 +225,12 @@ class _Run:
                 now=self.started,
                 listener=self.listener,
                 limits=limits_of(
-                    model, self._project, store_failures=bool(self.arguments["store_failures"])
+                    model,
+                    self._project,
+                    store_failures=bool(self.arguments["store_failures"]),
+                    fpr=self._fpr,
                 ),
+                reviews=self._reviews.get(model.name, {}),
             )
             return work.execute()
         except DqsqlError as error:
@@ -246,7 +256,7 @@ class _Run:
         )
 
 
-def _read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
+def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
     """The ledger of every model: its batches by name."""
     ledgers: dict[str, dict[str, BatchRecord]] = {}
     for row in store.rows(BATCHES):

@@ -28,8 +28,13 @@ class Limits:
         return bool(check.settings.options.get("store_failures", self.store_failures))
 
 
-def limits_of(model: CheckModel, project: Project, *, store_failures: bool = False) -> Limits:
-    """The limits of a model. `store_failures` is the wish of the command line."""
+def limits_of(
+    model: CheckModel, project: Project, *, store_failures: bool = False, fpr: float = 0.01
+) -> Limits:
+    """The limits of a model.
+
+    `store_failures` is the wish of the command line, `fpr` the rate of monitors that name none.
+    """
 
     def setting(name: str, default: Any) -> Any:
         return model.config.extra.get(name, project.settings.get(name, default))
@@ -40,4 +45,5 @@ def limits_of(model: CheckModel, project: Project, *, store_failures: bool = Fal
         max_segments=setting("max_segments", 1_000),
         failures_limit=setting("failures_limit", 100),
         store_failures=store_failures or setting("store_failures", False),
+        fpr=fpr,
     )

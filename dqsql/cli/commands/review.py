@@ -1,0 +1,127 @@
+"""`dqsql review`: a person's verdicts on batches with findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.session import Session, with_session
+from dqsql.report.text import plural, printable
+
+_STAYS = "its checks could not be evaluated; the next run heeds the review"
+
+
+@click.group("review")
+def command() -> None:
+    """Accept or reject batches with findings, and list those that wait for it.
+
+    Monitors learn from accepted batches only.
+    """
+
+
+def _verdict(function: Callable[..., None]) -> Callable[..., None]:
+    reason = click.option(
+        "--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why."
+    )
+    author = click.option(
+        "--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who says so [default: the user]."
+    )
+    batches = click.argument("batches", nargs=-1, required=True, metavar="BATCH...")
+    return click.argument("model")(batches(reason(author(function))))
+
+
+@command.command("accept", cls=Command)
+@_verdict
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def accept(session: Session, **given: Any) -> int:
+    """Accept BATCHes of MODEL: they are good, whatever was found, and may be learned from."""
+    return _review(session, "accept", **given)
+
+
+@command.command("reject", cls=Command)
+@_verdict
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def reject(session: Session, **given: Any) -> int:
+    """Reject BATCHes of MODEL: they are bad, and stay out of history.
+
+    A batch that was repaired and passes when it is run again (dqsql run --batch) is accepted.
+    """
+    return _review(session, "reject", **given)
+
+
+@command.command("list", cls=Command)
+@options(*SELECTION, *PROJECT, "output", *GLOBAL)
+@with_session
+def list_waiting(
+    session: Session,
+    *,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    project_dir: Path,
+    output: str,
+    **where: Any,
+) -> int:
+    """List the batches that wait for a review, with their findings of severity error."""
+    from dqsql.runner.review import waiting
+
+    with session.progress() as progress:
+        found = waiting(
+            project_dir,
+            select=words(select),
+            exclude=words(exclude),
+            step=progress.step,
+            **where,
+        )
+    if session.json:
+        records = [asdict(b) for b in found]
+        session.print_json({"status": "success", "exit_code": 0, "waiting": records})
+    for batch in found:
+        name = session.out.style(printable(f"{batch.model} {batch.batch}"), "bold")
+        session.say(f"{name} ({plural(batch.rows, 'row')})")
+        for finding in batch.findings:
+            about = f" [{finding.segment}]" if finding.segment else ""
+            session.say(printable(f"  {finding.check}{about}: {finding.message}"))
+    waits = "waits" if len(found) == 1 else "wait"
+    session.say(f"{plural(len(found), 'batch')} {waits} for a review." if found else "None waits.")
+    return 0
+
+
+def _review(
+    session: Session,
+    verdict: str,
+    *,
+    model: str,
+    batches: Sequence[str],
+    reason: str,
+    author: str | None,
+    output: str,
+    **where: Any,
+) -> int:
+    from dqsql.runner.review import review
+
+    with session.progress() as progress:
+        reviewed = review(
+            model,
+            batches,
+            "accept" if verdict == "accept" else "reject",
+            reason,
+            author=author,
+            step=progress.step,
+            **where,
+        )
+    if session.json:
+        records = [asdict(r) for r in reviewed]
+        session.print_json({"status": "success", "exit_code": 0, "reviewed": records})
+    for one in reviewed:
+        change = f"{one.before} -> {one.after}" if one.after != one.before else f"{one.after}"
+        note = f" ({_STAYS})" if one.after == "incomplete" else ""
+        session.say(printable(f"{one.model} {one.batch}: {change}{note}"))
+    return 0

@@ -1,0 +1,249 @@
+"""A person's verdicts on batches: kept in dq_reviews, and followed by the ledger.
+
+A review says whether a batch belongs to the history that monitors learn from and to cumulative
+metrics. It stands when the batch is checked again, until that finds nothing any more: see
+`dqsql.runner.verdicts.batch_statuses`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import getpass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from dqsql.engine.layout import batch_order
+from dqsql.errors import UsageError, nearest
+from dqsql.loading import load_project
+from dqsql.model.results import BatchStatus, Status
+from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
+from dqsql.runner.compilation import Variables
+from dqsql.runner.selection import select_models
+from dqsql.runner.warehouse import Step, open_warehouse, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+Verdict = Literal["accept", "reject"]
+_STATUSES: Mapping[str, BatchStatus] = {
+    "accept": BatchStatus.ACCEPTED,
+    "reject": BatchStatus.REJECTED,
+}
+_FINDINGS = (Status.FAIL.value, Status.ERROR.value)
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """What a review made of one batch.
+
+    `before` and `after` are its status in the ledger. An incomplete batch stays so: its checks are
+    evaluated in the next run, which then heeds the review.
+    """
+
+    model: str
+    batch: str
+    before: BatchStatus
+    after: BatchStatus
+
+
+@dataclass(frozen=True)
+class WaitingFinding:
+    """A finding of severity error on a batch that waits for a review."""
+
+    check: str
+    column: str | None
+    segment: str | None
+    detector: str
+    message: str
+
+
+@dataclass(frozen=True)
+class WaitingBatch:
+    """A batch that waits for a review, with what was found."""
+
+    model: str
+    batch: str
+    rows: int
+    findings: tuple[WaitingFinding, ...]
+
+
+def review(
+    model: str,
+    batches: Sequence[str],
+    verdict: Verdict,
+    reason: str,
+    *,
+    author: str | None = None,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Reviewed, ...]:
+    """Accept or reject batches that have been checked.
+
+    An accepted batch belongs to the history of monitors and to cumulative metrics whatever was
+    found, a rejected one does not. Running it again without findings accepts a rejected batch.
+
+    Args:
+        model: name of the check model.
+        batches: names of the batches, as in `dq_batches`.
+        verdict: `accept` or `reject`.
+        reason: why, for those who ask later.
+        author: who says so; by default the user of this process.
+        project_dir: folder of the project.
+        spark: an existing session to use.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: no such model or batch, no reason, or the tables cannot be written. Nothing was
+            written then.
+    """
+    if verdict not in _STATUSES:
+        raise UsageError(f"a review says 'accept' or 'reject', not {verdict!r}")
+    if not reason.strip():
+        raise UsageError("a review needs a reason", hint="--reason 'snow, ask ops'")
+    if not batches:
+        raise UsageError("a review needs a batch", hint="`dqsql review list` shows what waits")
+    project = load_project(
+        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+    )
+    with open_warehouse(project, spark, step) as (_, store):
+        step("Writing the review")
+        work = _Review(store, model, verdict, reason.strip(), author or _user())
+        return work.write(batches, [m.name for m in project.models])
+
+
+def waiting(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[WaitingBatch, ...]:
+    """The batches with findings of severity error that nobody has reviewed, oldest first by model.
+
+    Raises DqsqlError.
+    """
+    project = load_project(
+        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+    )
+    names = [m.name for m in select_models(project.models, select, exclude)]
+    with open_warehouse(project, spark, step) as (_, store):
+        step("Reading findings")
+        return tuple(_waiting(store, names))
+
+
+def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The newest verdict on each batch, by model and batch, from rows of dq_reviews."""
+    found: dict[str, dict[str, str]] = {}
+    for row in sorted(rows, key=lambda r: r["at"]):
+        found.setdefault(row["model"], {})[row["batch"]] = row["verdict"]
+    return found
+
+
+@dataclass(frozen=True)
+class _Review:
+    store: Store
+    model: str
+    verdict: Verdict
+    reason: str
+    author: str | None
+
+    def write(self, batches: Sequence[str], models: Sequence[str]) -> tuple[Reviewed, ...]:
+        """Write the review, then the ledger: where the second fails, reviewing again does it."""
+        rows = self.store.rows(BATCHES)
+        ledger = {r["batch"]: r for r in rows if r["model"] == self.model}
+        chosen = list(dict.fromkeys(batches))
+        self._check(chosen, ledger, {r["model"] for r in rows}, models)
+        now = dt.datetime.now(dt.UTC)
+        self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
+        reviewed = []
+        for batch in chosen:
+            row = ledger[batch]
+            before = BatchStatus(row["status"])
+            after = before if before is BatchStatus.INCOMPLETE else _STATUSES[self.verdict]
+            reviewed.append(Reviewed(self.model, batch, before, after))
+            if after is not BatchStatus.INCOMPLETE:
+                row.update(status=after.value, counted=after is BatchStatus.ACCEPTED)
+        ordered = sorted(ledger.values(), key=lambda r: batch_order(r["batch"]))
+        self.store.replace_partition(BATCHES, ordered)
+        return tuple(reviewed)
+
+    def _row(self, entry: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "batch": entry["batch"],
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "author": self.author,
+            "at": now,
+            "run_id": entry["run_id"],
+        }
+
+    def _check(
+        self,
+        chosen: Sequence[str],
+        ledger: Mapping[str, Any],
+        checked: Iterable[str],
+        models: Sequence[str],
+    ) -> None:
+        if not ledger and self.model not in models:
+            known = [*models, *checked]
+            raise UsageError(
+                f"there is no check model {self.model!r}",
+                hint=nearest(self.model, known) or "`dqsql ls` lists the check models",
+            )
+        unknown = [b for b in chosen if b not in ledger]
+        if unknown:
+            names = ", ".join(repr(b) for b in unknown)
+            raise UsageError(
+                f"{self.model} has no checked batch {names}",
+                hint=nearest(unknown[0], ledger) or "dq_batches names the batches",
+            )
+
+
+def _waiting(store: Store, models: Sequence[str]) -> Iterable[WaitingBatch]:
+    from dqsql.engine.history import stored_rows
+
+    ledger = store.rows(BATCHES)
+    for model in models:
+        flagged = {
+            r["batch"]: r["rows"]
+            for r in ledger
+            if r["model"] == model and r["status"] == BatchStatus.FLAGGED.value
+        }
+        results = stored_rows(store, RESULTS, model, list(flagged))
+        for batch in sorted(flagged, key=batch_order):
+            mine = (r for r in results if r["batch"] == batch and r["status"] in _FINDINGS)
+            found = sorted(map(_finding, mine), key=lambda f: (f.segment or "", f.check))
+            yield WaitingBatch(model, batch, flagged[batch], tuple(found))
+
+
+def _finding(row: Mapping[str, Any]) -> WaitingFinding:
+    return WaitingFinding(
+        row["check_name"], row["column_name"], row["segment"], row["detector"], row["message"]
+    )
+
+
+def _user() -> str | None:
+    """The user of this process, or None where the system has no name for it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return None

@@ -1,0 +1,46 @@
+"""The warehouse tables of a project, for commands that look at what runs have stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dqsql.model.project import Project
+from dqsql.runner.adoption import refuse_foreign_method
+from dqsql.runner.folders import ensure_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+# Is told what is being done, for a person who waits.
+Step = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Tell nobody."""
+
+
+@contextmanager
+def open_warehouse(
+    project: Project, spark: SparkSession | None, step: Step = silent
+) -> Iterator[tuple[SparkSession, Store]]:
+    """A session and the tables of the project's target, for as long as the context lasts.
+
+    `spark` is an existing session to use; by default one is made and stopped at the end.
+    Raises DqsqlError.
+    """
+    if spark is None:
+        refuse_foreign_method(project.target)
+    ensure_target(project)
+    # Imported here because it starts with pyspark, which takes half a second.
+    from dqsql.engine.session import open_session
+    from dqsql.engine.storage import open_store
+
+    if spark is None:
+        step("Starting Spark")
+    log_dir = project.root / project.target_path / "logs"
+    with open_session(project.target, log_dir, spark) as session:
+        yield session, open_store(session, project.target)
