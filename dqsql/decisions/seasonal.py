@@ -10,6 +10,7 @@ from __future__ import annotations
 import calendar
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from statsmodels.tsa.seasonal import STL
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.strategies import (
+    DEFAULT_MIN_HISTORY,
     FloatArray,
     Learned,
     Prediction,
@@ -32,7 +34,10 @@ SPREADS = ("auto", "slot", "pooled")
 _OWN_SPREAD = 8
 _MONDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday
 _NO_SLOT = -1
-_PERIODS = 2
+_LEAST_SEASONS = 3
+_MOST_SEASONS = 20
+_PROBES = 64
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +189,10 @@ def filled(values: FloatArray, period: int) -> FloatArray:
 class Stl(Learned):
     """Trend at the newest batch plus the season of a period before, by STL.
 
-    The spread is the root mean square of the errors that this rule makes within the history:
-    y(t) - trend(t - 1) - season(t - period). `period` counts batches; gaps keep their place.
+    Decomposition follows the noise of the values that it sees, so its residuals are smaller than
+    the errors of what it expects of a value that it has not seen. The spread is the root mean
+    square of the residuals times how much larger those errors are for independent noise. At most
+    the newest 20 seasons are looked at. `period` counts batches; gaps keep their place.
 
     Attributes:
         period: length of the season in batches, >= 2.
@@ -204,25 +211,54 @@ class Stl(Learned):
 
     @property
     def min_history(self) -> int:
-        """Two seasons and a bit, so that a season of a period before exists."""
-        return max(Learned.min_history.fget(self), _PERIODS * self.period + 2)  # type: ignore[attr-defined, no-any-return]
+        """Three seasons, for one residual per place in the season to be more than none."""
+        return max(DEFAULT_MIN_HISTORY, _LEAST_SEASONS * self.period)
 
     def predict(self, series: Series) -> Prediction:
         """Decompose, and carry trend and season on by one batch."""
-        known = series.known.size
-        least = _PERIODS * self.period + 2
+        given = series.values[-_MOST_SEASONS * self.period :]
+        measured = ~np.isnan(given)
+        known, least = int(np.count_nonzero(measured)), _LEAST_SEASONS * self.period
         if known < least:
             raise TooLittleHistoryError(
-                f"{least} values are needed (two seasons), there are {known}"
+                f"{least} values are needed (three seasons), there are {known}"
             )
-        values = filled(series.values, self.period)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parts = STL(values, period=self.period, robust=self.robust).fit()
-        trend, season = parts.trend, parts.seasonal
-        expected = float(trend[-1] + season[-self.period])
-        errors = values[self.period :] - trend[self.period - 1 : -1] - season[: -self.period]
-        errors = errors[~np.isnan(series.values[self.period :])]
+        values = filled(given, self.period)
+        expected, residuals = decompose(values, self.period, self.robust)
+        errors = residuals[measured] * inflation(values.size, self.period)
+        # What is left of a series without noise is rounding.
+        errors[np.abs(errors) < _ROUNDING * np.abs(values).max()] = 0.0
         spread = float(np.sqrt(np.mean(np.square(errors))))
         basis = f"trend and season of {self.period} batches, over {known} batches"
         return Prediction(expected, basis, known, spread=spread, errors=errors)
+
+
+def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[float, FloatArray]:
+    """Return what STL lets one expect of the value after the last, and its residuals.
+
+    Args:
+        values: T values without gaps, T >= 2 periods.
+        period: length of the season.
+        robust: whether outliers get less weight.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = STL(values, period=period, robust=robust).fit()
+    expected = float(parts.trend[-1] + parts.seasonal[-period])
+    return expected, np.asarray(parts.resid, dtype=float)
+
+
+@lru_cache(maxsize=1024)
+def inflation(size: int, period: int) -> float:
+    """How much larger than a residual the error of `decompose` on an unseen value is, >= 1.
+
+    For independent noise, estimated from 64 series of it. Exact for no particular series: STL
+    without robustness is linear, so the ratio does not depend on trend and season.
+    """
+    rng = np.random.default_rng(size * 1_000 + period)
+    ahead, within = 0.0, 0.0
+    for _ in range(_PROBES):
+        expected, residuals = decompose(rng.standard_normal(size), period)
+        ahead += 1.0 + expected**2
+        within += float(np.mean(np.square(residuals)))
+    return max(1.0, float(np.sqrt(ahead / within)))

@@ -141,12 +141,12 @@ class HoltWinters(Learned):
         return filled(series.values, self.period)
 
     def _prediction(self, series: Series, forecast: float, errors: FloatArray) -> Prediction:
-        measured = errors[~np.isnan(series.values)]
-        # Starting states have seen the first season; its errors are no forecasts.
-        later = errors[self.period :][~np.isnan(series.values[self.period :])]
-        errors = later if later.size > 1 else measured
-        spread = float(np.sqrt(np.mean(np.square(errors))))
-        size = int(series.known.size)
+        errors = errors[~np.isnan(series.values)]
+        # Starting states and smoothing parameters were fitted to the same errors.
+        fitted = self.period + (3 if self.trend == "none" else 5) - 1
+        left = max(errors.size - fitted, 1)
+        spread = float(np.sqrt(np.dot(errors, errors) / left))
+        size = int(errors.size)
         basis = f"Holt-Winters forecast, season of {self.period} batches, over {size} batches"
         return Prediction(forecast, basis, size, spread=spread, errors=errors)
 

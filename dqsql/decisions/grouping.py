@@ -1,0 +1,259 @@
+"""One bad batch as one finding: its symptoms ranked, root symptoms first.
+
+Metrics of one batch depend on each other: half the rows gone moves sums, counts and distinct counts
+of every column; nulls in a column move its mean. `group_findings` makes one finding of what the
+monitors found in a batch of a model, and ranks the symptoms:
+
+1. By what causes what: schema, then volume, then freshness, nulls, types and patterns, then values
+   and their distribution, then the vector of all metrics (novelty), which only restates the others.
+2. Symptoms that a root in the same place explains follow it: volume explains counts and sums of
+   every column; completeness of a column explains its other metrics.
+3. Segments: where one or few segments show the same symptom as the whole, and the others do not,
+   the segments come first and explain the whole; where nearly all do, the whole explains them.
+
+Pure functions over simple records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dqsql.decisions.constraints import number_text
+
+# A symptom shown by at least this share of the segments is one of the whole batch.
+MOST_SEGMENTS = 0.8
+
+SCHEMA, VOLUME, FRESHNESS, COMPLETENESS, CONFORMITY, VALUES, DISTRIBUTION, VECTOR = range(8)
+_NAMES = (
+    "schema",
+    "volume",
+    "freshness",
+    "nulls",
+    "types and patterns",
+    "values",
+    "distribution",
+    "all metrics together",
+)
+_STAGES: Mapping[str, int] = {
+    "schema": SCHEMA,
+    "column_count": SCHEMA,
+    "row_count": VOLUME,
+    "count": VOLUME,
+    "equal_row_count": VOLUME,
+    "fewer_rows_than": VOLUME,
+    "freshness": FRESHNESS,
+    "completeness": COMPLETENESS,
+    "complete_ratio": COMPLETENESS,
+    "null_count": COMPLETENESS,
+    "not_null": COMPLETENESS,
+    "pattern": CONFORMITY,
+    "matches": CONFORMITY,
+    "type_consistency": CONFORMITY,
+    "type_count": CONFORMITY,
+    "data_type": CONFORMITY,
+    "novelty": VECTOR,
+}
+_DISTRIBUTION = frozenset(
+    "avh emd js_div kl_div ks_dist cohen_d l_1 l_inf cosine chi_squared entropy histogram"
+    " mutual_information index_of_peculiarity".split()
+)
+# Metrics that grow with the number of rows, in whatever column.
+_EXTENSIVE = frozenset(
+    "sum null_count duplicate_count other_value_count orphan_count approx_count_distinct"
+    " count_distinct dist_val_count type_count".split()
+)
+_SEVERITY = {"error": 0, "warn": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One finding of one monitor or check, as little of it as ranking needs.
+
+    Attributes:
+        check: its name or text, for people.
+        metric: name of the metric (or of the check, where there is none).
+        column: its column; None for the batch as a whole.
+        segment: its segment; None for all rows.
+        severity: 'error' or 'warn'.
+        score: how far beyond its bounds, in units of their distance; None if unknown.
+        p_value: if it has one.
+        message: in words.
+        key: whatever the caller knows it by.
+    """
+
+    check: str
+    metric: str
+    column: str | None = None
+    segment: str | None = None
+    severity: str = "error"
+    score: float | None = None
+    p_value: float | None = None
+    message: str = ""
+    key: Hashable = None
+
+    @property
+    def stage(self) -> int:
+        """Place in the chain of causes, 0 for the first."""
+        if self.metric in _DISTRIBUTION or self.metric.startswith("pat_"):
+            return DISTRIBUTION
+        return _STAGES.get(self.metric, VALUES)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSymptom:
+    """A symptom and the one that explains it, None for a root."""
+
+    symptom: Symptom
+    cause: Symptom | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether no other symptom explains it."""
+        return self.cause is None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedFinding:
+    """All symptoms of one batch of a model.
+
+    Attributes:
+        model: name of the model.
+        batch: name of the batch.
+        severity: the worst of the symptoms'.
+        symptoms: ranked, roots first.
+        segments: segments that explain the finding; empty if it is about all rows.
+        message: in words.
+    """
+
+    model: str
+    batch: str
+    severity: str
+    symptoms: tuple[RankedSymptom, ...]
+    segments: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def roots(self) -> tuple[Symptom, ...]:
+        """Symptoms that no other one explains."""
+        return tuple(r.symptom for r in self.symptoms if r.is_root)
+
+
+@dataclass(slots=True)
+class _Causes:
+    """Symptoms by what they can explain, best first."""
+
+    whole: dict[str | None, list[Symptom]] = field(default_factory=dict)
+    columns: dict[tuple[str | None, str], list[Symptom]] = field(default_factory=dict)
+
+
+def group_findings(
+    model: str, batch: str, symptoms: Iterable[Symptom], segments: int | None = None
+) -> GroupedFinding | None:
+    """Make one finding of what was found in one batch of a model; None if nothing was.
+
+    Args:
+        model: name of the model.
+        batch: name of the batch.
+        symptoms: the findings, in any order.
+        segments: number of segments that the batch has; None if it is not known.
+    """
+    found = sorted(symptoms, key=_rank)
+    if not found:
+        return None
+    where = _segment_causes(found, segments)
+    causes = _causes(found)
+    ranked = [RankedSymptom(s, where.get(id(s)) or _cause(s, causes)) for s in found]
+    ranked.sort(key=lambda r: (not r.is_root, _rank(r.symptom)))
+    roots = [r.symptom for r in ranked if r.is_root]
+    named = {s.segment for s in roots}
+    about = tuple(sorted(s for s in named if s is not None)) if None not in named else ()
+    severity = min((s.severity for s in found), key=lambda s: _SEVERITY.get(s, 2))
+    return GroupedFinding(
+        model, batch, severity, tuple(ranked), about, _words(roots, len(found), about)
+    )
+
+
+def _rank(symptom: Symptom) -> tuple[object, ...]:
+    """Earlier stage, then worse severity, then further off, then by name."""
+    score = symptom.score
+    far = 0.0 if score is None or math.isnan(score) else score
+    rare = 1.0 if symptom.p_value is None else symptom.p_value
+    return (
+        symptom.stage,
+        _SEVERITY.get(symptom.severity, 2),
+        -far,
+        rare,
+        symptom.column or "",
+        symptom.segment or "",
+        symptom.check,
+    )
+
+
+def _causes(found: Sequence[Symptom]) -> _Causes:
+    causes = _Causes()
+    for symptom in found:
+        if symptom.column is None:
+            causes.whole.setdefault(symptom.segment, []).append(symptom)
+        else:
+            causes.columns.setdefault((symptom.segment, symptom.column), []).append(symptom)
+    return causes
+
+
+def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
+    """The first symptom of the same segment that explains this one."""
+    whole = causes.whole.get(symptom.segment, [])
+    if symptom.stage == VECTOR:
+        others = [s for s in whole if s.stage < VECTOR]
+        columns = [
+            group[0]
+            for (segment, _), group in causes.columns.items()
+            if segment == symptom.segment and group[0].stage < VECTOR
+        ]
+        return min([*others, *columns], key=_rank, default=None)
+    schema = [s for s in whole if s.stage == SCHEMA and s.stage < symptom.stage]
+    if symptom.column is None:
+        return schema[0] if schema and symptom.stage == CONFORMITY else None
+    mine = causes.columns.get((symptom.segment, symptom.column), [])
+    earlier = [s for s in mine if s.stage < symptom.stage]
+    if earlier:
+        return earlier[0]
+    volume = [s for s in whole if s.stage == VOLUME]
+    if volume and symptom.metric in _EXTENSIVE:
+        return volume[0]
+    same = [s for s in mine if s.stage == symptom.stage and s is not symptom]
+    return same[0] if same and _rank(same[0]) < _rank(symptom) else None
+
+
+def _segment_causes(found: Sequence[Symptom], segments: int | None) -> dict[int, Symptom]:
+    """Per symptom (by identity) the same one of the whole, or of a segment, that explains it."""
+    alike: dict[tuple[str, str | None], list[Symptom]] = {}
+    for symptom in found:
+        alike.setdefault((symptom.metric, symptom.column), []).append(symptom)
+    causes: dict[int, Symptom] = {}
+    for group in alike.values():
+        whole = [s for s in group if s.segment is None]
+        parts = [s for s in group if s.segment is not None]
+        if not whole or not parts:
+            continue
+        if segments is not None and len(parts) >= max(2.0, MOST_SEGMENTS * segments):
+            causes |= {id(s): whole[0] for s in parts}
+        else:
+            causes |= {id(s): parts[0] for s in whole}
+    return causes
+
+
+def _words(roots: Sequence[Symptom], symptoms: int, segments: Sequence[str]) -> str:
+    first = roots[0]
+    text = first.message or first.check
+    parts = []
+    if len(roots) > 1:
+        kinds = list(dict.fromkeys(_NAMES[s.stage] for s in roots[1:]))
+        parts.append(f"{len(roots) - 1} more root symptoms: {', '.join(kinds)}")
+    following = symptoms - len(roots)
+    if following:
+        parts.append(f"{number_text(following)} that follow from them")
+    if segments:
+        text = f"{text} (only in {', '.join(segments)})"
+    return f"{text}; {'; '.join(parts)}" if parts else text

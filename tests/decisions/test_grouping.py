@@ -1,0 +1,125 @@
+"""Findings of one batch as one, root symptoms first."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dqsql.decisions.grouping import Symptom, group_findings
+
+ROWS = Symptom("row_count", "row_count", score=5.0, message="row_count is 3, expected 100")
+TOTAL = Symptom("sum(price)", "sum", "price", score=9.0)
+KINDS = Symptom("count_distinct(city)", "count_distinct", "city", score=2.0)
+NULLS = Symptom("completeness(price)", "completeness", "price", score=3.0, severity="warn")
+MEAN = Symptom("mean(price)", "mean", "price", score=8.0)
+NOVEL = Symptom("novelty", "novelty", score=4.0)
+DRIFT = Symptom("avh(city)", "avh", "city", score=1.5)
+
+
+def roots(*symptoms: Symptom, segments: int | None = None) -> list[Symptom]:
+    found = group_findings("m", "b", symptoms, segments)
+    assert found is not None
+    return list(found.roots)
+
+
+def test_nothing_found() -> None:
+    assert group_findings("m", "b", []) is None
+
+
+def test_volume_explains_what_grows_with_it() -> None:
+    found = group_findings("orders", "2024-01-01", [TOTAL, KINDS, ROWS, NOVEL])
+    assert found is not None
+    assert found.roots == (ROWS,)
+    assert {r.symptom.check: r.cause.check for r in found.symptoms if r.cause} == {
+        "sum(price)": "row_count",
+        "count_distinct(city)": "row_count",
+        "novelty": "row_count",
+    }
+    assert found.message == "row_count is 3, expected 100; 3 that follow from them"
+
+
+def test_nulls_of_a_column_explain_its_values_but_not_other_columns() -> None:
+    assert roots(MEAN, NULLS, DRIFT) == [NULLS, DRIFT]
+
+
+def test_volume_does_not_explain_a_mean() -> None:
+    assert roots(MEAN, ROWS) == [ROWS, MEAN]
+
+
+def test_novelty_alone_is_a_root() -> None:
+    assert roots(NOVEL) == [NOVEL]
+    assert roots(NOVEL, DRIFT) == [DRIFT]
+
+
+def test_several_metrics_of_a_column_are_one_root() -> None:
+    more = Symptom("max(price)", "max", "price", score=20.0)
+    assert roots(MEAN, more) == [more]
+
+
+def test_one_segment_explains_the_whole() -> None:
+    one = Symptom("mean(price)", "mean", "price", segment="de", score=12.0, message="mean is 9")
+    found = group_findings("m", "b", [MEAN, one], segments=10)
+    assert found is not None
+    assert (found.roots, found.segments) == ((one,), ("de",))
+    assert found.message == "mean is 9 (only in de); 1 that follow from them"
+
+
+def test_the_whole_explains_its_segments() -> None:
+    parts = [Symptom("mean(price)", "mean", "price", segment=f"s{i}") for i in range(9)]
+    found = group_findings("m", "b", [MEAN, *parts], segments=10)
+    assert found is not None
+    assert (found.roots, found.segments) == ((MEAN,), ())
+    assert all(r.cause == MEAN for r in found.symptoms[1:])
+
+
+def test_two_hundred_alarms_are_one_finding() -> None:
+    many = [Symptom(f"sum(c{i})", "sum", f"c{i}", score=i) for i in range(200)]
+    found = group_findings("m", "b", [*many, ROWS])
+    assert found is not None
+    assert found.roots == (ROWS,)
+    assert found.message.endswith("200 that follow from them")
+    assert found.symptoms[1].symptom.check == "sum(c199)"
+
+
+def test_severity_is_the_worst() -> None:
+    for severity, wanted in (("warn", "warn"), ("error", "error")):
+        found = group_findings("m", "b", [NULLS, Symptom("x", "min", "y", severity=severity)])
+        assert found is not None
+        assert found.severity == wanted
+
+
+def test_order_of_the_findings_does_not_matter() -> None:
+    every = [ROWS, TOTAL, NULLS, MEAN, NOVEL]
+    first = group_findings("m", "b", every)
+    assert all(group_findings("m", "b", order) == first for order in permutations(every))
+
+
+metrics = st.sampled_from(
+    ["row_count", "sum", "mean", "completeness", "novelty", "schema", "pattern", "avh", "max"]
+)
+symptoms = st.builds(
+    lambda metric, column, segment, score: Symptom(
+        f"{metric}({column})/{segment}", metric, column, segment, score=score
+    ),
+    metrics,
+    st.sampled_from([None, "a", "b"]),
+    st.sampled_from([None, "x", "y"]),
+    st.one_of(st.none(), st.floats(1, 100)),
+)
+
+
+@given(st.lists(symptoms, min_size=1, max_size=12, unique_by=lambda s: s.check), st.integers(2, 5))
+def test_nothing_is_lost_and_causes_end_in_a_root(found: list[Symptom], segments: int) -> None:
+    grouped = group_findings("m", "b", found, segments)
+    assert grouped is not None
+    assert sorted(r.symptom.check for r in grouped.symptoms) == sorted(s.check for s in found)
+    assert grouped.roots
+    causes = {r.symptom.check: r.cause for r in grouped.symptoms}
+    for symptom in found:
+        seen, at = set(), symptom
+        while causes[at.check] is not None:
+            assert at.check not in seen
+            seen.add(at.check)
+            at = causes[at.check]  # type: ignore[assignment]
