@@ -56,13 +56,36 @@ _STAGES: Mapping[str, int] = {
     "novelty": VECTOR,
 }
 _DISTRIBUTION = frozenset(
-    "avh emd js_div kl_div ks_dist cohen_d l_1 l_inf cosine chi_squared entropy histogram"
-    " mutual_information index_of_peculiarity".split()
+    [
+        "avh",
+        "emd",
+        "js_div",
+        "kl_div",
+        "ks_dist",
+        "cohen_d",
+        "l_1",
+        "l_inf",
+        "cosine",
+        "chi_squared",
+        "entropy",
+        "histogram",
+        "mutual_information",
+        "index_of_peculiarity",
+    ]
 )
 # Metrics that grow with the number of rows, in whatever column.
 _EXTENSIVE = frozenset(
-    "sum null_count duplicate_count other_value_count orphan_count approx_count_distinct"
-    " count_distinct dist_val_count type_count".split()
+    [
+        "sum",
+        "null_count",
+        "duplicate_count",
+        "other_value_count",
+        "orphan_count",
+        "approx_count_distinct",
+        "count_distinct",
+        "dist_val_count",
+        "type_count",
+    ]
 )
 _SEVERITY = {"error": 0, "warn": 1}
 
