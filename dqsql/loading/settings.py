@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -182,29 +181,11 @@ def as_scan_budget(key: str, value: object) -> dict[str, int]:
     return {str(name): as_int(key, limit, minimum=1) for name, limit in limits.items()}
 
 
-_BUDGET = re.compile(
-    r"(\d+(?:\.\d+)?|\.\d+)\s*(?:per|an?|/)\s*(day|week|month|year)", re.IGNORECASE
-)
-_PER_WEEK = {"day": 7.0, "week": 1.0, "month": 12 * 7 / 365.25, "year": 7 / 365.25}
-
-
-def as_alarm_budget(key: str, value: object) -> float:
-    """A number of alarms in a time, as `1 per week`; returned by the week."""
-    found = _BUDGET.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None or float(found[1]) == 0:
-        raise SettingProblem(
-            f"{key!r} must be a number above 0 per day, week, month or year, not {_shown(value)}",
-            key,
-            "write for example `1 per week`",
-        )
-    return float(found[1]) * _PER_WEEK[found[2].lower()]
-
-
 # Settings of the project and of models that bound what a run does.
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "begin": as_moment,
     "failures_limit": lambda key, value: as_int(key, value, minimum=1),
-    "false_alarm_budget": as_alarm_budget,
+    "false_alarm_budget": as_text,
     "lookback": as_int,
     "max_segments": lambda key, value: as_int(key, value, minimum=1),
     "scan_budget": as_scan_budget,

@@ -15,6 +15,7 @@ from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.runner.adoption import compile_adopted, is_checked
+from dqsql.runner.budget import budget_errors
 from dqsql.runner.monitors.validation import setting_errors
 from dqsql.runner.selection import select_models
 from dqsql.runner.state import state_of
@@ -81,7 +82,12 @@ def compile_project(
         project=replace(project, left_tests=left),
         plans=plans,
         queries=queries,
-        errors=(*(e for p in plans for e in p.rejected), *setting_errors(plans), *too_dear),
+        errors=(
+            *(e for p in plans for e in p.rejected),
+            *setting_errors(plans),
+            *budget_errors(project),
+            *too_dear,
+        ),
     )
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 
 from dqsql.compiler.plan import compile_model
-from dqsql.decisions.budget import batches_per_week, shared_rate
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
 from dqsql.runner.adoption import is_checked
+from dqsql.runner.budget import read_budget
 from dqsql.runner.compilation import catalog_of
 from dqsql.runner.monitors.validation import SETTINGS
 
-BUDGET = "false_alarm_budget"
 DEFAULT_FPR = 0.01
+# As many of the newest batches say how often new ones come.
+_NEWEST = 30
+_DAY = 24 * 3600.0
 
 Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
@@ -27,26 +30,39 @@ def project_fpr(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> fl
     name a rate of their own, so that the rate depends on the project alone.
 
     Args:
-        project: the project, whose setting `false_alarm_budget` is in alarms a week.
+        project: the project with its setting `false_alarm_budget`.
         plans: plans that are there already, of some of its models.
         ledgers: the batches that each model had.
+
+    Raises:
+        ConfigError: the budget cannot be read.
     """
-    budget = project.settings.get(BUDGET)
+    budget = read_budget(project)
     if budget is None:
         return DEFAULT_FPR
-    decisions = [
-        cadence(ledgers.get(plan.model.name, {}))
+    from dqsql.decisions.significance import rate_of_decisions
+
+    decisions = sum(
+        cadence(ledgers.get(plan.model.name, {})) * _deciding(plan)
         for plan in _all_plans(project, plans)
-        for monitor in plan.monitors
-        if "fpr" in SETTINGS.get(monitor.kind, {})
-    ]
-    rate = shared_rate(float(budget), decisions)
-    return DEFAULT_FPR if rate is None else rate
+    )
+    return rate_of_decisions(budget, decisions) if decisions > 0 else DEFAULT_FPR
 
 
 def cadence(ledger: Iterable[str]) -> float:
-    """How many batches a model gets in a week, from the names of those that it had."""
-    return batches_per_week(sorted(ledger, key=batch_order))
+    """How many batches a model gets in a day, from the names of those that it had.
+
+    The newest that are dates or timestamps count; a batch a day where there are none.
+    """
+    from dqsql.decisions.significance import batches_per_day
+
+    days = [d for d in map(_day, sorted(ledger, key=batch_order)) if d is not None]
+    return batches_per_day(days[-_NEWEST:])
+
+
+def _deciding(plan: Plan) -> int:
+    """How many monitors of a model have a false-positive rate."""
+    return sum("fpr" in SETTINGS.get(monitor.kind, {}) for monitor in plan.monitors)
 
 
 def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:
@@ -57,3 +73,16 @@ def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:
         for model in project.models
         if is_checked(model)
     ]
+
+
+def _day(batch: str) -> float | None:
+    """The time in the name of a batch, in days; None where there is none."""
+    # Python also takes 20240131 for a date; such a name is a number here.
+    if "-" not in batch:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(batch)
+    except ValueError:
+        return None
+    aware = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found
+    return aware.timestamp() / _DAY
