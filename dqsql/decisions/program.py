@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from dqsql.decisions.stationarity import Transform
 
 Status = Literal["pass", "fail", "null"]
@@ -150,6 +153,29 @@ class ProgramVerdict:
     score: float
     clauses: tuple[ClauseVerdict, ...]
     explanation: str
+
+
+def breaks(
+    program: Program,
+    history: Mapping[str, npt.ArrayLike],
+    new: Mapping[str, npt.NDArray[np.float64]],
+    size: int,
+) -> npt.NDArray[np.bool_]:
+    """Return which of many possible next batches a program would not pass.
+
+    Args:
+        program: the program.
+        history: per metric, values of accepted batches before, oldest first.
+        new: per metric, the values of the possible batches, each of length `size`; NaN for none,
+            which does not pass either.
+        size: how many there are.
+    """
+    out = np.zeros(size, dtype=bool)
+    for clause in program.clauses:
+        past = history.get(clause.metric, ())
+        values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
+        out |= ~((values >= clause.lower) & (values <= clause.upper))
+    return out
 
 
 def describe(clause: Clause, observed: float, lower: float, upper: float, status: Status) -> str:

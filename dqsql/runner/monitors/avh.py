@@ -34,7 +34,14 @@ from dqsql.runner.monitors.distances import (
     distances,
 )
 from dqsql.runner.monitors.evidence import Evidence
-from dqsql.runner.monitors.history import PROFILES, FloatArray, MetricKey, Profile, key_of
+from dqsql.runner.monitors.history import (
+    NEXT,
+    PROFILES,
+    FloatArray,
+    MetricKey,
+    Profile,
+    key_of,
+)
 from dqsql.runner.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.runner.monitors.programs import StoredProgram
 from dqsql.runner.monitors.settings import AVH_SETTINGS, read_settings
@@ -166,15 +173,6 @@ class AvhDetector:
         results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
         return results
 
-    def fit(self, batch: str) -> None:
-        """Learn programs for the batch that would come after `batch`, with fresh evidence."""
-        units = [u for u in self.units if self._enough(u, batch)]
-        for unit in units:
-            unit.evidence = None
-        self._refresh(units, batch)
-        for unit, program in self._fit(units, batch):
-            self._store(unit, program, batch)
-
     def _enough(self, unit: _Unit, batch: str) -> bool:
         return len(self._past(unit, batch)) >= unit.settings.config.min_history
 
@@ -184,11 +182,16 @@ class AvhDetector:
         Batches without a value of some metric are left out as long as enough others are there.
         """
         history = self.context.history
-        anchor = unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
+        anchor = self._anchor(unit)
         measured = [b for b in history.before(batch) if history.measured(anchor, b)]
         measured = measured[-unit.settings.window :]
         whole = [b for b in measured if self._whole(unit, b)]
         return whole if len(whole) >= unit.settings.config.min_history else measured
+
+    @staticmethod
+    def _anchor(unit: _Unit) -> MetricKey:
+        """The metric that every batch has a value of on which the monitor's were measured."""
+        return unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
 
     def _whole(self, unit: _Unit, batch: str) -> bool:
         singles = (n for n in unit.names if not self._is_distance(n))
@@ -286,7 +289,7 @@ class AvhDetector:
             if newest is None:
                 continue
             # A batch whose rows are gone cannot be sampled: the one under test then stands in.
-            for source in (newest, batch):
+            for source in (newest,) if batch == NEXT else (newest, batch):
                 self._inject([] if source in self._asked else [source])
                 made = self._measured.get((source, unit.column))
                 if made is not None:
@@ -358,13 +361,14 @@ class AvhDetector:
         sampled = unit.evidence.batch if unit.evidence else None
         known = (before.evidence or {}).get("batch") if before else None
         fresh = before is None or known != sampled
+        first = None if fresh or before is None else before.valid_from_batch
         book.put(
             StoredProgram(
                 check_id=unit.monitor.id,
                 column=unit.column,
                 detector=KIND,
                 version=0,
-                valid_from_batch=batch if fresh or before is None else before.valid_from_batch,
+                valid_from_batch=first or (None if batch == NEXT else batch),
                 learned_from=past[0],
                 learned_to=past[-1],
                 batches=len(past),

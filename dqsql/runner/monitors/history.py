@@ -17,6 +17,8 @@ from dqsql.model.results import MetricValue
 
 FloatArray = npt.NDArray[np.float64]
 
+# Stands for the batch that comes after all others: it sorts behind every name.
+NEXT = "\U0010ffff"
 # Metrics that are distributions: they are kept in dq_distributions instead of dq_metrics.
 PROFILES = ("quantile_profile", "value_profile", "pattern_profile")
 

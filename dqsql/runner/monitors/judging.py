@@ -21,7 +21,7 @@ from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, S
 from dqsql.model.tables import DISTRIBUTIONS, METRICS, PROGRAMS
 from dqsql.runner.monitors.avh import AvhDetector
 from dqsql.runner.monitors.context import Detector, MonitorContext
-from dqsql.runner.monitors.history import History
+from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
 from dqsql.runner.monitors.programs import ProgramBook
 
@@ -100,6 +100,10 @@ class MonitorRun:
         known = [m.id for m in self.plan.monitors]
         programs = context.programs.rows(self.plan.model.name, known, self.run_id, self.now)
         return Judged(tuple(found), tuple(context.derived), tuple(programs))
+
+    def after_all(self) -> MonitorContext:
+        """What monitors know after all batches that were checked. Raises StorageError."""
+        return self._context([NEXT], {})
 
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         reviewed = batch in self.accepted_by_review

@@ -17,6 +17,7 @@ class StoredProgram:
 
     `program` and `evidence` are JSON-serialisable; evidence is what bounds are fitted with again
     (the metrics of injected issues, training counts) and is kept for the version in force only.
+    `valid_from_batch` is the first batch it decided on, None while there was none.
     `batches` is how many batches it was learned from, the first and last of which are named.
     """
 
@@ -24,7 +25,7 @@ class StoredProgram:
     column: str | None
     detector: str
     version: int
-    valid_from_batch: str
+    valid_from_batch: str | None
     learned_from: str
     learned_to: str
     batches: int

@@ -1,0 +1,178 @@
+"""`@avh` beside runs: learned anew from all that is stored, and replayed over it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dqsql.decisions.avh import evaluate
+from dqsql.decisions.program import Program, breaks
+from dqsql.runner.monitors.avh import AvhDetector, _Unit
+from dqsql.runner.monitors.evidence import Evidence
+from dqsql.runner.monitors.history import NEXT, FloatArray
+from dqsql.runner.monitors.replay import Learned, Replayed
+
+
+class AvhLearner(AvhDetector):
+    """All `@avh` of one model; the context's history ends behind the newest accepted batch."""
+
+    def learn(self) -> list[Learned]:
+        """Learn programs for the batch that will come next, with fresh evidence.
+
+        Raises EngineError.
+        """
+        found = [Learned(m, note=text) for m, text in self.broken]
+        ready: list[_Unit] = []
+        for unit in self.units:
+            past = self._past(unit, NEXT)
+            need = unit.settings.config.min_history
+            if len(past) < need:
+                text = f"still learning: {len(past)} of {need} accepted batches"
+                found.append(Learned(unit.monitor, note=text))
+            else:
+                ready.append(unit)
+        notes = self._renew(ready)
+        for unit, program in self._fit(ready, NEXT):
+            self._store(unit, program, NEXT)
+            found.append(
+                Learned(
+                    unit.monitor,
+                    self.context.programs.current(unit.monitor.id),
+                    program.fpr_bound,
+                    program.issues,
+                    program.caught,
+                    notes.get(unit.monitor.id),
+                )
+            )
+        order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
+        return sorted(found, key=lambda learned: order[learned.monitor.id])
+
+    def _renew(self, units: Sequence[_Unit]) -> dict[str, str]:
+        """Inject issues into the newest batch; notes on units for which that cannot be done."""
+        before = {unit.monitor.id: unit.evidence for unit in units}
+        for unit in units:
+            unit.evidence = None
+        self._refresh(units, NEXT)
+        notes: dict[str, str] = {}
+        for unit in units:
+            if unit.evidence is None:
+                unit.evidence = before[unit.monitor.id]
+                notes[unit.monitor.id] = self._stale(unit.evidence)
+        return notes
+
+    def _stale(self, kept: Evidence | None) -> str:
+        newest = self.context.history.before(NEXT, 1)[-1]
+        text = f"the model has no rows of batch {newest} to inject issues into"
+        return f"{text}; those of {kept.batch} are used" if kept else text
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Decide on stored batches by their stored metrics; injected issues are the stored ones.
+
+        What an injected issue changed in the sample is carried over to each accepted batch in turn,
+        and held against the program that was learned from the batches before it.
+        """
+        found: list[Replayed] = []
+        for rate in rates:
+            found += [Replayed(m, rate, note=text) for m, text in self.broken]
+            tallies = [_Tally(unit, _at_rate(unit, rate)) for unit in self.units]
+            for batch in batches:
+                self._replay_batch(tallies, batch, batch in flagged)
+            found += [tally.result(rate) for tally in tallies]
+        order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
+        return sorted(found, key=lambda replayed: order[replayed.monitor.id])
+
+    def _replay_batch(self, tallies: Sequence[_Tally], batch: str, flagged: bool) -> None:
+        history = self.context.history
+        ready: dict[int, _Tally] = {}
+        for tally in tallies:
+            unit = tally.unit
+            if unit.evidence is None or not history.measured(self._anchor(unit), batch):
+                continue
+            if self._enough(unit, batch):
+                ready[id(unit)] = tally
+            else:
+                tally.learning += 1
+        for unit, program in self._fit([t.unit for t in ready.values()], batch):
+            past = self._past(unit, batch)
+            series = {n: history.series(unit.keys[n], past) for n in unit.names}
+            new = {n: history.value(unit.keys[n], batch) for n in unit.names}
+            ready[id(unit)].add(batch, flagged, program, series, new)
+
+
+def _at_rate(unit: _Unit, rate: float) -> _Unit:
+    settings = unit.settings
+    return replace(unit, settings=replace(settings, config=replace(settings.config, fpr=rate)))
+
+
+@dataclass
+class _Tally:
+    """Counts what one monitor would have done; `unit` is `original` at another rate."""
+
+    original: _Unit
+    unit: _Unit
+    accepted: int = 0
+    alarms: list[str] = field(default_factory=list)
+    flagged: int = 0
+    found: list[str] = field(default_factory=list)
+    learning: int = 0
+    injected: int = 0
+    clauses: int = 0
+    caught: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self,
+        batch: str,
+        flagged: bool,
+        program: Program,
+        series: Mapping[str, FloatArray],
+        new: Mapping[str, float],
+    ) -> None:
+        """Count the verdicts of a program on a batch and on what issues would make of it."""
+        alarm = evaluate(program, series, new).status != "pass"
+        self.clauses += len(program.clauses)
+        if flagged:
+            self.flagged += 1
+            self.found += [batch] if alarm else []
+            return
+        self.accepted += 1
+        self.alarms += [batch] if alarm else []
+        evidence = self.unit.evidence
+        if evidence is None:
+            return
+        variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
+        columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
+        broken = breaks(program, series, columns, len(evidence.issues))
+        self.injected += 1
+        self.caught.update(n for n, hit in zip(evidence.issues, broken, strict=True) if hit)
+
+    def result(self, rate: float) -> Replayed:
+        """The counts so far."""
+        decided = self.accepted + self.flagged
+        evidence = self.unit.evidence
+        names = evidence.issues if evidence else ()
+        return Replayed(
+            monitor=self.original.monitor,
+            fpr=rate,
+            accepted=self.accepted,
+            alarms=tuple(self.alarms),
+            flagged=self.flagged,
+            found=tuple(self.found),
+            learning=self.learning,
+            issues={n: (self.caught[n], self.injected) for n in names} if self.injected else {},
+            clauses=self.clauses / decided if decided else None,
+            note=self._note(decided),
+        )
+
+    def _note(self, decided: int) -> str | None:
+        if self.unit.evidence is None:
+            return "no injected issues are stored: `dqsql fit` measures them"
+        return None if decided else "too short a history"
+
+
+def _vector(names: Sequence[str], values: Mapping[str, float]) -> FloatArray:
+    return np.array([values[name] for name in names], dtype=float)

@@ -1,0 +1,76 @@
+"""What learning a monitor and replaying it over stored batches yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dqsql.model.plan import Monitor
+from dqsql.runner.monitors.programs import StoredProgram
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What one monitor has learned.
+
+    `stored` is None where nothing could be; `note` then says why. `fpr_bound` is the bound on the
+    false-positive rate of a whole program, `caught` of `issues` injected ones it flags.
+    """
+
+    monitor: Monitor
+    stored: StoredProgram | None = None
+    fpr_bound: float | None = None
+    issues: int | None = None
+    caught: int | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One monitor on stored batches, at one false-positive rate.
+
+    Attributes:
+        monitor: the monitor.
+        fpr: the rate, in (0, 1).
+        accepted: how many accepted batches it decided on.
+        alarms: those of them that it would have flagged, oldest first.
+        flagged: how many other batches (with findings, and no review) it decided on.
+        found: those of them that it would have flagged, too.
+        learning: batches that it had too short a history for.
+        issues: by variant, how many of the issues injected into the accepted batches it flags, and
+            how many there were.
+        clauses: mean number of bounds.
+        note: why it could not be replayed, if so.
+    """
+
+    monitor: Monitor
+    fpr: float
+    accepted: int = 0
+    alarms: tuple[str, ...] = ()
+    flagged: int = 0
+    found: tuple[str, ...] = ()
+    learning: int = 0
+    issues: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    clauses: float | None = None
+    note: str | None = None
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """`issues` by type: the part of a variant's name before its parameters."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, (caught, total) in self.issues.items():
+            kind = name.split("_")[0]
+            before = found.get(kind, (0, 0))
+            found[kind] = (before[0] + caught, before[1] + total)
+        return found
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the injected issues that it flags, in [0, 1]; None without any."""
+        total = sum(n for _, n in self.issues.values())
+        return sum(caught for caught, _ in self.issues.values()) / total if total else None
+
+    @property
+    def alarm_rate(self) -> float | None:
+        """Share of the accepted batches that it would have flagged; None without any."""
+        return len(self.alarms) / self.accepted if self.accepted else None
