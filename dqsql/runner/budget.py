@@ -9,7 +9,7 @@ from dqsql.errors import ConfigError, DecisionError, Span
 from dqsql.model.project import Project
 
 if TYPE_CHECKING:
-    from dqsql.decisions.significance import Budget
+    from dqsql.decisions.budget import Budget
 
 SETTING = "false_alarm_budget"
 _FILES = ("dqsql_project.yml", "dbt_project.yml")
@@ -22,7 +22,7 @@ def read_budget(project: Project) -> Budget | None:
     if text is None:
         return None
     # Imported here because it starts with numpy, which a project without a budget does not need.
-    from dqsql.decisions.significance import parse_budget
+    from dqsql.decisions.budget import parse_budget
 
     try:
         return parse_budget(str(text))

@@ -40,7 +40,7 @@ def project_fpr(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> fl
     budget = read_budget(project)
     if budget is None:
         return DEFAULT_FPR
-    from dqsql.decisions.significance import rate_of_decisions
+    from dqsql.decisions.budget import rate_of_decisions
 
     decisions = sum(
         cadence(ledgers.get(plan.model.name, {})) * _deciding(plan)
@@ -54,7 +54,7 @@ def cadence(ledger: Iterable[str]) -> float:
 
     The newest that are dates or timestamps count; a batch a day where there are none.
     """
-    from dqsql.decisions.significance import batches_per_day
+    from dqsql.decisions.budget import batches_per_day
 
     days = [d for d in map(_day, sorted(ledger, key=batch_order)) if d is not None]
     return batches_per_day(days[-_NEWEST:])

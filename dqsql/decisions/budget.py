@@ -1,0 +1,102 @@
+"""A project's budget for false alarms, and what it leaves for a single decision.
+
+A budget such as `1 per week` is an expected number of false alarms of all monitors together. By
+linearity of expectation a rate per decision of budget / decisions keeps it, whatever the
+correlation between the metrics (Bonferroni's argument for the expected number; Dunn 1961, Journal
+of the American Statistical Association 56, 52-64).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.errors import DecisionError, nearest
+
+DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
+DAYS["year"] = 365.25
+LARGEST_RATE = 0.05
+
+_WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
+_EXAMPLE = "for example: '1 per week', '3 per month', '0.5 a day'"
+_TEXT = re.compile(
+    r"(?P<count>\d+(?:\.\d+)?|\.\d+|[a-z]+)\s*(?:/|\s(?:per|an?|every)\s)\s*"
+    r"(?:(?P<times>\d+(?:\.\d+)?)\s+)?(?P<unit>[a-z]+)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """An expected number of false alarms, > 0, over a number of days, > 0."""
+
+    alarms: float
+    days: float
+
+    @property
+    def per_day(self) -> float:
+        """Expected false alarms a day."""
+        return self.alarms / self.days
+
+
+def parse_budget(text: str) -> Budget:
+    """Read a budget such as '1 per week', '2 / month', 'one a day' or '1 every 2 weeks'.
+
+    Raises:
+        DecisionError: it cannot be read, or allows nothing.
+    """
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        raise DecisionError(f"cannot read the false-alarm budget {text!r}", hint=_EXAMPLE)
+    written = found["count"].lower()
+    count = _WORDS.get(written)
+    if count is None:
+        try:
+            count = float(written)
+        except ValueError as error:
+            raise DecisionError(
+                f"false-alarm budget {text!r}: {found['count']!r} is no number", hint=_EXAMPLE
+            ) from error
+    unit = found["unit"].lower()
+    days = DAYS.get(unit, DAYS.get(unit.removesuffix("s")))
+    if days is None:
+        raise DecisionError(
+            f"false-alarm budget {text!r}: {found['unit']!r} is no length of time",
+            hint=nearest(unit, DAYS) or f"there are {', '.join(DAYS)}",
+        )
+    times = float(found["times"] or 1)
+    if count <= 0 or times <= 0:
+        raise DecisionError(
+            f"false-alarm budget {text!r} allows no false alarm at all",
+            hint="no monitor can promise that; leave monitors out instead, or write '1 per year'",
+        )
+    return Budget(count, times * days)
+
+
+def rate_of_decisions(budget: Budget, decisions_per_day: float) -> float:
+    """Return the false-positive rate per decision for so many decisions a day, in (0, 0.05].
+
+    More than 1 in 20 is no monitoring, however few the decisions.
+
+    Raises:
+        DecisionError: the number is not positive.
+    """
+    if not (math.isfinite(decisions_per_day) and decisions_per_day > 0):
+        raise DecisionError(f"decisions per day must be above 0, not {decisions_per_day!r}")
+    return min(LARGEST_RATE, budget.per_day / decisions_per_day)
+
+
+def batches_per_day(days: Sequence[float] | npt.ArrayLike) -> float:
+    """Return how often batches come, from their times in days: 1 / median distance.
+
+    One batch a day if there are fewer than two times.
+    """
+    times = np.unique(np.asarray(days, dtype=float))
+    if times.size < 2:
+        return 1.0
+    return float(1.0 / np.median(np.diff(times)))
