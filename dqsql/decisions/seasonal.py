@@ -35,7 +35,7 @@ _OWN_SPREAD = 8
 _MONDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday
 _NO_SLOT = -1
 _LEAST_SEASONS = 3
-_MOST_SEASONS = 20
+_MOST_SEASONS = 12
 _PROBES = 64
 _ROUNDING = 1e-12
 
@@ -192,7 +192,7 @@ class Stl(Learned):
     Decomposition follows the noise of the values that it sees, so its residuals are smaller than
     the errors of what it expects of a value that it has not seen. The spread is the root mean
     square of the residuals times how much larger those errors are for independent noise. At most
-    the newest 20 seasons are looked at. `period` counts batches; gaps keep their place.
+    the newest 12 seasons are looked at. `period` counts batches; gaps keep their place.
 
     Attributes:
         period: length of the season in batches, >= 2.

@@ -23,6 +23,7 @@ def least_history(rate: float, two_sided: bool = True) -> int:
     Among K + 1 exchangeable batches the newest is the most extreme once in K + 1; K must reach
     1 / rate - 1 per side. Shorter histories rest on the shape of the tail
     (`dqsql.decisions.bounds`).
+
     Raises:
         DecisionError: the rate is not in (0, 1).
     """
