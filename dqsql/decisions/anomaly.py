@@ -23,24 +23,26 @@ from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.anomaly_words import explain
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
-    AbsoluteChange,
     BatchNormal,
     FloatArray,
     Learned,
     Limits,
     OnlineNormal,
     Prediction,
-    RateOfChange,
-    RelativeRateOfChange,
     Series,
     Strategy,
-    Threshold,
     TimeArray,
     TooLittleHistoryError,
     Undecidable,
     parameter_names,
 )
 from dqsql.decisions.strategies_holt_winters import HoltWinters
+from dqsql.decisions.strategies_limits import (
+    AbsoluteChange,
+    RateOfChange,
+    RelativeRateOfChange,
+    Threshold,
+)
 from dqsql.errors import DecisionError, nearest
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]

@@ -1,0 +1,186 @@
+"""Strategies of `@anomaly` whose limits the user gives: threshold and changes.
+
+Source: Schelter et al., "Automating Large-Scale Data Quality Verification", VLDB 2018, section 3.4,
+and Deequ's SimpleThresholdStrategy, AbsoluteChangeStrategy and RelativeRateOfChangeStrategy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.strategies import (
+    Limits,
+    Prediction,
+    Series,
+    Strategy,
+    TooLittleHistoryError,
+)
+from dqsql.errors import DecisionError
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLimits(Strategy):
+    """Base of strategies whose limits the user gives.
+
+    Attributes:
+        lower: least value (or change) that is fine; None for no limit.
+        upper: largest that is fine; None for no limit.
+        warn_lower: as `lower`, for a warning; with it `lower` and `upper` are errors.
+        warn_upper: as `upper`, for a warning.
+    """
+
+    lower: float | None = None
+    upper: float | None = None
+    warn_lower: float | None = None
+    warn_upper: float | None = None
+    positional: ClassVar[tuple[str, ...]] = ("lower", "upper")
+
+    def __post_init__(self) -> None:
+        for name in ("lower", "upper", "warn_lower", "warn_upper"):
+            self._check(name, check.optional_number)
+        if all(getattr(self, n) is None for n in ("lower", "upper", "warn_lower", "warn_upper")):
+            raise DecisionError(
+                f"{self.name} needs a lower or an upper limit",
+                hint=f"for example: {self.name}(lower => 0.9)",
+            )
+        for low, high in (("lower", "upper"), ("warn_lower", "warn_upper")):
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                raise DecisionError(
+                    f"{self.name}: {low} {least:g} is above {high} {most:g}", hint="swap them"
+                )
+        for inner, outer, sign in (("warn_lower", "lower", 1), ("warn_upper", "upper", -1)):
+            warn, error = getattr(self, inner), getattr(self, outer)
+            if warn is not None and error is not None and sign * (warn - error) < 0:
+                raise DecisionError(
+                    f"{self.name}: {inner} {warn:g} lies beyond {outer} {error:g}",
+                    hint="a warning comes before an error",
+                )
+
+    def pairs(self) -> list[tuple[float, float, str | None]]:
+        """Lower and upper limit and severity, the narrower pair first."""
+        whole = (_low(self.lower), _high(self.upper))
+        if self.warn_lower is None and self.warn_upper is None:
+            return [(*whole, None)]
+        warn = (max(_low(self.warn_lower), whole[0]), min(_high(self.warn_upper), whole[1]))
+        if self.lower is None and self.upper is None:
+            return [(*warn, "warn")]
+        return [(*warn, "warn"), (*whole, "error")]
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(FixedLimits):
+    """The value lies between fixed limits (Deequ: SimpleThresholdStrategy)."""
+
+    name: ClassVar[str] = "threshold"
+
+    def predict(self, series: Series) -> Prediction:
+        """Limits as given; nothing is expected in particular."""
+        limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
+        return Prediction(math.nan, "fixed limits", series.known.size, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class AbsoluteChange(FixedLimits):
+    """The change since the batch before lies between fixed limits (Deequ: AbsoluteChangeStrategy).
+
+    Attributes:
+        order: how often differences are taken: 1 for new - old, 2 for the change of the change, 0
+            for the value itself.
+    """
+
+    order: int = 1
+    name: ClassVar[str] = "absolute_change"
+    aliases: ClassVar[dict[str, str]] = {
+        "max_rate_decrease": "lower",
+        "max_rate_increase": "upper",
+    }
+
+    def __post_init__(self) -> None:
+        FixedLimits.__post_init__(self)
+        self._check("order", check.integer, low=0, example="order => 1")
+
+    @property
+    def min_history(self) -> int:
+        """As many values as differences are taken."""
+        return self.order
+
+    def predict(self, series: Series) -> Prediction:
+        """The d-th difference is the new value plus a sum of old ones with binomial weights."""
+        known = series.known
+        if self.order == 0:
+            limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())
+            return Prediction(math.nan, "fixed limits", known.size, limits)
+        if known.size < self.order:
+            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        old = known[::-1][: self.order]
+        weights = [(-1) ** i * math.comb(self.order, i) for i in range(1, self.order + 1)]
+        expected = -float(np.dot(weights, old))
+        limits = tuple(
+            Limits(expected + low, expected + high, severity)
+            for low, high, severity in self.pairs()
+        )
+        basis = "the value before" if self.order == 1 else f"the {self.order} values before"
+        return Prediction(expected, basis, self.order, limits)
+
+
+@dataclass(frozen=True, slots=True)
+class RateOfChange(AbsoluteChange):
+    """Deequ's former name of absolute_change (RateOfChangeStrategy, deprecated there)."""
+
+    name: ClassVar[str] = "rate_of_change"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeRateOfChange(FixedLimits):
+    """New value / old value lies between fixed limits (Deequ: RelativeRateOfChangeStrategy).
+
+    Attributes:
+        order: how many batches back the old value is, >= 1.
+    """
+
+    order: int = 1
+    name: ClassVar[str] = "relative_rate_of_change"
+    aliases: ClassVar[dict[str, str]] = AbsoluteChange.aliases
+
+    def __post_init__(self) -> None:
+        FixedLimits.__post_init__(self)
+        self._check("order", check.integer, low=1, example="order => 1")
+
+    @property
+    def min_history(self) -> int:
+        """As many values as the old one is back."""
+        return self.order
+
+    def predict(self, series: Series) -> Prediction:
+        """Limits times the old value; a change from 0 is infinite, but for one from 0 to 0."""
+        known = series.known
+        if known.size < self.order:
+            raise TooLittleHistoryError(f"{self.order} values are needed, there are {known.size}")
+        old = float(known[-self.order])
+        limits = tuple(_times(old, *pair) for pair in self.pairs())
+        basis = "the value before" if self.order == 1 else f"the value {self.order} batches before"
+        return Prediction(old, basis, self.order, limits)
+
+
+def _times(old: float, low: float, high: float, severity: str | None) -> Limits:
+    """The values whose ratio to `old` lies between the limits."""
+    if old == 0:
+        # A ratio to 0 is plus or minus infinity, within an open limit only.
+        ends = (-math.inf if math.isinf(low) else 0.0, math.inf if math.isinf(high) else 0.0)
+    else:
+        ends = (low * old, high * old) if old > 0 else (high * old, low * old)
+    return Limits(*ends, severity)
+
+
+def _low(value: float | None) -> float:
+    return -math.inf if value is None else value
+
+
+def _high(value: float | None) -> float:
+    return math.inf if value is None else value
