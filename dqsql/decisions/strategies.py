@@ -6,8 +6,9 @@ A strategy is a frozen object made of checked parameters; `predict` returns a `P
 - Strategies with fixed limits (`dqsql.decisions.strategies_limits`): the limits are given, `error`
   and optionally a narrower `warn` pair.
 - Strategies that learn (`online_normal` and `batch_normal` here, seasonal baselines and `stl` in
-  `seasonal`, `holt_winters` in `strategies_holt_winters`): an expected value and the spread of the errors that expecting it made in the past. Bounds
-  are so many spreads away, or as far as a false-positive rate asks for.
+  `seasonal`, `holt_winters` in `strategies_holt_winters`): an expected value and the spread of the
+  errors that expecting it made in the past. Bounds are so many spreads away, or as far as a
+  false-positive rate asks for.
 
 Sources: Schelter et al., "Automating Large-Scale Data Quality Verification", VLDB 2018, section
 3.4, and the strategies of its implementation, Deequ.
