@@ -88,6 +88,15 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
             "help": "json prints one JSON object to standard output and nothing else.",
         },
     ),
+    "run_output": (
+        ("--output",),
+        {
+            "type": click.Choice(["text", "json", "github"]),
+            "default": "text",
+            "help": "json prints one JSON object to standard output and nothing else; github adds"
+            " annotations of the files' lines, as GitHub Actions reads them.",
+        },
+    ),
     "log_format": (
         ("--log-format",),
         {
@@ -110,6 +119,8 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     ),
 }
 
+# Options whose parameter has another name, because commands differ in what they take.
+_PARAMETERS = {"run_output": "output"}
 GLOBAL = ("log_format", "quiet", "color", "debug")
 PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
 TESTS = ("dbt_tests",)
@@ -125,7 +136,8 @@ def options(*names: str) -> Callable[[F], F]:
             flags, settings = _OPTIONS[name]
             # Not `DQSQL_BATCHES`: variables are named as the flags are.
             envvar = "DQSQL_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
-            function = click.option(*flags, name, envvar=envvar, **settings)(function)
+            parameter = _PARAMETERS.get(name, name)
+            function = click.option(*flags, parameter, envvar=envvar, **settings)(function)
         return function
 
     return decorate

@@ -40,6 +40,7 @@ class Session:
     json: bool = False
     json_log: bool = False
     debug: bool = False
+    github: bool = False
 
     @property
     def log(self) -> Terminal:
@@ -84,6 +85,10 @@ class Session:
         """Report that the command could not do its work."""
         if self.json:
             self.print_json(failure_record(error))
+        if self.github:
+            from dqsql.cli.artefacts import print_github_error
+
+            print_github_error(self, error)
         self.print_error(error)
 
 
@@ -126,6 +131,7 @@ def _session(context: click.Context, options: dict[str, Any]) -> Session:
         project_dir=options.get("project_dir") or Path(),
         quiet=bool(values["quiet"]),
         json=options.get("output") == "json",
+        github=options.get("output") == "github",
         json_log=values["log_format"] == "json",
         debug=bool(values["debug"]),
     )

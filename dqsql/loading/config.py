@@ -44,6 +44,7 @@ SETTING_KEYS = frozenset(
         "max_segments",
         "meta",
         "novelty",
+        "openlineage",
         "pattern",
         "patterns",
         "reports",

@@ -98,9 +98,7 @@ class DbtBinder(Binder):
     def _way_out(self, cte: _Cte, column: str) -> str:
         where = f"the column {column} of the CTE {cte.name}"
         try:
-            final = _Query(
-                self._layout, _relations(self._text[self._layout.branches[0].list_end :])
-            )
+            final = _query(self._layout, self._text)
             found = sorted(self._carried(final, cte, column, set()))
         except _Uncertain as problem:
             raise BindingProblem(
@@ -258,12 +256,9 @@ def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int
     alias = parts[-1]
     if index < len(tokens) and tokens[index].token_type is TokenType.ALIAS:
         index += 1
-    if (
-        index < len(tokens)
-        and _is_name(tokens[index])
-        and tokens[index].text.lower() not in _NO_ALIAS
-    ):
-        alias = tokens[index].text
+    following = tokens[index].text if index < len(tokens) and _is_name(tokens[index]) else ""
+    if following and following.lower() not in _KEYWORDS:
+        alias = following
         index += 1
     # A CTE has a name of one part; anything else is a relation outside of the query.
     found[alias.lower()] = parts[0].lower() if len(parts) == 1 else ".".join(parts).lower()

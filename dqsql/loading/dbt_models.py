@@ -174,7 +174,8 @@ class DbtModels:
 
     def _freshness(self, node: Node) -> Iterator[Annotation]:
         """Dbt's freshness of a source as a check, or two with different thresholds."""
-        rules = node.config.get("freshness") or node.data.get("freshness") or {}
+        given = (node.config.get("freshness"), node.data.get("freshness"))
+        rules = next((r for r in given if _has_rule(r)), None)
         field_name = node.config.get("loaded_at_field") or node.data.get("loaded_at_field")
         if not rules or not field_name:
             return
@@ -255,6 +256,11 @@ def _is_annotated(node: Node, raw: str) -> bool:
     if str(node.data.get("language", "sql")) != "sql":
         return False
     return any(has_annotation(raw[c.body_start : c.body_end]) for c in scan(raw).comments)
+
+
+def _has_rule(freshness: Any) -> bool:
+    rules = freshness.values() if isinstance(freshness, dict) else ()
+    return any(isinstance(r, dict) and r.get("count") for r in rules)
 
 
 def _is_private(given: object) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source
+from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.jsonable import timestamp
 
 if TYPE_CHECKING:
@@ -171,8 +171,26 @@ def _check_record(plan: Plan, check: Check | Monitor) -> dict[str, Any]:
         "original_file_path": check.span.file,
         "line": check.span.line,
         "column": check.span.column,
-        "depends_on": {"nodes": [plan.model.unique_id]},
+        "dbt_test": check.settings.options.get(DBT_TEST),
+        "depends_on": {"nodes": [plan.model.unique_id, *relations_used(plan, check)]},
     }
+
+
+def relations_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
+    """Return the other check models, sources and tables that a check compares the model with."""
+    from sqlglot import exp
+
+    states = {name for alias in check.metrics for name in plan.metric(alias).states}
+    names = {r.sql: r.unique_id or r.name for r in plan.relations}
+    found: dict[str, None] = {}
+    for state in (s for s in plan.states if s.name in states):
+        if state.relation is not None:
+            found[names.get(state.relation.sql, state.relation.name)] = None
+        for literal in state.scan.find_all(exp.Literal):
+            # A lookup among a relation's keys has the relation's SQL text as an argument.
+            if literal.is_string and literal.this in names:
+                found[names[literal.this]] = None
+    return tuple(found)
 
 
 def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:

@@ -6,11 +6,13 @@ stand there under `dqsql`, so that tools made for dbt read the file as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.project import DBT_TEST
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, group_findings, run_status, tally, worst_status
@@ -19,6 +21,8 @@ from dqsql.report.jsonable import timestamp
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 MAX_FINDINGS = 100
 _DBT_STATUS = {Status.NO_DATA: "warn"}
+_FAILED = (Status.FAIL, Status.ERROR)
+FAIL_FAST = "fail fast"
 _UNEVALUATED = "no new batches"
 
 
@@ -70,18 +74,31 @@ def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
 
 
 def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
+    """One entry for each check; the two checks of a test with two thresholds share one."""
     definitions = _definitions(plan)
     by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
     for verdict in model.results:
         by_check.setdefault(verdict.check_id, []).append(verdict)
+    groups: dict[str, list[str]] = {}
+    for check_id in by_check:
+        groups.setdefault(_unique_id(check_id, definitions), []).append(check_id)
+    joined = {uid: [v for i in ids for v in by_check[i]] for uid, ids in groups.items()}
     # All checks of a model share its scans: the time of one of them is its share.
-    judged = sum(bool(verdicts) for verdicts in by_check.values())
+    judged = sum(bool(verdicts) for verdicts in joined.values())
     share = model.seconds / judged if judged else 0.0
-    for check_id, verdicts in by_check.items():
-        definition = definitions.get(check_id)
-        yield _entry(model, check_id, verdicts, definition, share if verdicts else 0.0)
+    for unique_id, verdicts in joined.items():
+        definition = definitions.get(groups[unique_id][0])
+        seconds = share if verdicts else 0.0
+        yield _entry(model, unique_id, verdicts, definition, plan, seconds)
     if model.error is not None and not by_check:
-        yield _entry(model, f"model.{model.model}", [], None, model.seconds)
+        yield _entry(model, f"model.{model.model}", [], None, plan, model.seconds)
+
+
+def _unique_id(check_id: str, definitions: Mapping[str, Check | Monitor]) -> str:
+    """The id of a check; that of dbt's test for one that was adopted."""
+    definition = definitions.get(check_id)
+    found = definition.settings.options.get(DBT_TEST) if definition else None
+    return check_id if found is None else str(found)
 
 
 def _definitions(plan: Plan | None) -> dict[str, Check | Monitor]:
@@ -95,6 +112,7 @@ def _entry(
     check_id: str,
     verdicts: Sequence[Result],
     definition: Check | Monitor | None,
+    plan: Plan | None,
     seconds: float,
 ) -> dict[str, Any]:
     status = _status(model, verdicts)
@@ -102,16 +120,27 @@ def _entry(
         "unique_id": check_id,
         "status": _DBT_STATUS.get(status, status.value),
         "message": _message(model, verdicts),
-        "failures": sum(v.is_finding for v in verdicts) if verdicts else None,
+        "failures": _failures(verdicts, definition),
         "execution_time": seconds,
         "timing": [],
         "thread_id": "main",
         "adapter_response": {"dqsql": _particulars(model, status, verdicts, definition)},
         "compiled": definition is not None,
         "compiled_code": None,
-        "relation_name": None,
+        "relation_name": plan.model.relation if plan else None,
         "batch_results": None,
     }
+
+
+def _failures(verdicts: Sequence[Result], definition: Check | Monitor | None) -> int | None:
+    """How many batches and segments the check is not content with; for a test of dbt, rows."""
+    if not verdicts:
+        return None
+    findings = [v for v in verdicts if v.is_finding]
+    if definition is None or DBT_TEST not in definition.settings.options:
+        return len(findings)
+    counts = [v.observed for v in findings if v.observed is not None]
+    return max((int(c) for c in counts if math.isfinite(c)), default=len(findings))
 
 
 def _status(model: ModelResult, verdicts: Sequence[Result]) -> Status:
@@ -161,4 +190,7 @@ def _particulars(
         "verdicts": len(verdicts),
         "findings": [finding_record(v) for v in findings[:MAX_FINDINGS]],
         "findings_left_out": max(len(findings) - MAX_FINDINGS, 0),
+        # What `dqsql retry` checks again: models that the run did not come to, and batches.
+        "left_out": model.skipped == FAIL_FAST,
+        "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
     }

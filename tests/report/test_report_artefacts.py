@@ -75,7 +75,7 @@ def plan() -> Plan:
         column="dep_delay",
         expression="mean between 5 and 60",
         predicate=sql("m0 between 5 and 60"),
-        watched=(),
+        metrics=("m0",),
         bounds=None,
         severity=Severity.ERROR,
         no_data=NoData.WARN,

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from dqsql.cli.artefacts import write_run_artefacts
 from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options, words
-from dqsql.cli.project import compile_project, target_dir, write_project_artefacts
+from dqsql.cli.project import compile_project, target_dir
 from dqsql.cli.session import Session, with_session
 
 _RUN = (
@@ -20,7 +21,7 @@ _RUN = (
     "event_time_start",
     "event_time_end",
     "store_failures",
-    "output",
+    "run_output",
 )
 _WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state")
 
@@ -42,14 +43,12 @@ def command(
 
     Exits with 1 when a check of severity error failed, with 2 when something could not be checked.
     """
-    from dqsql.report.artefacts import RUN_RESULTS, ensure_writable, write_json
-    from dqsql.report.run_results import run_record, run_results
+    from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 
     where = {name: settings[name] for name in _WHERE}
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
-    folder = target_dir(compiled)
-    ensure_writable(folder)
+    ensure_writable(target_dir(compiled))
     with session.progress() as progress:
         result = api.run(
             project_dir,
@@ -59,8 +58,5 @@ def command(
             listener=session.listener(progress),
             **settings,
         )
-    write_project_artefacts(compiled)
-    write_json(folder / RUN_RESULTS, run_results(result, compiled.plans))
-    if session.json:
-        session.print_json(run_record(result, compiled.plans))
+    write_run_artefacts(session, compiled, result)
     return result.exit_code

@@ -1,0 +1,62 @@
+"""`dqsql retry`: check again what failed in the last run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.artefacts import write_run_artefacts
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, STATE, options
+from dqsql.cli.project import compile_project, target_dir
+from dqsql.cli.session import Session, with_session
+
+
+@click.command("retry", cls=Command)
+@options(*STATE, *PROJECT, "run_output", *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    project_dir: Path,
+    output: str,
+    state: Path | None,
+    target: str | None,
+    **where: Any,
+) -> int:
+    """Check again the models and batches that failed in the last run, or that it did not reach.
+
+    Reads run_results.json in the folder that --state names, else in the target folder.
+    """
+    from dqsql.loading.config import parse_vars
+    from dqsql.loading.project import read_target_path
+    from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
+    from dqsql.runner import api
+    from dqsql.runner.retry import read_retry
+
+    root = project_dir.expanduser().resolve()
+    overrides = parse_vars(where["vars"]) if where.get("vars") else {}
+    folder = state or root / read_target_path(root, overrides)
+    retry = read_retry(folder / RUN_RESULTS)
+    if not retry.batches:
+        session.say("Nothing to retry: nothing failed in the last run.")
+        return 0
+    arguments = dict(retry.arguments)
+    where["target"] = target or arguments.pop("target", None)
+    where["dbt_tests"] = arguments.pop("dbt_tests", None)
+    select = tuple(f"name:{model}" for model in retry.batches)
+    compiled = compile_project(project_dir, select=select, exclude=(), **where)
+    ensure_writable(target_dir(compiled))
+    with session.progress() as progress:
+        result = api.run(
+            project_dir,
+            select=select,
+            batches_of=retry.batches,
+            listener=session.listener(progress),
+            **arguments,
+            **where,
+        )
+    write_run_artefacts(session, compiled, result)
+    return result.exit_code

@@ -1,0 +1,141 @@
+"""OpenLineage events: what a run read and what its checks found, for catalogs of lineage.
+
+One event a check model, of type COMPLETE, or FAIL where the model could not be checked. The
+model's relation is the input dataset, with the facets `dataQualityAssertions` and
+`dataQualityMetrics` (https://openlineage.io/docs/spec/facets/dataset-facets).
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.model.plan import Check, Plan
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.jsonable import jsonable, timestamp
+
+_PRODUCER = "https://pypi.org/project/dqsql"
+_SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+_FACETS = "https://openlineage.io/spec/facets"
+_ASSERTIONS = f"{_FACETS}/1-0-1/DataQualityAssertionsDatasetFacet.json"
+_METRICS = f"{_FACETS}/1-0-2/DataQualityMetricsInputDatasetFacet.json"
+_ERROR = f"{_FACETS}/1-0-1/ErrorMessageRunFacet.json"
+_TIMEOUT = 10
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Where events go: the URL of a server that speaks OpenLineage, and its API key."""
+
+    url: str
+    endpoint: str = "api/v1/lineage"
+    api_key: str | None = None
+
+    def send(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Send the events one by one. Raises OSError where the server does not take one."""
+        target = urllib.parse.urljoin(self.url.rstrip("/") + "/", self.endpoint)
+        if urllib.parse.urlsplit(target).scheme not in ("http", "https"):
+            raise OSError(f"{self.url!r} is no http address")
+        headers = {"Content-Type": "application/json"}
+        if self.api_key:
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        for event in events:
+            body = json.dumps(jsonable(event)).encode()
+            request = urllib.request.Request(target, body, headers, method="POST")
+            with urllib.request.urlopen(request, timeout=_TIMEOUT):
+                pass
+
+
+def events(result: RunResult, plans: Sequence[Plan], namespace: str) -> list[dict[str, Any]]:
+    """Return the events of a run in the order of its models.
+
+    Args:
+        result: the run.
+        plans: what was compiled.
+        namespace: the namespace of jobs and datasets, for example of the warehouse.
+    """
+    by_name = {plan.model.name: plan for plan in plans}
+    return [_event(result, m, by_name.get(m.model), namespace) for m in result.models]
+
+
+def _event(
+    result: RunResult, model: ModelResult, plan: Plan | None, namespace: str
+) -> dict[str, Any]:
+    # The same run and model give the same id, so that sending twice is sending once.
+    run_id = uuid.uuid5(uuid.NAMESPACE_URL, f"dqsql:{result.run_id}:{model.model}")
+    facets: dict[str, Any] = {}
+    if model.error is not None:
+        facets["errorMessage"] = {
+            "_producer": _PRODUCER,
+            "_schemaURL": _ERROR,
+            "message": str(model.error),
+            "programmingLanguage": "SQL",
+        }
+    return {
+        "eventType": "COMPLETE" if model.error is None else "FAIL",
+        "eventTime": timestamp(result.finished_at),
+        "run": {"runId": str(run_id), "facets": facets},
+        "job": {"namespace": namespace, "name": f"dqsql.{result.project}.{model.model}"},
+        "inputs": [_dataset(model, plan, namespace), *_others(plan, namespace)],
+        "outputs": [],
+        "producer": _PRODUCER,
+        "schemaURL": _SPEC,
+    }
+
+
+def _dataset(model: ModelResult, plan: Plan | None, namespace: str) -> dict[str, Any]:
+    """What was checked: the relation that dbt built, else the check model."""
+    relation = plan.model.relation if plan else None
+    name = relation.replace("`", "") if relation else model.model
+    checks = {c.id: c for c in plan.checks} if plan else {}
+    return {
+        "namespace": namespace,
+        "name": name,
+        "inputFacets": {
+            "dataQualityMetrics": _metrics(model),
+            "dataQualityAssertions": {
+                "_producer": _PRODUCER,
+                "_schemaURL": _ASSERTIONS,
+                "assertions": [_assertion(v, checks.get(v.check_id)) for v in model.results],
+            },
+        },
+    }
+
+
+def _assertion(verdict: Result, check: Check | None) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "assertion": check.expression if check is not None else verdict.check_name,
+        "success": verdict.status in (Status.PASS, Status.SKIPPED),
+        "severity": verdict.severity.value,
+    }
+    return {**record, "column": verdict.column} if verdict.column else record
+
+
+def _metrics(model: ModelResult) -> dict[str, Any]:
+    """Rows, and what the checks measured of each column under OpenLineage's own names."""
+    columns: dict[str, dict[str, Any]] = {}
+    names = {"null_count": "nullCount", "sum": "sum", "min": "min", "max": "max"}
+    for verdict in model.results:
+        for text, value in (verdict.details.get("metrics") or {}).items():
+            name = names.get(str(text).partition("(")[0])
+            plain = text.endswith(f"({verdict.column})")
+            if name and verdict.column and plain and isinstance(value, int | float):
+                columns.setdefault(verdict.column, {})[name] = value
+    return {
+        "_producer": _PRODUCER,
+        "_schemaURL": _METRICS,
+        "rowCount": model.rows,
+        "columnMetrics": columns,
+    }
+
+
+def _others(plan: Plan | None, namespace: str) -> list[dict[str, Any]]:
+    """The other relations that checks compared the model with."""
+    relations = plan.relations if plan else ()
+    return [{"namespace": namespace, "name": r.name} for r in relations]

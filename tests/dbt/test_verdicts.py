@@ -1,0 +1,101 @@
+"""Adopted tests give the verdicts that `dbt test` gave; nothing of dbt is needed here.
+
+`verdicts.json` is what dbt 1.11 found in the project beside it (see `make_fixture.py`); the
+relations are made again from the SQL that dbt compiled.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import dqsql
+from dqsql.model.results import RunResult
+from dqsql.report.run_results import run_results
+from dqsql.runner.compilation import compile_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HERE = Path(__file__).parent
+ORDER = ("raw_payments", "stg_customers", "orders", "customers", "payments")
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The dbt project with its relations built in the session's catalog."""
+    root = tmp_path_factory.mktemp("dbt") / "shop"
+    shutil.copytree(HERE / "project", root)
+    (root / "target").mkdir()
+    shutil.copy(HERE / "manifest.json", root / "target" / "manifest.json")
+    nodes = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))["nodes"]
+    by_name = {n["name"]: n for n in nodes.values() if n["resource_type"] in ("model", "seed")}
+    spark.sql("create schema analytics")
+    ansi = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    for name in ORDER:
+        node = by_name[name]
+        if node["resource_type"] == "seed":
+            frame = spark.read.csv(
+                str(root / "seeds" / f"{name}.csv"), header=True, inferSchema=True
+            )
+        else:
+            frame = spark.sql(node["compiled_code"])
+        frame.coalesce(1).write.saveAsTable(f"analytics.{name}")
+    spark.conf.set("spark.sql.ansi.enabled", ansi or "true")
+    yield root
+    spark.sql("drop schema analytics cascade")
+    spark.sql("drop schema if exists analytics_dq cascade")
+
+
+@pytest.fixture(scope="module")
+def result(shop: Path, spark: SparkSession) -> RunResult:
+    return dqsql.run(shop, spark=spark, dbt_tests=True)
+
+
+def entries(result: RunResult, shop: Path) -> dict[str, dict[str, Any]]:
+    plans = compile_project(shop, dbt_tests=True).plans
+    return {e["unique_id"]: e for e in run_results(result, plans)["results"]}
+
+
+def test_verdicts_are_those_of_dbt(result: RunResult, shop: Path) -> None:
+    assert not [m.error for m in result.models if m.error is not None]
+    theirs = json.loads((HERE / "verdicts.json").read_text(encoding="utf-8"))
+    ours = entries(result, shop)
+    left = {t.unique_id for t in compile_project(shop, dbt_tests=True).project.left_tests}
+    assert len(theirs) - len(left) > 40
+    assert {uid: ours[uid]["status"] for uid in theirs if uid not in left} == {
+        uid: verdict["status"] for uid, verdict in theirs.items() if uid not in left
+    }
+    assert not left & ours.keys()
+
+
+def test_a_model_is_read_once_or_twice_whatever_the_number_of_tests(result: RunResult) -> None:
+    orders = next(m for m in result.models if m.model == "orders")
+    assert orders.checks > 30
+    assert orders.scans <= 4
+
+
+def test_annotations_are_checked_on_the_built_relations(result: RunResult) -> None:
+    by_name = {(r.model, r.check_name): r.status.value for r in result.results}
+    assert by_name["orders", "mean between 50 and 200"] == "pass"
+    assert by_name["customers", "row_count = 100"] == "pass"
+    assert by_name["stg_customers", "completeness >= 0.85"] == "pass"
+
+
+def test_a_relation_that_dbt_did_not_build(shop: Path, spark: SparkSession) -> None:
+    spark.sql("alter table analytics.payments rename to analytics.payments_away")
+    try:
+        found = dqsql.run(shop, spark=spark, dbt_tests=True, select=["payments"])
+    finally:
+        spark.sql("alter table analytics.payments_away rename to analytics.payments")
+    (model,) = found.models
+    assert model.error is not None
+    assert "the relation analytics.payments of payments does not exist" in str(model.error)
+    assert "dbt build" in str(model.error.hint)
+    assert found.exit_code == 2

@@ -1,0 +1,317 @@
+"""dbt projects as they are: manifest, settings, sources, tests that are adopted or left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dqsql.errors import DqsqlError
+from dqsql.loading import load_project
+from dqsql.loading.dbt_generic import ADOPTED
+from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, Severity
+
+HERE = Path(__file__).parents[1] / "dbt"
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The dbt project of the tests as dbt left it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    root = tmp_path / "shop"
+    shutil.copytree(HERE / "project", root)
+    (root / "target").mkdir()
+    manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
+    # As if the manifest had been written after the files here.
+    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
+    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return root
+
+
+def change(root: Path, edit: Change) -> None:
+    file = root / "target" / "manifest.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    edit(data)
+    file.write_text(json.dumps(data), encoding="utf-8")
+
+
+def models(project: Project) -> dict[str, CheckModel]:
+    return {m.name: m for m in project.models}
+
+
+def adopted(project: Project) -> dict[str, Annotation]:
+    return {
+        str(a.settings.name): a
+        for m in project.models
+        for a in m.annotations
+        if DBT_TEST_NAME in a.settings.options
+    }
+
+
+def test_models_sources_and_settings(shop: Path) -> None:
+    project = load_project(shop)
+    found = models(project)
+    assert project.name == "shop"
+    assert project.target_path == "target/dqsql"
+    assert project.target.schema == "analytics_dq"
+    assert project.target.spark_conf["spark.sql.catalogImplementation"] == "hive"
+    assert project.vars["rows"] == 1000
+    assert "dqsql" not in project.vars
+    assert not project.warnings
+    orders = found["orders"]
+    assert orders.relation == "analytics.orders"
+    assert orders.sql == "select * from analytics.orders"
+    assert orders.config.owner == "sales"
+    assert orders.config.tags == ("daily",)
+    assert orders.config.description == "One row an order."
+    assert found["stg_customers"].config.severity is Severity.WARN
+    assert found["customers"].depends_on == ("model.stg_customers", "model.orders")
+    assert not found["helper"].config.enabled
+    assert [s.unique_id for s in project.sources] == ["source.raw.raw_payments"]
+    assert found["payments"].depends_on == ("source.raw.raw_payments",)
+    names = [m.name for m in project.models]
+    assert names.index("orders") < names.index("customers")
+
+
+def test_annotations_of_files_and_of_meta(shop: Path) -> None:
+    found = models(load_project(shop))
+    stg = {(a.column, a.expression): a.span for a in found["stg_customers"].annotations}
+    assert stg["customer_id", "unique"].line == 16
+    assert (None, "row_count between 90 and 110") in stg
+    meta = {(a.column, a.expression): str(a.span) for a in found["customers"].annotations}
+    assert set(meta) == {
+        (None, "row_count = 100"),
+        (None, "unique(customer_id)"),
+        ("orders", "min >= 0"),
+    }
+    assert all(place.startswith("models/schema.yml:1") for place in meta.values())
+
+
+def test_the_owner_of_a_group(shop: Path) -> None:
+    change(shop, lambda m: m["nodes"]["model.shop.orders"]["config"].pop("meta"))
+    change(shop, lambda m: m["nodes"]["model.shop.orders"].pop("meta"))
+    assert models(load_project(shop))["orders"].config.owner == "Sales team"
+
+
+def test_tests_are_adopted_on_request_only(shop: Path) -> None:
+    assert not adopted(load_project(shop))
+    text = (shop / "dbt_project.yml").read_text(encoding="utf-8")
+    own = text.replace("    severity: error", "    adopt_dbt_tests: true")
+    (shop / "dbt_project.yml").write_text(own, encoding="utf-8")
+    assert adopted(load_project(shop))
+    assert not adopted(load_project(shop, dbt_tests=False))
+
+
+def test_adopted_tests(shop: Path) -> None:
+    project = load_project(shop, dbt_tests=True)
+    found = adopted(project)
+    assert "disabled_test" not in found
+    few = found["amounts_are_small"]
+    assert few.settings.where == "(status = 'placed')"
+    assert few.expression == "expect(count_if(not (amount) < 200) = 0)"
+    assert few.span.file == "models/schema.yml"
+    assert found["no_returns"].settings.severity is Severity.ERROR
+    assert found["no_returns"].expression.endswith("<= 1)")
+    assert found["no_returns:warn"].settings.severity is Severity.WARN
+    assert found["not_null_customers_orders"].settings.options["store_failures"] is True
+    assert found["notes_are_few"].settings.severity is Severity.WARN
+    left = {t.name: t.reason for t in project.left_tests}
+    assert left["no_negative_amounts"] == "it is a singular test"
+    assert "helper is ephemeral" in left["not_null_helper_one"]
+    assert "neighbouring rows" in left["dbt_utils_sequential_values_orders_order_id"]
+
+
+def test_every_promised_test_is_known() -> None:
+    promised = "accepted_range expression_is_true not_null_proportion not_empty_string"
+    promised += " unique_combination_of_columns at_least_one not_constant equal_rowcount"
+    promised += " fewer_rows_than recency relationships_where"
+    assert {f"dbt_utils.{name}" for name in promised.split()} <= ADOPTED
+    assert {"unique", "not_null", "accepted_values", "relationships"} <= ADOPTED
+
+
+def _test_of(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = next(n for n in manifest["nodes"].values() if n.get("name") == name)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "reason"),
+    [
+        ("not_null_orders_order_id", "fail_calc", "sum(x)", "fail_calc is 'sum(x)'"),
+        ("not_null_orders_order_id", "where", "{{ my_macro() }}", "only dbt can render"),
+        (
+            "dbt_utils_equal_rowcount_customers_ref_stg_customers_",
+            "where",
+            "orders > 1",
+            "`where` restricts one of the two relations",
+        ),
+    ],
+)
+def test_configurations_that_are_left(
+    shop: Path, name: str, key: str, value: str, reason: str
+) -> None:
+    change(shop, lambda m: _test_of(name, m)["config"].update({key: value}))
+    project = load_project(shop, dbt_tests=True)
+    assert name not in adopted(project)
+    assert reason in next(t.reason for t in project.left_tests if t.name == name)
+
+
+def test_a_generic_test_of_the_project_replaces_dbts(shop: Path) -> None:
+    def override(manifest: dict[str, Any]) -> None:
+        test = _test_of("not_null_orders_order_id", manifest)
+        test["depends_on"]["macros"] = ["macro.shop.test_not_null"]
+
+    change(shop, override)
+    left = {t.name: t.reason for t in load_project(shop, dbt_tests=True).left_tests}
+    assert left["not_null_orders_order_id"] == "the project defines a test not_null of its own"
+
+
+def test_tests_of_the_whole_table_stand_beside_batches(shop: Path) -> None:
+    def batches(manifest: dict[str, Any]) -> None:
+        config = manifest["nodes"]["model.shop.orders"]["config"]
+        config.update(
+            {
+                "materialized": "incremental",
+                "incremental_strategy": "microbatch",
+                "event_time": "ordered_at",
+                "batch_size": "day",
+                "begin": "2025-01-01",
+                "lookback": 2,
+            }
+        )
+
+    change(shop, batches)
+    found = models(load_project(shop, dbt_tests=True))
+    orders, whole = found["orders"], found["orders__whole"]
+    assert orders.config.batch_by == "cast(ordered_at as date)"
+    assert orders.config.extra["begin"] == "2025-01-01"
+    assert orders.config.extra["lookback"] == 3
+    assert whole.config.batch_by is None
+    by_row = {a.settings.options.get(DBT_TEST_NAME) for a in orders.annotations}
+    of_all = {a.settings.options.get(DBT_TEST_NAME) for a in whole.annotations}
+    assert {"not_null", "relationships", "accepted_range"} <= by_row
+    assert {"unique", "recency", "expect_column_mean_to_be_between"} <= of_all
+    assert "unique" not in by_row
+
+
+def test_freshness_of_a_source(shop: Path) -> None:
+    def fresh(manifest: dict[str, Any]) -> None:
+        source = manifest["sources"]["source.shop.raw.raw_payments"]
+        source["loaded_at_field"] = "loaded_at"
+        source["freshness"] = {
+            "warn_after": {"count": 12, "period": "hour"},
+            "error_after": {"count": 2, "period": "day"},
+            "filter": "cents > 0",
+        }
+
+    change(shop, fresh)
+    checks = models(load_project(shop))["raw__raw_payments"].annotations
+    assert [(c.expression, c.settings.severity, c.settings.where) for c in checks] == [
+        ("expect(freshness(loaded_at) <= 48)", Severity.ERROR, "cents > 0"),
+        ("expect(freshness(loaded_at) <= 12)", Severity.WARN, "cents > 0"),
+    ]
+
+
+def test_a_missing_manifest(shop: Path) -> None:
+    (shop / "target" / "manifest.json").unlink()
+    with pytest.raises(DqsqlError, match=r"there is no target/manifest.json") as caught:
+        load_project(shop)
+    assert "dbt parse" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "is no manifest of dbt"),
+        ('{"metadata": {"dbt_schema_version": "x/manifest/v7.json"}}', "versions 10 to 12"),
+        (
+            '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "other"}}',
+            "is of the project 'other'",
+        ),
+    ],
+)
+def test_manifests_that_cannot_be_used(shop: Path, content: str, message: str) -> None:
+    (shop / "target" / "manifest.json").write_text(content, encoding="utf-8")
+    with pytest.raises(DqsqlError, match=message):
+        load_project(shop)
+
+
+def test_a_stale_manifest_is_said(shop: Path) -> None:
+    orders = shop / "models/marts/orders.sql"
+    orders.write_text(orders.read_text(encoding="utf-8") + "\n-- @row_count > 1\n", "utf-8")
+    (shop / "models/new.sql").write_text("select 1 as a", encoding="utf-8")
+    (shop / "models/marts/payments.sql").unlink()
+    project = load_project(shop)
+    (warning,) = project.warnings
+    assert "models/marts/orders.sql has changed" in warning
+    assert "models/new.sql is new" in warning
+    assert "models/marts/payments.sql is gone" in warning
+    assert "dbt parse" in warning
+    # Annotations are those of the file as it is now.
+    found = [a.expression for a in models(project)["orders"].annotations]
+    assert "row_count > 1" in found
+
+
+def test_an_annotated_ephemeral_model(shop: Path) -> None:
+    file = shop / "models/marts/helper.sql"
+    file.write_text(
+        "{{ config(materialized = 'ephemeral') }}\nselect 1 as one -- @not_null\n", "utf-8"
+    )
+    with pytest.raises(DqsqlError, match="helper is ephemeral") as caught:
+        load_project(shop)
+    assert str(caught.value.span) == "models/marts/helper.sql:2:20"
+
+
+def test_bad_settings_have_places(shop: Path) -> None:
+    file = shop / "dbt_project.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("severity: error", "severty: error"), encoding="utf-8")
+    with pytest.raises(DqsqlError, match="unknown key 'severty'") as caught:
+        load_project(shop)
+    assert str(caught.value.span) == "dbt_project.yml:14:5"
+    assert "severity" in str(caught.value.hint)
+
+
+def test_bad_meta_is_an_error(shop: Path) -> None:
+    def bad(manifest: dict[str, Any]) -> None:
+        manifest["nodes"]["model.shop.customers"]["config"]["meta"] = {"dqsql": {"batchby": "d"}}
+
+    change(shop, bad)
+    with pytest.raises(DqsqlError, match="unknown setting 'batchby'") as caught:
+        load_project(shop)
+    assert caught.value.span is not None
+    assert caught.value.span.file == "models/schema.yml"
+
+
+@pytest.mark.parametrize("method", ["thrift", "odbc", "http"])
+def test_methods_of_dbt_only_need_a_session(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    import dqsql
+
+    monkeypatch.setenv("SHOP_METHOD", method)
+    assert load_project(shop).target.method == method
+    with pytest.raises(DqsqlError, match=f"by the method '{method}'"):
+        dqsql.run(shop)
+
+
+def test_other_warehouses_are_refused(shop: Path) -> None:
+    file = shop / "profiles.yml"
+    file.write_text(file.read_text("utf-8").replace("type: spark", "type: duckdb"), "utf-8")
+    with pytest.raises(DqsqlError, match="the target is of type 'duckdb'"):
+        load_project(shop)
+
+
+def test_a_dqsql_project_comes_first(shop: Path) -> None:
+    (shop / "dqsql_project.yml").write_text("name: mine\nprofile: shop\n", encoding="utf-8")
+    assert load_project(shop).name == "mine"
+    with pytest.raises(DqsqlError, match="--dbt-tests adopts the tests of a dbt project"):
+        load_project(shop, dbt_tests=True)
