@@ -19,6 +19,7 @@ COMMANDS = {
     "ls": CommandEntry(f"{_COMMANDS}.ls", "List check models and checks."),
     "compile": CommandEntry(f"{_COMMANDS}.compile", "Write the SQL of checks, without running it."),
     "run": CommandEntry(f"{_COMMANDS}.run", "Check the batches that are new."),
+    "retry": CommandEntry(f"{_COMMANDS}.retry", "Check again what failed in the last run."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),
