@@ -22,6 +22,7 @@ from dqsql.errors import (
     AnnotationError,
     CompileError,
     MacroError,
+    PatternError,
     Span,
     SqlSyntaxError,
     UnsupportedExpressionError,
@@ -117,6 +118,9 @@ class Resolver:
         if name is None or name.lower() not in MONITORS:
             return None
         positional, named = _split_arguments(args)
+        if self._catalog.check(name) and any(_is_text(a) for a in positional):
+            # `@pattern('<digit>+')`: given what to look for, there is nothing to learn.
+            return None
         return MonitorCall(
             name.lower(),
             tuple(to_sql(a) for a in positional),
@@ -202,12 +206,17 @@ class Resolver:
     def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
         positional, named = _split_arguments(args)
         positional = _with_column(macro, positional, context)
-        text = self._catalog.library.call(
-            f"{macro.kind}_{macro.name}",
-            tuple(_argument_text(a) for a in positional),
-            {k: _argument_text(v) for k, v in named.items()},
-            context.span,
-        )
+        try:
+            text = self._catalog.library.call(
+                f"{macro.kind}_{macro.name}",
+                tuple(_argument_text(a) for a in positional),
+                {k: _argument_text(v) for k, v in named.items()},
+                context.span,
+            )
+        except PatternError as error:
+            # The pattern is an argument: the annotation is at fault, not the macro.
+            error.span = context.span
+            raise
         try:
             parsed = parse_expression(text, context.span)
         except SqlSyntaxError as error:
@@ -429,6 +438,10 @@ def _name_and_args(ast: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
     if isinstance(ast, exp.Anonymous):
         return str(ast.this), list(ast.expressions)
     return (ast.name, []) if _is_bare_name(ast) else (None, [])
+
+
+def _is_text(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _is_bare_name(node: exp.Expr) -> bool:

@@ -1,0 +1,130 @@
+"""What `@pattern` needs of a run: learning, the counts in the scan, and the verdict.
+
+A pattern is learned once from a sample of values (`engine.value_samples`) and an index that is in
+memory (`runner.index_place.lake_index`), and stored. In every scan two counts are its state: values
+that match, and non-null values. Both add up, so that any union of batches can be judged by sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from dqsql.dialect import column, formula, literal, parse_expression, to_sql
+from dqsql.errors import PatternError
+from dqsql.patterns import (
+    InferenceSettings,
+    LearnedPattern,
+    NoPattern,
+    PatternDecision,
+    PatternIndex,
+    decide,
+    infer_pattern,
+    parse_pattern,
+    spark_regex,
+)
+from dqsql.patterns.validate import HomogeneityTest
+
+
+def learn(
+    columns: Mapping[str, Sequence[str | None]],
+    index: PatternIndex,
+    settings: InferenceSettings | None = None,
+) -> dict[str, LearnedPattern | NoPattern]:
+    """Learn a pattern for each column of a table.
+
+    Args:
+        columns: training values by column.
+        index: the corpus, in memory: looking patterns up is no query.
+        settings: see `InferenceSettings`.
+
+    Returns:
+        For each column its pattern, or the reason why there is none.
+    """
+    return {name: infer_pattern(values, index, settings) for name, values in columns.items()}
+
+
+def matching_count(name: str, pattern: str) -> exp.Expr:
+    """The aggregate that counts the values of a column that match a pattern in printable form.
+
+    Raises PatternError: the pattern cannot be read.
+    """
+    return formula("count_if({0} rlike {1})", column(name), _regex_literal(pattern))
+
+
+def value_count(name: str) -> exp.Expr:
+    """The aggregate that counts the non-null values of a column."""
+    return formula("count({0})", column(name))
+
+
+def _regex_literal(pattern: str) -> exp.Expr:
+    return literal(spark_regex(parse_pattern(pattern)))
+
+
+def pattern_regex(text: str) -> str:
+    r"""A SQL literal of a pattern as a SQL literal of its regular expression: for macros.
+
+    `'<digit>{2}'` becomes `'\\A(?:\\p{Nd}{2})\\z'`, ready to stand behind `rlike`.
+
+    Raises PatternError: the text is no string literal, or the pattern cannot be read.
+    """
+    value = parse_expression(text)
+    if not isinstance(value, exp.Literal) or not value.is_string:
+        raise PatternError(
+            f"a pattern is a text in quotes, not {text}",
+            hint="for example '<letter>{3}-<digit>+'",
+        )
+    return to_sql(_regex_literal(value.this))
+
+
+def judge(
+    learned: LearnedPattern,
+    *,
+    rows: int,
+    matching: int,
+    significance: float = 0.01,
+    test: HomogeneityTest = "fisher",
+    samples: Sequence[str] = (),
+    pii: bool = False,
+) -> PatternDecision:
+    """Decide whether a batch still follows a learned pattern.
+
+    Args:
+        learned: the pattern with its training counts.
+        rows: non-null values of the batch (`value_count`).
+        matching: those that match (`matching_count`).
+        significance: the false-positive rate of one verdict, in (0, 1).
+        test: Fisher's exact test, or chi-squared with Yates' correction.
+        samples: values of the batch that do not match, for the message.
+        pii: whether values must not be shown.
+
+    Raises:
+        PatternError: impossible counts, significance or test.
+    """
+    return decide(
+        learned.pattern,
+        training_rows=learned.rows,
+        training_nonconforming=learned.nonconforming,
+        rows=rows,
+        nonconforming=rows - matching,
+        significance=significance,
+        test=test,
+        samples=samples,
+        pii=pii,
+    )
+
+
+def to_record(found: LearnedPattern | NoPattern) -> dict[str, Any]:
+    """What was learned, or why nothing was, as JSON-ready values for `dq_programs`."""
+    if isinstance(found, LearnedPattern):
+        return found.to_dict()
+    return {"no_pattern": found.code, "reason": found.reason}
+
+
+def from_record(content: Mapping[str, Any]) -> LearnedPattern | NoPattern:
+    """Read what `to_record` gave. Raises PatternError: a field is missing or wrong."""
+    if "no_pattern" in content:
+        return NoPattern(str(content["no_pattern"]), str(content.get("reason", "")))
+    return LearnedPattern.from_dict(content)
