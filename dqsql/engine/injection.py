@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dqsql.dialect import identifier, to_sql
-from dqsql.engine.failures import translated
+from dqsql.engine.failures import SPARK_FAILURES, translated
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def measured_variants(
@@ -21,6 +21,21 @@ def measured_variants(
     Raises EngineError.
     """
     with translated("cannot measure injected issues"):
-        spark.sql(to_sql(variants)).createOrReplaceTempView(to_sql(identifier(view)))
-        rows: list[dict[str, Any]] = spark.sql(to_sql(measure)).toArrow().to_pylist()
+        frame = spark.sql(to_sql(variants))
+        kept = _kept(frame)
+        try:
+            frame.createOrReplaceTempView(to_sql(identifier(view)))
+            rows: list[dict[str, Any]] = spark.sql(to_sql(measure)).toArrow().to_pylist()
+        finally:
+            if kept:
+                frame.unpersist()
     return rows
+
+
+def _kept(frame: DataFrame) -> bool:
+    """Keep the rows for the groups of aggregates that read them; not every Spark allows it."""
+    try:
+        frame.persist()
+    except SPARK_FAILURES:
+        return False
+    return True

@@ -17,7 +17,6 @@ import numpy as np
 
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
-from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.runner.monitors.context import (
@@ -150,7 +149,7 @@ class AvhDetector:
             evidence_batch = unit.evidence.batch if unit.evidence else None
             for place, batch in enumerate(batches):
                 earlier = [*history.before(batch), *batches[:place]]
-                newest = self._to_sample(unit, evidence_batch, earlier)
+                newest = self._to_sample(unit, evidence_batch, earlier, batch)
                 if newest is not None:
                     wanted.add(newest)
                     evidence_batch = newest
@@ -270,22 +269,26 @@ class AvhDetector:
     # --- evidence ------------------------------------------------------------------------------
 
     def _to_sample(
-        self, unit: _Unit, evidence_batch: str | None, earlier: Sequence[str]
+        self, unit: _Unit, evidence_batch: str | None, earlier: Sequence[str], batch: str
     ) -> str | None:
-        """The batch to inject issues into now, or None while what is there still serves."""
+        """The batch to inject issues into now, or None while what is there still serves.
+
+        All batches count for the age of the evidence, accepted or not, so that it can be told
+        beforehand when a backfill will renew it.
+        """
         if len(earlier) < unit.settings.config.min_history:
             return None
         if evidence_batch is None:
             return earlier[-1]
-        since = len(earlier) - 1 - _place(earlier, evidence_batch)
-        return earlier[-1] if since >= unit.settings.refit_every else None
+        age = self.context.history.between(evidence_batch, batch)
+        return earlier[-1] if age >= unit.settings.refit_every else None
 
     def _refresh(self, units: Sequence[_Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
         earlier = self.context.history.before(batch)
         for unit in units:
             known = unit.evidence.batch if unit.evidence else None
-            newest = self._to_sample(unit, known, earlier)
+            newest = self._to_sample(unit, known, earlier, batch)
             if newest is None:
                 continue
             # A batch whose rows are gone cannot be sampled: the one under test then stands in.
@@ -381,11 +384,6 @@ class AvhDetector:
         )
 
 
-def _place(batches: Sequence[str], batch: str) -> int:
-    """Where a batch stands, or would stand, among sorted ones: the index of the last not after."""
-    return sum(1 for b in batches if batch_order(b) <= batch_order(batch)) - 1
-
-
 def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
     """What a person reads first: which bounds were broken, and what was seen."""
     broken = [c for c in verdict.clauses if c.status != "pass"]
@@ -424,10 +422,15 @@ def describe_program(program: Program) -> str:
         return "no bounds"
     parts = []
     for clause in program.clauses:
-        words = transform_words(clause.transform)
-        low = "" if math.isinf(clause.lower) else f"{clause.lower:.6g} <= "
-        high = "" if math.isinf(clause.upper) else f" <= {clause.upper:.6g}"
-        parts.append(f"{low}{clause.metric}{words}{high}")
+        transform, metric = clause.transform, clause.metric
+        lower, upper = clause.lower, clause.upper
+        if transform.lag:
+            metric = f"[{metric}{transform_words(transform)}]"
+        else:
+            lower, upper = (float(transform.undo((), bound)) for bound in (lower, upper))
+        low = "" if math.isinf(clause.lower) else f"{lower:.6g} <= "
+        high = "" if math.isinf(clause.upper) else f" <= {upper:.6g}"
+        parts.append(f"{low}{metric}{high}")
     return "; ".join(parts)
 
 

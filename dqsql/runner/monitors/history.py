@@ -66,15 +66,17 @@ class History:
     """Values and profiles by batch, and which batches may be learned from.
 
     A batch may be learned from when it was accepted: no unreviewed finding of severity error, and
-    not rejected by a review.
+    not rejected by a review. `known` are all batches that were or are being checked.
     """
 
     def __init__(
         self,
         accepted: Iterable[str],
         stored_profiles: Callable[[str], Iterable[Mapping[str, Any]]] = lambda batch: (),
+        known: Iterable[str] = (),
     ) -> None:
         self._accepted = sorted(set(accepted), key=batch_order)
+        self._known = sorted({*self._accepted, *known}, key=batch_order)
         self._stored_profiles = stored_profiles
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}
@@ -141,6 +143,12 @@ class History:
         end = bisect_left(self._accepted, batch_order(batch), key=batch_order)
         start = 0 if window is None else max(0, end - window)
         return self._accepted[start:end]
+
+    def between(self, first: str, last: str) -> int:
+        """How many batches were checked after `first` and before `last`, accepted or not."""
+        ends = (bisect_left(self._known, batch_order(b), key=batch_order) for b in (first, last))
+        start, end = ends
+        return max(0, end - start - 1)
 
     # --- values --------------------------------------------------------------------------------
 

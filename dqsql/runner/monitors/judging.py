@@ -113,7 +113,9 @@ class MonitorRun:
         model = self.plan.model.name
         accepted = self._accepted(batches)
         history = History(
-            accepted, lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch])
+            accepted,
+            lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch]),
+            known=(*self.ledger, *batches),
         )
         history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted))
         return MonitorContext(
