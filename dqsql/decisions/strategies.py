@@ -17,8 +17,8 @@ Sources: Schelter et al., "Automating Large-Scale Data Quality Verification", VL
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,11 @@ class Learned(Strategy):
     def min_history(self) -> int:
         """Fewest past values that the strategy decides with by default."""
         return DEFAULT_MIN_HISTORY
+
+    def with_rate(self, fpr: float) -> Self:
+        """The same with a false-positive rate, unless the user set bounds; itself then."""
+        ways = (self.sd, self.warn, self.error, self.fpr, self.lower_sd, self.upper_sd)
+        return replace(self, fpr=fpr) if all(way is None for way in ways) else self
 
     def widths(self) -> list[tuple[float, float, str | None]]:
         """Numbers of spreads below and above and the severity, the narrower pair first.
