@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
+    from dqsql.runner.backtest import backtest
+    from dqsql.runner.fit import fit
     from dqsql.runner.review import review, waiting
 
-__all__ = ["compile_project", "review", "run", "waiting"]
+__all__ = ["backtest", "compile_project", "fit", "review", "run", "waiting"]
 
-_MODULES = {"review": "dqsql.runner.review", "waiting": "dqsql.runner.review"}
+_MODULES = {
+    "backtest": "dqsql.runner.backtest",
+    "fit": "dqsql.runner.fit",
+    "review": "dqsql.runner.review",
+    "waiting": "dqsql.runner.review",
+}
 
 
 def __getattr__(name: str) -> Any:

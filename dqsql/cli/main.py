@@ -20,6 +20,8 @@ COMMANDS = {
     "compile": CommandEntry(f"{_COMMANDS}.compile", "Write the SQL of checks, without running it."),
     "run": CommandEntry(f"{_COMMANDS}.run", "Check the batches that are new."),
     "retry": CommandEntry(f"{_COMMANDS}.retry", "Check again what failed in the last run."),
+    "fit": CommandEntry(f"{_COMMANDS}.fit", "Learn and show the bounds of monitors."),
+    "backtest": CommandEntry(f"{_COMMANDS}.backtest", "Replay monitors over stored batches."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),

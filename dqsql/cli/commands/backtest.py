@@ -1,0 +1,193 @@
+"""`dqsql backtest`: replay monitors over what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import EXIT_ERROR, Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
+from dqsql.cli.session import Session, with_session
+from dqsql.report.errors import error_record
+from dqsql.report.text import plural, printable
+
+if TYPE_CHECKING:
+    from dqsql.runner.backtest import ModelBacktest
+    from dqsql.runner.monitors.replay import Replayed
+
+_HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "recall", "bounds")
+
+
+def _rates(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        rates = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate < 1 for rate in rates):
+        raise click.BadParameter(
+            f"{text!r}: write numbers between 0 and 1, as 0.001,0.01,0.05", context, parameter
+        )
+    return rates
+
+
+@click.command("backtest", cls=Command)
+@options(*SELECTION, *PROJECT, *TESTS)
+@click.option(
+    "--fpr",
+    "rates",
+    callback=_rates,
+    metavar="RATE,RATE..",
+    envvar="DQSQL_FPR",
+    help="False-positive rates to try [default: 0.001,0.01,0.05].",
+)
+@click.option(
+    "--newest",
+    type=click.IntRange(min=1),
+    envvar="DQSQL_NEWEST",
+    help="How many of the newest batches to decide on [default: 90].",
+)
+@options("output", *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    project_dir: Path,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    rates: Sequence[float] | None,
+    newest: int | None,
+    output: str,
+    **where: Any,
+) -> int:
+    """Replay monitors over stored batches: how often they would have fired, and what they catch.
+
+    Each batch is held against what was learned from the accepted ones before it, then with issues
+    injected. Reads stored metrics only. Exits with 2 when something could not be replayed.
+    """
+    from dqsql.runner.backtest import NEWEST, RATES, backtest
+
+    with session.progress() as progress:
+        tested = backtest(
+            project_dir,
+            select=words(select),
+            exclude=words(exclude),
+            rates=rates or RATES,
+            newest=newest or NEWEST,
+            step=progress.step,
+            **where,
+        )
+    errors = [t.error for t in tested if t.error is not None]
+    code = EXIT_ERROR if errors else 0
+    if session.json:
+        session.print_json(
+            {
+                "status": "error" if errors else "success",
+                "exit_code": code,
+                "models": [_record(t) for t in tested],
+                "errors": [error_record(e) for e in errors],
+            }
+        )
+    if not tested:
+        session.say("Nothing to replay: no selected model has a monitor that learns.")
+    for model in tested:
+        _print_model(session, model)
+    return code
+
+
+def _record(tested: ModelBacktest) -> dict[str, Any]:
+    return {
+        "model": tested.model,
+        "first": tested.first,
+        "last": tested.last,
+        "batches_per_month": tested.batches_per_month,
+        "fpr": tested.fpr,
+        "metrics": tested.metrics,
+        "seconds_per_decision": tested.seconds,
+        "monitors": [_replayed_record(tested, r) for r in tested.replayed],
+    }
+
+
+def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
+    return {
+        "check_id": one.monitor.id,
+        "column": one.monitor.column,
+        "monitor": one.monitor.kind,
+        "fpr": one.fpr,
+        "accepted": one.accepted,
+        "alarms": list(one.alarms),
+        "alarm_rate": one.alarm_rate,
+        "alarms_per_month": tested.alarms_per_month(one),
+        "flagged": one.flagged,
+        "flagged_alarms": list(one.found),
+        "learning": one.learning,
+        "recall": one.recall,
+        "recall_by_type": {k: caught / n for k, (caught, n) in one.kinds.items()},
+        "recall_by_issue": {k: caught / n for k, (caught, n) in one.issues.items()},
+        "bounds": one.clauses,
+        "note": one.note,
+    }
+
+
+def _print_model(session: Session, tested: ModelBacktest) -> None:
+    if tested.error is not None:
+        session.print_error(tested.error)
+        return
+    period = f", batches {tested.first} to {tested.last}" if tested.first else ""
+    session.say(session.out.style(printable(tested.model), "bold") + printable(period))
+    rows: list[tuple[str, ...]] = [_HEADER]
+    notes: dict[str, None] = {}
+    for one in tested.replayed:
+        name = f"{one.monitor.column or 'model'} @{one.monitor.kind}"
+        if one.note:
+            notes[f"  {name}: {one.note}"] = None
+        else:
+            rows.append((name, f"{one.fpr:g}", *_cells(tested, one)))
+    if len(rows) > 1:
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
+        for row in rows:
+            first, *rest = (c.rjust(w) for c, w in zip(row, widths, strict=True))
+            session.say(printable(f"  {row[0].ljust(len(first))}  {'  '.join(rest)}"))
+        _print_types(session, tested)
+    for note in notes:
+        session.say(printable(note))
+    if tested.seconds is not None:
+        session.say(
+            f"  cost: {plural(tested.metrics, 'metric')} a batch,"
+            f" {tested.seconds * 1000:.1f} ms to learn and decide for a monitor and batch"
+        )
+
+
+def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
+    month = tested.alarms_per_month(one)
+    return (
+        f"{len(one.alarms)} of {one.accepted}",
+        "-" if month is None else f"{month:.2f}",
+        f"{len(one.found)} of {one.flagged}",
+        _share(one.recall),
+        "-" if one.clauses is None else f"{one.clauses:.1f}",
+    )
+
+
+def _print_types(session: Session, tested: ModelBacktest) -> None:
+    """The recall of each type of issue over all monitors, at each rate."""
+    sums: dict[float, dict[str, tuple[int, int]]] = {}
+    for one in tested.replayed:
+        found = sums.setdefault(one.fpr, {})
+        for kind, (caught, total) in one.kinds.items():
+            before = found.get(kind, (0, 0))
+            found[kind] = (before[0] + caught, before[1] + total)
+    for rate, kinds in sums.items():
+        told = ", ".join(f"{k} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
+        if told:
+            session.say(f"  recall at {rate:g} by type of issue: {told}")
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"

@@ -1,0 +1,182 @@
+"""Replays monitors over what is stored: how often they would have fired, and what they catch."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from dqsql.engine.layout import batch_order
+from dqsql.errors import DqsqlError, UsageError
+from dqsql.model.plan import Plan
+from dqsql.model.results import BatchStatus
+from dqsql.model.tables import METRICS
+from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.learners import Learners, Stored, learnable
+from dqsql.runner.monitors.replay import Replayed
+from dqsql.runner.rates import cadence
+from dqsql.runner.warehouse import Step, open_warehouse, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RATES = (0.001, 0.01, 0.05)
+NEWEST = 90
+_DAYS_PER_MONTH = 365.25 / 12
+# Batches that a review rejected, and those that were not checked whole, say nothing of monitors.
+_REPLAYED = (BatchStatus.ACCEPTED, BatchStatus.FLAGGED)
+
+
+@dataclass(frozen=True)
+class ModelBacktest:
+    """The monitors of one model, replayed.
+
+    Attributes:
+        model: its name.
+        first: oldest batch decided on, None without any.
+        last: newest batch decided on.
+        batches_per_month: how often batches come.
+        fpr: the rate at which monitors run that name none.
+        replayed: every monitor at every rate.
+        metrics: number of metrics that the monitors watch, computed for every batch.
+        seconds: processor time of the replay for each monitor, rate and batch.
+        error: why it could not be tried, if so.
+    """
+
+    model: str
+    first: str | None = None
+    last: str | None = None
+    batches_per_month: float | None = None
+    fpr: float | None = None
+    replayed: tuple[Replayed, ...] = ()
+    metrics: int = 0
+    seconds: float | None = None
+    error: DqsqlError | None = None
+
+    def alarms_per_month(self, replayed: Replayed) -> float | None:
+        """Expected alarms of a monitor a month on accepted batches; None without any."""
+        rate = replayed.alarm_rate
+        if rate is None or self.batches_per_month is None:
+            return None
+        return rate * self.batches_per_month
+
+
+def backtest(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    rates: Sequence[float] = RATES,
+    newest: int = NEWEST,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    dbt_tests: bool | None = None,
+    step: Step = silent,
+) -> tuple[ModelBacktest, ...]:
+    """Replay monitors over stored batches, each learning from the accepted ones before it.
+
+    Nothing but stored metrics and stored injected issues is read. Batches with findings that nobody
+    reviewed are decided on, but not learned from and not counted as false alarms.
+
+    Args:
+        project_dir: folder of the project.
+        spark: an existing session to use.
+        select: models, in dbt's selection syntax; all when empty.
+        exclude: models to leave out.
+        rates: false-positive rates to try, each in (0, 1).
+        newest: how many of the newest batches to decide on.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
+        step: is told what is being done.
+
+    Returns:
+        The selected models that have monitors that learn.
+
+    Raises:
+        DqsqlError: the project or an argument is wrong, or Spark cannot be started.
+    """
+    for rate in rates:
+        if not 0 < rate < 1:
+            raise UsageError(f"a false-positive rate lies between 0 and 1, not {rate!r}")
+    if not rates or newest < 1:
+        raise UsageError("a backtest needs a rate and a batch")
+    compiled = compile_project(
+        project_dir,
+        select=select,
+        exclude=exclude,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        dbt_tests=dbt_tests,
+    )
+    compiled.raise_errors()
+    plans = list(learnable(compiled.plans))
+    if not plans:
+        return ()
+    with open_warehouse(compiled.project, spark, step) as (session, store):
+        stored = Stored.read(compiled.project, compiled.plans, session, store)
+        work = _Backtest(stored, tuple(dict.fromkeys(rates)), newest, step)
+        return tuple(work.model(plan) for plan in plans)
+
+
+@dataclass(frozen=True)
+class _Backtest:
+    stored: Stored
+    rates: tuple[float, ...]
+    newest: int
+    step: Step
+
+    def model(self, plan: Plan) -> ModelBacktest:
+        """Replay one model; what goes wrong with it does not stop the others."""
+        self.step(f"{plan.model.name}: replaying")
+        try:
+            return self._model(plan)
+        except DqsqlError as error:
+            return ModelBacktest(plan.model.name, error=error)
+
+    def _model(self, plan: Plan) -> ModelBacktest:
+        name = plan.model.name
+        ledger = self.stored.ledger(plan)
+        batches = sorted((b for b, r in ledger.items() if r.status in _REPLAYED), key=batch_order)[
+            -self.newest :
+        ]
+        flagged = {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
+        learners = self.stored.learners(plan, "", dt.datetime.now(dt.UTC))
+        self._add_metrics(learners, sorted(flagged))
+        start = time.process_time()
+        replayed = [
+            one
+            for learner in learners.by_kind.values()
+            for one in learner.replay(batches, flagged, self.rates)
+        ]
+        seconds = time.process_time() - start
+        decided = sum(r.accepted + r.flagged for r in replayed)
+        watched = {a for m in learners.plan.monitors for a in m.metrics}
+        return ModelBacktest(
+            model=name,
+            first=batches[0] if batches else None,
+            last=batches[-1] if batches else None,
+            batches_per_month=cadence(ledger) * _DAYS_PER_MONTH,
+            fpr=self.stored.fpr,
+            replayed=tuple(replayed),
+            metrics=len(watched),
+            seconds=seconds / decided if decided else None,
+        )
+
+    def _add_metrics(self, learners: Learners, batches: Sequence[str]) -> None:
+        """Let the learners see batches that are no part of their history."""
+        from dqsql.engine.history import stored_rows
+
+        name = learners.plan.model.name
+        rows = stored_rows(self.stored.store, METRICS, name, batches)
+        learners.context.history.add_metric_rows(rows)

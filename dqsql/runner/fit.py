@@ -1,0 +1,103 @@
+"""Learns the programs of monitors from all accepted batches, outside a run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from dqsql.errors import DqsqlError
+from dqsql.model.plan import Plan
+from dqsql.model.tables import PROGRAMS
+from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.learners import Stored, learnable
+from dqsql.runner.monitors.replay import Learned
+from dqsql.runner.warehouse import Step, open_warehouse, silent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class ModelFit:
+    """What the monitors of one model have learned; `error` is set when it could not be tried."""
+
+    model: str
+    learned: tuple[Learned, ...] = ()
+    error: DqsqlError | None = None
+
+
+def fit(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    dbt_tests: bool | None = None,
+    step: Step = silent,
+) -> tuple[ModelFit, ...]:
+    """Learn the programs of all monitors that learn, and store them in `dq_programs`.
+
+    History is what runs have stored of accepted batches. Only a sample of the newest of them is
+    read, to inject issues into. Runs learn by themselves; this renews the injected issues, and
+    shows what the next batch will be held against.
+
+    Args:
+        project_dir: folder of the project.
+        spark: an existing session to use.
+        select: models, in dbt's selection syntax; all when empty.
+        exclude: models to leave out.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
+        step: is told what is being done.
+
+    Returns:
+        The selected models that have such monitors.
+
+    Raises:
+        DqsqlError: the project is wrong, or Spark cannot be started.
+    """
+    compiled = compile_project(
+        project_dir,
+        select=select,
+        exclude=exclude,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        dbt_tests=dbt_tests,
+    )
+    compiled.raise_errors()
+    plans = list(learnable(compiled.plans))
+    if not plans:
+        return ()
+    with open_warehouse(compiled.project, spark, step) as (session, store):
+        stored = Stored.read(compiled.project, compiled.plans, session, store)
+        now, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
+        return tuple(_fit_model(stored, plan, run_id, now, step) for plan in plans)
+
+
+def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: Step) -> ModelFit:
+    """Learn the programs of one model; what goes wrong with it does not stop the others."""
+    name = plan.model.name
+    step(f"{name}: learning")
+    try:
+        learners = stored.learners(plan, run_id, now)
+        learned = [one for learner in learners.by_kind.values() for one in learner.learn()]
+        known = [m.id for m in plan.monitors]
+        rows = learners.context.programs.rows(name, known, run_id, now)
+        if rows:
+            stored.store.replace_partition(PROGRAMS, rows)
+    except DqsqlError as error:
+        return ModelFit(name, error=error)
+    return ModelFit(name, tuple(learned))

@@ -1,0 +1,106 @@
+"""The monitors of a project outside a run: with everything that is stored, and no data scanned."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.keys import view_name
+from dqsql.compiler.monitors import for_types
+from dqsql.dialect import identifier, to_sql
+from dqsql.model.plan import Plan
+from dqsql.model.project import Project
+from dqsql.model.results import BatchRecord
+from dqsql.runner.api import read_ledgers
+from dqsql.runner.monitors.context import MonitorContext
+from dqsql.runner.monitors.judging import MonitorRun
+from dqsql.runner.monitors.learning import LEARNERS, Learner
+from dqsql.runner.rates import project_fpr
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+
+@dataclass(frozen=True)
+class Learners:
+    """The learners of one model by kind of monitor, and what they know."""
+
+    plan: Plan
+    context: MonitorContext
+    by_kind: Mapping[str, Learner]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What is stored of a project's models: their ledgers, and the rate of monitors without one."""
+
+    project: Project
+    spark: SparkSession
+    store: Store
+    ledgers: Mapping[str, Mapping[str, BatchRecord]]
+    fpr: float
+
+    @classmethod
+    def read(
+        cls, project: Project, plans: Sequence[Plan], spark: SparkSession, store: Store
+    ) -> Stored:
+        """Read the ledgers. Raises DqsqlError."""
+        ledgers = read_ledgers(store)
+        return cls(project, spark, store, ledgers, project_fpr(project, plans, ledgers))
+
+    def ledger(self, plan: Plan) -> Mapping[str, BatchRecord]:
+        """The batches of a model that were checked."""
+        return self.ledgers.get(plan.model.name, {})
+
+    def learners(self, plan: Plan, run_id: str, now: dt.datetime) -> Learners:
+        """The learners of a model, whose history ends behind its newest accepted batch.
+
+        Spark looks at the model's columns, not at its rows. Raises DqsqlError.
+        """
+        types, batch_type = self._types(plan)
+        run = MonitorRun(
+            plan=for_types(plan, types),
+            project=self.project,
+            spark=self.spark,
+            store=self.store,
+            ledger=self.ledger(plan),
+            types=types,
+            batch_type=batch_type,
+            label="",
+            run_id=run_id,
+            now=now,
+            fpr=self.fpr,
+        )
+        context = run.after_all()
+        kinds = {m.kind for m in plan.monitors}
+        by_kind = {k: make(context, run.injector()) for k, make in LEARNERS.items() if k in kinds}
+        return Learners(run.plan, context, by_kind)
+
+    def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
+        """The Spark types of the model's columns, and of its batches."""
+        from dqsql.engine.discovery import view_types
+        from dqsql.engine.relations import (
+            expression_types,
+            register_dependencies,
+            register_model,
+        )
+
+        model = plan.model
+        by_id = {m.unique_id: m for m in self.project.models}
+        views = {m.unique_id: view_name(m) for m in self.project.models}
+        register_dependencies(self.spark, model, by_id, self.project.sources, views, set())
+        register_model(self.spark, model, view_name(model))
+        view = to_sql(identifier(view_name(model)))
+        types = view_types(self.spark, model.name, view)
+        if model.config.batch_by is None:
+            return types, "string"
+        return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]
+
+
+def learnable(plans: Sequence[Plan]) -> Iterator[Plan]:
+    """The plans with monitors that learn."""
+    return (p for p in plans if any(m.kind in LEARNERS for m in p.monitors))
