@@ -1,0 +1,1 @@
+"""From profiles to checks: rules that suggest annotations; pure functions, without Spark."""

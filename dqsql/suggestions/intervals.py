@@ -1,0 +1,54 @@
+"""Lower ends of confidence intervals for a share, and bounds that are easy to read."""
+
+from __future__ import annotations
+
+import math
+
+Z = 1.96
+
+
+def wald_lower(share: float, n: int, z: float = Z) -> float:
+    """Lower end of the Wald interval of a share in [0, 1] seen in `n` > 0 trials, in [0, 1].
+
+    Source: Schelter et al., VLDB 2018, section 3.3 (a value is present or not: Bernoulli).
+    """
+    return max(0.0, share - z * math.sqrt(share * (1 - share) / n))
+
+
+def wilson_lower(share: float, n: int, z: float = Z) -> float:
+    """Lower end of Wilson's score interval, in [0, 1]; for shares near 0 and 1.
+
+    Source: Wilson, JASA 1927. Unlike Wald's, it is not 1 for a share of 1.
+    """
+    center = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, (center - half) / (1 + z * z / n))
+
+
+def floor_to(value: float, digits: int = 2) -> float:
+    """The value rounded down to some digits behind the point."""
+    scale = float(10**digits)
+    # 0.29 * 100 is 28.999999999999996
+    return math.floor(value * scale + 1e-9) / scale
+
+
+def round_down(value: float, digits: int = 3) -> float:
+    """The value rounded down to some significant digits."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    steps = math.floor(value / unit + 1e-9)
+    return steps * unit if unit >= 1 else steps / round(1 / unit)
+
+
+def round_up(value: float, digits: int = 3) -> float:
+    """The value rounded up to some significant digits."""
+    return -round_down(-value, digits)
+
+
+def written(value: float) -> str:
+    """A number as SQL that reads back as the same number, without an exponent."""
+    if value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    text = repr(value)
+    return f"{value:.20f}".rstrip("0") if "e" in text and abs(value) < 1 else text

@@ -1,0 +1,190 @@
+"""What a profile says of a relation: plain numbers, from which rules suggest checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from itertools import pairwise
+
+
+class Kind(StrEnum):
+    """What the rules tell columns apart by."""
+
+    INTEGER = "integer"
+    FRACTIONAL = "fractional"
+    TEXT = "text"
+    TIME = "time"
+    BOOLEAN = "boolean"
+    OTHER = "other"
+
+
+_KINDS = {
+    "tinyint": Kind.INTEGER,
+    "smallint": Kind.INTEGER,
+    "int": Kind.INTEGER,
+    "bigint": Kind.INTEGER,
+    "float": Kind.FRACTIONAL,
+    "double": Kind.FRACTIONAL,
+    "decimal": Kind.FRACTIONAL,
+    "string": Kind.TEXT,
+    "char": Kind.TEXT,
+    "varchar": Kind.TEXT,
+    "date": Kind.TIME,
+    "timestamp": Kind.TIME,
+    "timestamp_ntz": Kind.TIME,
+    "boolean": Kind.BOOLEAN,
+}
+# What a text column's values may read as, in the order of the macro `data_type`.
+DETECTED = ("integral", "fractional", "boolean", "timestamp")
+
+
+def kind_of(spark_type: str) -> Kind:
+    """The kind of a Spark type."""
+    base = spark_type.partition("(")[0].partition(" ")[0].lower()
+    return _KINDS.get(base, Kind.OTHER)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The most frequent values as text, with their numbers of rows, most frequent first.
+
+    `other` is the number of rows with further values; 0 means that all values are listed.
+    """
+
+    values: tuple[str, ...]
+    counts: tuple[int, ...]
+    other: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every value is listed."""
+        return self.other == 0
+
+    @property
+    def total(self) -> int:
+        """The number of rows with a value."""
+        return sum(self.counts) + self.other
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Summary statistics of numbers; `quantiles` stand at equally spaced ranks (i + 1/2) / n."""
+
+    minimum: float
+    maximum: float
+    mean: float
+    stddev: float | None = None
+    quantiles: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """One column. `rows` are those of the relation, `count` those with a value.
+
+    `distinct` is approximate (relative standard error 1.6 %), None where the type has no sketch.
+    `types` counts, for texts, the values that read as each type of `DETECTED`. `summary` is that of
+    numbers, also of numbers in texts. `earliest` and `latest` are those of dates and times.
+    """
+
+    name: str
+    spark_type: str
+    rows: int
+    count: int
+    distinct: float | None = None
+    types: Mapping[str, int] = field(default_factory=dict)
+    summary: Summary | None = None
+    lengths: Summary | None = None
+    earliest: str | None = None
+    latest: str | None = None
+    nan: int = 0
+    distribution: Distribution | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the column's Spark type."""
+        return kind_of(self.spark_type)
+
+    @property
+    def completeness(self) -> float | None:
+        """Share of rows with a value; None without rows."""
+        return self.count / self.rows if self.rows else None
+
+    @property
+    def detected(self) -> str | None:
+        """What all values of a text column read as, if that is more than a string."""
+        if self.kind is not Kind.TEXT or not self.count:
+            return None
+        whole = self.types.get("integral", 0)
+        both = whole + self.types.get("fractional", 0)
+        if both == self.count:
+            return "integral" if whole == both else "fractional"
+        return next((t for t in DETECTED if self.types.get(t, 0) == self.count), None)
+
+    @cached_property
+    def is_numeric(self) -> bool:
+        """Whether the values are numbers, be it as text."""
+        return self.kind in (Kind.INTEGER, Kind.FRACTIONAL) or self.detected in (
+            "integral",
+            "fractional",
+        )
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether the values are whole numbers, be it as text."""
+        return self.kind is Kind.INTEGER or self.detected == "integral"
+
+
+@dataclass(frozen=True)
+class TimeOrder:
+    """How often `first` is not after `second`, among rows in which both have a value."""
+
+    first: str
+    second: str
+    both: int
+    ordered: int
+    equal: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A relation. `passes` is how often its rows were read."""
+
+    relation: str
+    rows: int
+    columns: tuple[ColumnProfile, ...]
+    orders: tuple[TimeOrder, ...] = ()
+    passes: int = 0
+
+    def column(self, name: str) -> ColumnProfile:
+        """A column by name. Raises KeyError."""
+        return {c.name: c for c in self.columns}[name]
+
+
+def histogram(summary: Summary, bins: int = 8) -> tuple[float, ...]:
+    """The share of values in each of `bins` intervals of equal width between the extremes.
+
+    Read off the quantiles, between which values are taken to lie evenly; the shares sum to 1. Empty
+    without quantiles, or where the extremes are equal or not finite.
+    """
+    low, high = summary.minimum, summary.maximum
+    if not summary.quantiles or not math.isfinite(low) or not math.isfinite(high) or low >= high:
+        return ()
+    points = [low, *summary.quantiles, high]
+    n = len(summary.quantiles)
+    ranks = [0.0, *((i + 0.5) / n for i in range(n)), 1.0]
+    edges = [low + (high - low) * i / bins for i in range(1, bins)]
+    shares = [0.0, *(_rank_of(edge, points, ranks) for edge in edges), 1.0]
+    return tuple(max(0.0, b - a) for a, b in pairwise(shares))
+
+
+def _rank_of(value: float, points: list[float], ranks: list[float]) -> float:
+    """The share of values up to `value`."""
+    last = max(i for i, p in enumerate(points) if p <= value)
+    if last == len(points) - 1:
+        return 1.0
+    width = points[last + 1] - points[last]
+    part = (value - points[last]) / width if width > 0 else 0.0
+    return ranks[last] + part * (ranks[last + 1] - ranks[last])

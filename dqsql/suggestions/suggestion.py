@@ -1,0 +1,83 @@
+"""A suggested check: its annotation, why, and how well it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from dqsql.dialect import column, to_sql
+
+
+class Verdict(StrEnum):
+    """What became of a candidate."""
+
+    SUGGESTED = "suggested"
+    EXISTS = "exists"
+    REFUSED = "refused"
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL, in backticks."""
+    return to_sql(column(name))
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The interval that a metric must lie in; None is unbounded.
+
+    `widen` says that the interval may follow the metric's values in the batches of history.
+    """
+
+    metric: str
+    lower: float | None = None
+    upper: float | None = None
+    widen: bool = False
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One candidate.
+
+    The annotation is `call(arguments) comparison {settings}`; with a `column` that column is the
+    first argument. `promise` names what is demanded of the column, so that a check of the user's
+    about the same is left alone. `coverage` is a metric in [0, 1]: the share of rows that comply;
+    None where the check is about all rows at once. `weaker` takes the candidate's place where it
+    does not hold. `score` is the classifier's probability. After validation `measured` is the
+    coverage on held-out rows, `batches` and `held` count the batches tried and passed.
+    """
+
+    rule: str
+    promise: str
+    column: str | None
+    call: str
+    reason: str
+    arguments: tuple[str, ...] = ()
+    comparison: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    takes_column: bool = True
+    coverage: str | None = None
+    envelope: Envelope | None = None
+    weaker: Suggestion | None = None
+    score: float | None = None
+    verdict: Verdict = Verdict.SUGGESTED
+    measured: float | None = None
+    batches: int = 0
+    held: int = 0
+
+    def expression(self, *, inside: bool) -> str:
+        """The annotation's SQL: in the column's own place (`inside`), or naming the column."""
+        own = self.column is not None and self.takes_column
+        first = [quoted(self.column)] if own and not inside and self.column is not None else []
+        arguments = ", ".join([*first, *self.arguments])
+        call = f"{self.call}({arguments})" if arguments else self.call
+        return f"{call} {self.comparison}".rstrip()
+
+    def annotation(self, *, inside: bool) -> str:
+        """The annotation as it stands in a comment."""
+        settings = ", ".join(f"{k}: {v}" for k, v in self.settings.items())
+        return f"@{self.expression(inside=inside)}" + (f" {{{settings}}}" if settings else "")
+
+    def refused(self, why: str) -> Suggestion:
+        """The candidate as one that is not suggested, and why."""
+        return replace(self, verdict=Verdict.REFUSED, reason=why)
