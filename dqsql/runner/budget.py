@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from dqsql.errors import ConfigError, DecisionError, Span
+from dqsql.errors import ConfigError, DecisionError
 from dqsql.model.project import Project
+from dqsql.runner.places import place_of
 
 if TYPE_CHECKING:
     from dqsql.decisions.budget import Budget
 
 SETTING = "false_alarm_budget"
-_FILES = ("dqsql_project.yml", "dbt_project.yml")
-_KEY = re.compile(r"\s*false[-_]alarm[-_]budget\s*:")
 
 
 def read_budget(project: Project) -> Budget | None:
@@ -27,7 +25,9 @@ def read_budget(project: Project) -> Budget | None:
     try:
         return parse_budget(str(text))
     except DecisionError as error:
-        raise ConfigError(error.message, span=_place(project), hint=error.hint) from error
+        raise ConfigError(
+            error.message, span=place_of(project, SETTING), hint=error.hint
+        ) from error
 
 
 def budget_errors(project: Project) -> tuple[ConfigError, ...]:
@@ -37,13 +37,3 @@ def budget_errors(project: Project) -> tuple[ConfigError, ...]:
     except ConfigError as error:
         return (error,)
     return ()
-
-
-def _place(project: Project) -> Span:
-    for name in _FILES:
-        file = project.root / name
-        lines = file.read_text("utf-8").splitlines() if file.is_file() else []
-        for number, line in enumerate(lines, start=1):
-            if _KEY.match(line):
-                return Span(name, number, len(line) - len(line.lstrip()) + 1, line.strip())
-    return Span(_FILES[0])

@@ -84,7 +84,7 @@ def compile_project(
         queries=queries,
         errors=(
             *(e for p in plans for e in p.rejected),
-            *setting_errors(plans),
+            *setting_errors(plans, project),
             *budget_errors(project),
             *too_dear,
         ),

@@ -21,7 +21,8 @@ class MonitorContext:
 
     `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
     Spark could not compute, each with its error. `fpr` is the false-positive rate of a monitor
-    that names none. `derived` collects values that detectors compute from profiles.
+    that names none. `derived` collects values that detectors compute from profiles. `settings` are
+    those of the project, by kind of monitor.
     """
 
     plan: Plan
@@ -33,6 +34,7 @@ class MonitorContext:
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def metric(self, monitor: Monitor, name: str) -> Metric | None:
         """The metric that a monitor knows by a name, or None where it could not be computed."""
@@ -42,9 +44,10 @@ class MonitorContext:
         return None
 
     def defaults(self, kind: str) -> dict[str, Any]:
-        """The settings for all monitors of a kind in the model's config."""
-        given = self.plan.model.config.extra.get(kind)
-        return dict(given) if isinstance(given, Mapping) else {}
+        """The settings for all monitors of a kind: of the project, and over them of the model."""
+        given = (self.settings.get(kind), self.plan.model.config.extra.get(kind))
+        outer, inner = (g if isinstance(g, Mapping) else {} for g in given)
+        return {**outer, **inner}
 
     def first_error(self, monitor: Monitor) -> DqsqlError | None:
         """Why a metric of the monitor could not be computed, if so."""

@@ -127,6 +127,7 @@ class MonitorRun:
             fpr=self.fpr,
             failed=self.failed,
             rows=rows,
+            settings=self.project.settings,
         )
 
     def _accepted(self, batches: Sequence[str]) -> list[str]:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
 from dqsql.model.plan import Monitor, Plan
+from dqsql.model.project import Project
 from dqsql.runner.monitors.settings import AVH_SETTINGS, Reader, read_settings
+from dqsql.runner.places import place_of
 
 # The settings of each kind of monitor that has any. A new kind is one line here.
 SETTINGS: Mapping[str, Mapping[str, Reader]] = {"avh": AVH_SETTINGS}
 
 
-def setting_errors(plans: Iterable[Plan]) -> tuple[DqsqlError, ...]:
-    """What is wrong with the settings of the monitors of some models, each with its place."""
-    return tuple(error for plan in plans for error in _of_plan(plan))
+def setting_errors(plans: Iterable[Plan], project: Project) -> tuple[DqsqlError, ...]:
+    """What is wrong with the settings of monitors, of the project and of some of its models."""
+    errors = [error for kind in SETTINGS for error in _of_project(project, kind)]
+    return (*errors, *(error for plan in plans for error in _of_plan(plan)))
+
+
+def _of_project(project: Project, kind: str) -> list[DqsqlError]:
+    given = project.settings.get(kind)
+    if given is None:
+        return []
+    place = place_of(project, kind)
+    if not isinstance(given, Mapping):
+        hint = f"`models: {{+{kind}: true}}` gives it to all columns"
+        message = f"{kind!r} must be a mapping of settings, not {given!r}"
+        return [ConfigError(message, span=place, hint=hint)]
+    return _of_mapping(kind, given, SETTINGS[kind], place, f"the project's {kind!r}")
 
 
 def _of_plan(plan: Plan) -> list[DqsqlError]:
@@ -49,16 +65,22 @@ def _configured(plan: Plan, kind: str, readers: Mapping[str, Reader]) -> list[Dq
                 hint=f"write {kind} = true, or {kind} = {{'{next(iter(readers))}': ..}}",
             )
         ]
+    return _of_mapping(kind, given, readers, place, f"config({kind} = ..)")
+
+
+def _of_mapping(
+    kind: str, given: Mapping[str, Any], readers: Mapping[str, Reader], place: Span, where: str
+) -> list[DqsqlError]:
     errors: list[DqsqlError] = []
     for name, value in given.items():
         if name not in readers:
             hint = nearest(str(name), readers) or f"it has {', '.join(sorted(readers))}"
-            message = f"@{kind} has no setting {name!r}, as config({kind} = ..) says"
+            message = f"@{kind} has no setting {name!r}, as {where} says"
             errors.append(ConfigError(message, span=place, hint=hint))
             continue
         try:
             readers[name](value)
         except ValueError as error:
-            message = f"{name!r} of config({kind} = ..) must be {error}, not {value!r}"
+            message = f"{name!r} of {where} must be {error}, not {value!r}"
             errors.append(ConfigError(message, span=place))
     return errors
