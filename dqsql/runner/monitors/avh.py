@@ -75,7 +75,7 @@ def avh_settings(
 
 
 @dataclass
-class _Unit:
+class Unit:
     """One monitor: its column, its metrics, and what was learned."""
 
     monitor: Monitor
@@ -96,7 +96,7 @@ class AvhDetector:
 
     context: MonitorContext
     injector: Injector
-    units: list[_Unit] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)
     broken: list[tuple[Monitor, str]] = field(default_factory=list)
     _measured: dict[tuple[str, str], Mapping[str, Variant]] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
@@ -128,7 +128,7 @@ class AvhDetector:
             names += two
             for name in two:
                 keys[name] = MetricKey(monitor.column or "", name, parameters, "delta")
-        unit = _Unit(monitor, settings, numeric, keys, names)
+        unit = Unit(monitor, settings, numeric, keys, names)
         stored = self.context.programs.current(monitor.id)
         if stored is not None and stored.evidence:
             unit.evidence = Evidence.from_dict(stored.evidence)
@@ -158,7 +158,7 @@ class AvhDetector:
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
         results = [result_of(m, batch, Status.ERROR, text) for m, text in self.broken]
-        ready: list[_Unit] = []
+        ready: list[Unit] = []
         for unit in self.units:
             self._measure_distances(unit, batch)
             past = self._past(unit, batch)
@@ -172,10 +172,10 @@ class AvhDetector:
         results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
         return results
 
-    def _enough(self, unit: _Unit, batch: str) -> bool:
+    def _enough(self, unit: Unit, batch: str) -> bool:
         return len(self._past(unit, batch)) >= unit.settings.config.min_history
 
-    def _past(self, unit: _Unit, batch: str) -> list[str]:
+    def _past(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches that the unit's metrics were measured on, oldest first.
 
         Batches without a value of some metric are left out as long as enough others are there.
@@ -188,11 +188,11 @@ class AvhDetector:
         return whole if len(whole) >= unit.settings.config.min_history else measured
 
     @staticmethod
-    def _anchor(unit: _Unit) -> MetricKey:
+    def _anchor(unit: Unit) -> MetricKey:
         """The metric that every batch has a value of on which the monitor's were measured."""
         return unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
 
-    def _whole(self, unit: _Unit, batch: str) -> bool:
+    def _whole(self, unit: Unit, batch: str) -> bool:
         singles = (n for n in unit.names if not self._is_distance(n))
         return all(math.isfinite(self.context.history.value(unit.keys[n], batch)) for n in singles)
 
@@ -200,18 +200,18 @@ class AvhDetector:
     def _is_distance(name: str) -> bool:
         return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
 
-    def _fit(self, units: Sequence[_Unit], batch: str) -> list[tuple[_Unit, Program]]:
-        by_config: dict[AvhConfig, list[_Unit]] = {}
+    def _fit(self, units: Sequence[Unit], batch: str) -> list[tuple[Unit, Program]]:
+        by_config: dict[AvhConfig, list[Unit]] = {}
         for unit in units:
             by_config.setdefault(unit.settings.config, []).append(unit)
-        fitted: list[tuple[_Unit, Program]] = []
+        fitted: list[tuple[Unit, Program]] = []
         for config, alike in by_config.items():
             histories = [self._column_history(u, batch) for u in alike]
             fitted += list(zip(alike, fit_programs(histories, config), strict=True))
         order = {id(u): i for i, u in enumerate(units)}
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
-    def _column_history(self, unit: _Unit, batch: str) -> ColumnHistory:
+    def _column_history(self, unit: Unit, batch: str) -> ColumnHistory:
         past = self._past(unit, batch)
         series = [self.context.history.series(unit.keys[n], past) for n in unit.names]
         values = np.column_stack(series)
@@ -224,7 +224,7 @@ class AvhDetector:
 
     # --- distances -----------------------------------------------------------------------------
 
-    def _measure_distances(self, unit: _Unit, batch: str) -> None:
+    def _measure_distances(self, unit: Unit, batch: str) -> None:
         """Compare the batch with the accepted one before it; the values become metrics."""
         if not unit.settings.config.two_distribution:
             return
@@ -250,9 +250,7 @@ class AvhDetector:
         self.context.history.add(values)
         self.context.derived.extend(values)
 
-    def _distribution(
-        self, unit: _Unit, batch: str, variant: Variant | None = None
-    ) -> Distribution:
+    def _distribution(self, unit: Unit, batch: str, variant: Variant | None = None) -> Distribution:
         def value(name: str) -> float:
             if variant is not None:
                 return variant.values.get(name, math.nan)
@@ -269,7 +267,7 @@ class AvhDetector:
     # --- evidence ------------------------------------------------------------------------------
 
     def _to_sample(
-        self, unit: _Unit, evidence_batch: str | None, earlier: Sequence[str], batch: str
+        self, unit: Unit, evidence_batch: str | None, earlier: Sequence[str], batch: str
     ) -> str | None:
         """The batch to inject issues into now, or None while what is there still serves.
 
@@ -283,7 +281,7 @@ class AvhDetector:
         age = self.context.history.between(evidence_batch, batch)
         return earlier[-1] if age >= unit.settings.refit_every else None
 
-    def _refresh(self, units: Sequence[_Unit], batch: str) -> None:
+    def _refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
         earlier = self.context.history.before(batch)
         for unit in units:
@@ -307,7 +305,7 @@ class AvhDetector:
         made: Measured = self.injector.measure([u.monitor for u in self.units], batches, size)
         self._measured.update(made)
 
-    def _evidence(self, unit: _Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
+    def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
         before = self.context.history.before(batch, 1)
         baseline = self._distribution(unit, before[0]) if before else None
@@ -325,7 +323,7 @@ class AvhDetector:
 
     # --- verdicts ------------------------------------------------------------------------------
 
-    def _verdict(self, unit: _Unit, program: Program, batch: str) -> Result:
+    def _verdict(self, unit: Unit, program: Program, batch: str) -> Result:
         self._store(unit, program, batch)
         history = self.context.history
         past = self._past(unit, batch)
@@ -356,7 +354,7 @@ class AvhDetector:
             clauses=[_clause_details(c) for c in verdict.clauses],
         )
 
-    def _store(self, unit: _Unit, program: Program, batch: str) -> None:
+    def _store(self, unit: Unit, program: Program, batch: str) -> None:
         past = self._past(unit, batch)
         book = self.context.programs
         before = book.current(unit.monitor.id)

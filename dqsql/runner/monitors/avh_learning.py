@@ -10,7 +10,7 @@ import numpy as np
 
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.program import Program, breaks
-from dqsql.runner.monitors.avh import AvhDetector, _Unit
+from dqsql.runner.monitors.avh import AvhDetector, Unit
 from dqsql.runner.monitors.evidence import Evidence
 from dqsql.runner.monitors.history import NEXT, FloatArray
 from dqsql.runner.monitors.replay import Learned, Replayed
@@ -25,7 +25,7 @@ class AvhLearner(AvhDetector):
         Raises EngineError.
         """
         found = [Learned(m, note=text) for m, text in self.broken]
-        ready: list[_Unit] = []
+        ready: list[Unit] = []
         for unit in self.units:
             past = self._past(unit, NEXT)
             need = unit.settings.config.min_history
@@ -50,7 +50,7 @@ class AvhLearner(AvhDetector):
         order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
         return sorted(found, key=lambda learned: order[learned.monitor.id])
 
-    def _renew(self, units: Sequence[_Unit]) -> dict[str, str]:
+    def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
         """Inject issues into the newest batch; notes on units for which that cannot be done."""
         before = {unit.monitor.id: unit.evidence for unit in units}
         for unit in units:
@@ -104,7 +104,7 @@ class AvhLearner(AvhDetector):
             ready[id(unit)].add(batch, flagged, program, series, new)
 
 
-def _at_rate(unit: _Unit, rate: float) -> _Unit:
+def _at_rate(unit: Unit, rate: float) -> Unit:
     settings = unit.settings
     return replace(unit, settings=replace(settings, config=replace(settings.config, fpr=rate)))
 
@@ -113,8 +113,8 @@ def _at_rate(unit: _Unit, rate: float) -> _Unit:
 class _Tally:
     """Counts what one monitor would have done; `unit` is `original` at another rate."""
 
-    original: _Unit
-    unit: _Unit
+    original: Unit
+    unit: Unit
     accepted: int = 0
     alarms: list[str] = field(default_factory=list)
     flagged: int = 0
