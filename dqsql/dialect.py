@@ -8,7 +8,9 @@ is what the user wrote. What cannot survive the round trip is refused by `check_
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -43,6 +45,12 @@ class OpaqueSpark(Spark):
         """Spark's grammar without the knowledge of functions."""
 
         FUNCTIONS: ClassVar = {}
+        # `any(x > 0)` is an aggregate in Spark, and elsewhere a word before a subquery.
+        NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+            name: parse
+            for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items()
+            if name != "ANY"
+        }
         FUNCTION_PARSERS: ClassVar = {
             name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
         }
@@ -136,12 +144,25 @@ def _parse_whole(text: str) -> exp.Expr:
     if rest := text[parsed.end :].strip():
         raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}")
     check_fidelity(text, parsed.ast)
-    return parsed.ast
+    return _without_places(parsed.ast)
+
+
+def _without_places(ast: exp.Expr) -> exp.Expr:
+    """The tree without where its tokens stood, of which every copy would take most of its time."""
+    for node in ast.walk():
+        node.pop_comments()
+        node.meta.clear()
+        node._meta = None
+    return ast
 
 
 def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
     """Write an AST as Spark SQL."""
-    return ast.sql(dialect=_DIALECT, normalize_functions=False, pretty=pretty, comments=False)
+    # What sqlglot changes while it writes is in queries only; a copy takes as long as the writing.
+    copy = isinstance(ast, exp.Query)
+    return ast.sql(
+        dialect=_DIALECT, normalize_functions=False, pretty=pretty, comments=False, copy=copy
+    )
 
 
 def check_fidelity(text: str, ast: exp.Expr, span: Span | None = None) -> None:
@@ -171,8 +192,13 @@ def _canonical(token: Token) -> str:
     return token.text.lower() if token.token_type is TokenType.VAR else token.text
 
 
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
+
+
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].split("\x1b")[0].strip()
+    text = str(error).splitlines()[0].split("\x1b")[0].strip()
+    # sqlglot names its classes, which says nothing to a user.
+    return _MISSING.sub("something is missing", text)
 
 
 def identifier(name: str) -> exp.Identifier:
@@ -197,7 +223,8 @@ def literal(value: exp.Expr | int | float | str) -> exp.Expr:
 
 @lru_cache(maxsize=1024)
 def _template(text: str, operands: int) -> exp.Expr:
-    return parse_prefix(text.format(*(f"`operand#{i}`" for i in range(operands)))).ast
+    text = text.format(*(f"`operand#{i}`" for i in range(operands)))
+    return _without_places(parse_prefix(text).ast)
 
 
 def formula(text: str, *operands: exp.Expr) -> exp.Expr:
@@ -205,12 +232,17 @@ def formula(text: str, *operands: exp.Expr) -> exp.Expr:
 
     The text is parsed once; it is not checked for fidelity, so it must not come from a user.
     """
-    ast = _template(text, len(operands)).copy()
-    root = exp.Paren(this=ast)
-    for reference in list(root.find_all(exp.Column)):
-        name = reference.name
-        if name.startswith("operand#"):
-            reference.replace(operands[int(name.removeprefix("operand#"))].copy())
-    built: exp.Expr = root.this
-    built.pop()
-    return built
+    return _filled(_template(text, len(operands)), operands)
+
+
+def _filled(node: exp.Expr, operands: Sequence[exp.Expr]) -> exp.Expr:
+    """A copy of a template with the operands in their places."""
+    if isinstance(node, exp.Column) and node.name.startswith("operand#"):
+        return operands[int(node.name.removeprefix("operand#"))].copy()
+
+    def filled(value: object) -> object:
+        if isinstance(value, list):
+            return [filled(v) for v in value]
+        return _filled(value, operands) if isinstance(value, exp.Expr) else value
+
+    return type(node)(**{key: filled(value) for key, value in node.args.items()})

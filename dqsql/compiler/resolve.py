@@ -206,6 +206,7 @@ class Resolver:
     def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
         positional, named = _split_arguments(args)
         positional = _with_column(macro, positional, context)
+        _require_column(macro, positional, context)
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
@@ -354,6 +355,18 @@ def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[
     if not macro.takes_column or not macro.has_room_for(len(args) + 1):
         return args
     return [column(context.column), *args]
+
+
+def _require_column(macro: Macro, args: list[exp.Expr], context: _Context) -> None:
+    """Refuse a number or text where the macro wants a column: `@accepted_values(1, 2)` alone."""
+    first = args[0] if args else None
+    value = first.this if isinstance(first, exp.Neg) else first
+    if macro.definition.parameters[:1] == ("column",) and isinstance(value, exp.Literal):
+        raise CompileError(
+            f"@{macro.name} needs a column, and {to_sql(args[0])} is none",
+            span=locate(context.span, macro.name),
+            hint=f"write it next to a column, or name one: @{macro.name}(the_column, ..)",
+        )
 
 
 def _names_column(args: list[exp.Expr], name: str) -> bool:

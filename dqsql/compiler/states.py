@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -33,13 +33,14 @@ class StateRegistry:
     """
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
-    _by_scan: dict[str, StateColumn] = field(default_factory=dict)
+    _by_scan: dict[Hashable, StateColumn] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         count = exp.Anonymous(this="count", expressions=[exp.Star()])
         merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
-        self._by_scan[to_sql(count)] = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
+        rows = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
+        self._by_scan[_identity(Component(ROWS, count, None))] = rows
         self._names.add(ROWS)
 
     @property
@@ -62,15 +63,16 @@ class StateRegistry:
 
     def _register(self, components: tuple[Component, ...], aggregate: exp.Expr) -> tuple[str, ...]:
         stem = _stem(aggregate)
-        existing = [self._by_scan.get(_identity(c)) for c in components]
+        keys = [_identity(c) for c in components]
+        existing = [self._by_scan.get(key) for key in keys]
         names = tuple(
             state.name if state else self._free_name(stem, c.suffix)
             for state, c in zip(existing, components, strict=True)
         )
-        for state, component, name in zip(existing, components, names, strict=True):
+        for key, state, component, name in zip(keys, existing, components, names, strict=True):
             if state is None:
                 merge = component.merge(name, names) if component.merge else None
-                self._by_scan[_identity(component)] = StateColumn(
+                self._by_scan[key] = StateColumn(
                     name,
                     component.scan,
                     merge,
@@ -92,15 +94,17 @@ class StateRegistry:
         return name
 
 
-def _identity(component: Component) -> str:
-    """What makes two state columns the same: the aggregate, and what it is taken over."""
-    table = component.frequency
-    if component.relation is not None:
-        return f"{to_sql(component.scan)} of {component.relation.sql}"
-    if table is None:
-        return to_sql(component.scan)
-    parts = [*table.columns, *([table.where] if table.where is not None else [])]
-    return f"{to_sql(component.scan)} over {', '.join(to_sql(p) for p in parts)}"
+def _identity(component: Component) -> Hashable:
+    """What makes two state columns the same: the aggregate, and what it is taken over.
+
+    Expressions are equal where their trees are.
+    """
+    table, relation = component.frequency, component.relation
+    return (
+        component.scan,
+        relation.sql if relation is not None else None,
+        (table.columns, table.where) if table is not None else None,
+    )
 
 
 def _canonical(metric: exp.Expr) -> exp.Expr:

@@ -58,8 +58,9 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
         render(raw)
         raise
     sql, ids = _without_markers(marked)
+    written = found.comments
     comments = tuple(
-        RenderedComment(segment, found.comments[ids[segment.body_start]])
+        RenderedComment(segment, written[ids[segment.body_start]])
         if segment.body_start in ids
         else RenderedComment(segment, None)
         for segment in scan(sql, jinja=False).comments

@@ -234,6 +234,8 @@ def test_bounds_are_those_of_simple_predicates(
         ("@expect(foo(x) > 1)", UnknownNameError, 18, "'foo'", None),
         ("@expect(uper(max(s)) = 'A')", UnknownNameError, 18, "'uper'", None),
         ("@approx_percentile(0.5, 0) > 1", UnsupportedExpressionError, 10, "not positive", None),
+        ("@approx_count_distinct(2) > 1", UnsupportedExpressionError, 10, "between 0 and 1", None),
+        ('@mean > 1 {where: "y >"}', SqlSyntaxError, 10, "'y >': something is missing", None),
     ],
 )
 def test_error_of_a_column_annotation(
@@ -262,6 +264,9 @@ def test_error_of_a_column_annotation(
         ("@skewness < 2", 4, "has no argument"),
         ("@row_count(x) > 1", 4, "got 1 arguments"),
         ("@row_cuont > 1", 5, "'row_cuont'"),
+        ("@accepted_values(1, 2)", 5, "needs a column, and 1 is none"),
+        ("@accepted_values(-1)", 5, "needs a column, and -1 is none"),
+        ("@mean('x') > 1", 5, "needs a column, and 'x' is none"),
     ],
 )
 def test_error_of_a_model_annotation(
