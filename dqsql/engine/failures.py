@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from dqsql.engine.known_failures import known_failure
 from dqsql.errors import (
     EngineError,
     QueryError,
@@ -44,6 +45,9 @@ def first_sentence(error: Exception) -> str:
 def translate(error: Exception, doing: str, span: Span | None = None) -> EngineError:
     """The EngineError for one of Spark's exceptions met while `doing` something."""
     condition = condition_of(error)
+    known = known_failure(str(error))
+    if known is not None:
+        return QueryError(f"{doing}: {known.message}", span=span, hint=known.hint)
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):
         return SourceNotFoundError(message, span=span, hint="check the sources file and the target")

@@ -17,6 +17,8 @@ from dqsql.engine.archive import archive_options
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
 from dqsql.engine.java import find_java
+from dqsql.engine.known_failures import known_failure
+from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
 
@@ -42,6 +44,8 @@ _EMBEDDED_CONF = {
     "spark.sql.codegen.cache.maxEntries": "200",
 }
 
+# Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
+_RETRIES = 6
 _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, OSError)
 
 
@@ -104,21 +108,39 @@ def _start(target: Target, log_dir: Path) -> SparkSession:
 def _connect(target: Target) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    url = target.url or "sc://localhost"
+    refuse_unreachable(url)
     try:
-        builder = SparkSession.builder.remote(target.url or "sc://localhost")
+        builder = SparkSession.builder.remote(url)
         for key, value in target.spark_conf.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        return _impatient(builder.getOrCreate())
     except ImportError as error:
         raise SessionError(
             f"Spark Connect needs more packages: {first_sentence(error)}",
             hint="pip install 'dqsql[connect]'",
         ) from error
     except SPARK_FAILURES as error:
+        known = known_failure(str(error))
         raise SessionError(
-            f"cannot reach Spark Connect at {target.url}: {first_sentence(error)}",
-            hint="check url in profiles.yml and that the server is up",
+            f"cannot reach Spark Connect at {_without_secrets(url)}:"
+            f" {known.message if known else first_sentence(error)}",
+            hint=known.hint if known else "check url in profiles.yml and that the server is up",
         ) from error
+
+
+def _impatient(session: SparkSession) -> SparkSession:
+    """Let the client give a dead server up after half a minute instead of ten."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    # The first call: a wrong token is found here.
+    session.version  # noqa: B018
+    return session
+
+
+def _without_secrets(url: str) -> str:
+    return url.partition("/;")[0]
 
 
 def _embedded(target: Target, log_dir: Path) -> SparkSession:
@@ -134,6 +156,8 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
     settings |= dict(target.spark_conf) | format_conf(target)
     extra = settings.get("spark.driver.extraJavaOptions", "")
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
+    refuse_unreachable(target.master or "")
+    refuse_locked_metastore(settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _output_to(log_dir / "spark.log"), _own_interrupts():

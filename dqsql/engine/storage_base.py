@@ -92,6 +92,10 @@ class BaseStore(ABC):
         return frame
 
     def _frame(self, table: Table, rows: Sequence[Row]) -> DataFrame:
+        if not rows:
+            # Spark Connect takes no empty Arrow table.
+            empty: DataFrame = self._spark.createDataFrame([], table.ddl)
+            return empty
         columns = {
             name: pa.array([row.get(name) for row in rows], type=_ARROW_TYPES[kind])
             for name, kind in table.columns

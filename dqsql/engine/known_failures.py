@@ -1,0 +1,52 @@
+"""Failures of Spark's surroundings in one line each, instead of pages of Java."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Known:
+    """A failure that is recognised by a pattern; the pattern's first group, if any, is shown."""
+
+    pattern: re.Pattern[str]
+    message: str
+    hint: str
+
+
+_KNOWN = (
+    Known(
+        re.compile(r"XSDB6|Another instance of Derby"),
+        "another process has the Derby metastore open (Derby serves one at a time)",
+        "wait until it ends (dbt? a notebook?), or run both against one Spark server",
+    ),
+    Known(
+        re.compile(r"UNAUTHENTICATED|Invalid authentication token|Unauthenticated"),
+        "the Spark server refuses the credentials",
+        "check `token` (or the url) in profiles.yml",
+    ),
+    Known(
+        re.compile(r"PERMISSION_DENIED|StatusCode\.PERMISSION_DENIED"),
+        "the Spark server denies access",
+        "check the rights of the user or token in profiles.yml",
+    ),
+    Known(
+        re.compile(
+            r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|failed to connect to all addresses"
+            r"|Connection refused|SparkContext (?:was|has been) shut ?down|stopped SparkContext"
+        ),
+        "the connection to Spark is lost",
+        "see whether the server is up; batches not finished are checked in the next run",
+    ),
+    Known(
+        re.compile(r"ExecutorLostFailure \((executor [^)]*?)\)|Slave lost|Worker lost"),
+        "Spark lost executors again and again",
+        "see the executors' logs; more memory may help (spark.executor.memory)",
+    ),
+)
+
+
+def known_failure(text: str) -> Known | None:
+    """What is behind the text of one of Spark's exceptions, where that is known."""
+    return next((known for known in _KNOWN if known.pattern.search(text)), None)

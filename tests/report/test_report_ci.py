@@ -1,0 +1,119 @@
+"""What CI servers and catalogs of lineage read: junit.xml, GitHub's commands, OpenLineage."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from dqsql.errors import ErrorGroup, QueryError, Span
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.github import command, error_annotations, finding_annotations
+from dqsql.report.junit import junit_xml
+from dqsql.report.openlineage import Receiver, events
+
+MakeResult = Callable[..., Result]
+MakeModel = Callable[..., ModelResult]
+MakeRun = Callable[..., RunResult]
+
+
+@pytest.fixture
+def run(make_result: MakeResult, make_model: MakeModel, make_run: MakeRun) -> RunResult:
+    failed = make_result(status=Status.FAIL, message="it is 3 < 5 & \x00 odd", check_id="flights.a")
+    passed = make_result(check_id="flights.b", check_name="ok")
+    skipped = make_result(check_id="flights.c", check_name="new", status=Status.SKIPPED)
+    broken = make_model(
+        model="weather", path="checks/weather.sql", error=QueryError("no such table")
+    )
+    return make_run(make_model(failed, passed, skipped), broken)
+
+
+def test_junit_is_xml_with_a_case_for_each_check(run: RunResult) -> None:
+    root = ElementTree.fromstring(junit_xml(run))
+    assert root.attrib["tests"] == "4"
+    assert (root.attrib["failures"], root.attrib["errors"], root.attrib["skipped"]) == ("1",) * 3
+    suites = {s.attrib["name"]: s for s in root}
+    cases = {c.attrib["name"]: c for c in suites["flights"]}
+    failure = cases["dep_delay: mean between 5 and 60"].find("failure")
+    assert failure is not None
+    assert "it is 3 < 5 & " in failure.attrib["message"]
+    assert cases["dep_delay: ok"].find("failure") is None
+    error = suites["weather"][0].find("error")
+    assert error is not None
+    assert error.attrib["message"] == "no such table"
+
+
+def test_github_commands_point_at_files(run: RunResult) -> None:
+    lines = list(finding_annotations(run, (), "dq/"))
+    assert lines[0].startswith("::error file=dq/checks/flights.sql,line=1,title=flights%3A mean")
+    assert "\n" not in "".join(lines)
+    assert "no such table" in lines[-1]
+
+
+def test_github_commands_of_errors() -> None:
+    errors = [QueryError(f"a\nb {n}%", span=Span("m.sql", n, 1), hint="c") for n in (3, 4)]
+    assert list(error_annotations(ErrorGroup(errors))) == [
+        f"::error file=m.sql,line={n},title=engine error::a%0Ab {n}%25%0Ahint: c" for n in (3, 4)
+    ]
+
+
+def test_properties_are_escaped() -> None:
+    assert command("warning", "x", title="a,b:c%") == "::warning title=a%2Cb%3Ac%25::x"
+
+
+def test_openlineage_events(run: RunResult) -> None:
+    flights, weather = events(run, (), "lake")
+    assert flights["eventType"] == "COMPLETE"
+    assert weather["eventType"] == "FAIL"
+    assert weather["run"]["facets"]["errorMessage"]["message"] == "no such table"
+    facets = flights["inputs"][0]["inputFacets"]
+    assert [a["success"] for a in facets["dataQualityAssertions"]["assertions"]] == [
+        False,
+        True,
+        True,
+    ]
+    assert facets["dataQualityMetrics"]["rowCount"] == 336_776
+    assert events(run, (), "lake") == [flights, weather]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[tuple[str, dict[str, str], Any]]]]:
+    """A server on the loopback that remembers what it is sent; /broken is an error."""
+    seen: list[tuple[str, dict[str, str], Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            seen.append((self.path, dict(self.headers), json.loads(body)))
+            self.send_response(500 if "broken" in self.path else 201)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    served = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=served.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{served.server_port}", seen
+    served.shutdown()
+    thread.join()
+    served.server_close()
+
+
+def test_events_are_sent(
+    run: RunResult, server: tuple[str, list[tuple[str, dict[str, str], Any]]]
+) -> None:
+    url, seen = server
+    Receiver(url, api_key="k").send(events(run, (), "lake"))
+    assert [path for path, _, _ in seen] == ["/api/v1/lineage"] * 2
+    assert seen[0][1]["Authorization"] == "Bearer k"
+    assert seen[0][2]["job"]["name"] == "dqsql.nyc.flights"
+    with pytest.raises(OSError, match="500"):
+        Receiver(url, "broken").send(events(run, (), "lake"))
+    with pytest.raises(OSError, match="no http address"):
+        Receiver("file:///etc/passwd").send(events(run, (), "lake"))

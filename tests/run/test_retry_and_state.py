@@ -1,0 +1,80 @@
+"""Selection by earlier artefacts, and `dqsql retry`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from dqsql.cli.main import cli
+from dqsql.errors import UsageError
+from dqsql.report.run_results import run_results
+from dqsql.runner.compilation import compile_project
+from dqsql.runner.retry import read_retry
+
+A = "{{ config(batch_by = 'd') }}\nselect * from {{ source('raw', 't') }}\n-- @max(v) < 3"
+B = "select * from {{ source('raw', 't') }}\n-- @row_count > 0\n-- @not_null(v) {severity: warn}"
+DATA = "select * from values ('a', 1), ('b', 5), ('c', 2) as t (d, v)"
+
+
+def run_and_keep(project: Any) -> Path:
+    """Run, and write what the command writes."""
+    result = project.attempt()
+    plans = compile_project(project.root).plans
+    folder: Path = project.root / "target"
+    text = json.dumps(run_results(result, plans), default=str)
+    (folder / "run_results.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_what_failed_is_retried_and_selected(new_project: Callable[..., Any]) -> None:
+    project = new_project(None, DATA, {"checks/a.sql": A, "checks/b.sql": B})
+    folder = run_and_keep(project)
+    retry = read_retry(folder / "run_results.json")
+    assert retry.batches == {"a": ("b",)}
+    names = [p.model.name for p in compile_project(project.root, select=["result:fail"]).plans]
+    assert names == ["a"]
+    again = project.attempt(select=["name:a"], batches_of=retry.batches)
+    assert [m.batches for m in again.models] == [("b",)]
+    with pytest.raises(UsageError, match="there is no"):
+        read_retry(folder / "nothing.json")
+
+
+def selected(root: Path, *select: str, state: Path | None = None) -> str:
+    compiled = compile_project(root, select=select, state=state)
+    return "".join(p.model.name for p in compiled.plans)
+
+
+def test_state(new_project: Callable[..., Any], tmp_path: Path) -> None:
+    project = new_project(None, None, {"checks/a.sql": A, "checks/b.sql": B})
+    where = ["--project-dir", str(project.root)]
+    assert CliRunner().invoke(cli, ["compile", *where]).exit_code == 0
+    state = tmp_path / "state"
+    state.mkdir()
+    shutil.copy(project.root / "target" / "manifest.json", state)
+    assert selected(project.root, "state:modified", state=state) == ""
+    assert selected(project.root, "state:unmodified", state=state) == "ab"
+    project.write(
+        {"checks/a.sql": A + " @min(v) > 0", "checks/c.sql": "select 1 as x -- @not_null"}
+    )
+    assert selected(project.root, "state:modified", state=state) == "ac"
+    assert selected(project.root, "state:new", state=state) == "c"
+    assert selected(project.root, "state:old,state:modified", state=state) == "a"
+    assert selected(project.root, "state:modified.checks", state=state) == "a"
+    assert selected(project.root, "state:modified.configs", state=state) == ""
+    with pytest.raises(UsageError, match="--state"):
+        selected(project.root, "state:modified")
+
+
+def test_methods_about_checks(new_project: Callable[..., Any]) -> None:
+    root = new_project(None, None, {"checks/a.sql": A, "checks/b.sql": B}).root
+    assert selected(root, "test_name:max") == "a"
+    assert selected(root, "severity:warn") == "b"
+    assert selected(root, "check:row_count*") == "b"
+    assert selected(root, "test_type:annotation") == "ab"
+    assert selected(root, "test_type:generic") == ""
