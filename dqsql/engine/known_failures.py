@@ -27,14 +27,15 @@ _KNOWN = (
         "check `token` (or the url) in profiles.yml",
     ),
     Known(
-        re.compile(r"PERMISSION_DENIED|StatusCode\.PERMISSION_DENIED"),
+        re.compile(r"StatusCode\.PERMISSION_DENIED"),
         "the Spark server denies access",
         "check the rights of the user or token in profiles.yml",
     ),
     Known(
         re.compile(
             r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|failed to connect to all addresses"
-            r"|Connection refused|SparkContext (?:was|has been) shut ?down|stopped SparkContext"
+            r"|SparkContext (?:was|has been) shut ?down|stopped SparkContext"
+            r"|Answer from Java side is empty|obtaining a new communication channel"
         ),
         "the connection to Spark is lost",
         "see whether the server is up; batches not finished are checked in the next run",

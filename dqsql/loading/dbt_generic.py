@@ -14,10 +14,17 @@ as it is. What nulls do follows the tests' own SQL:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression
+from dqsql.errors import DqsqlError
+
+_NAME = re.compile(r"[^\W\d]\w*")
 _UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -87,13 +94,22 @@ class Arguments:
 
     @property
     def column(self) -> str:
-        """The tested column, or expression."""
-        return self.text("column_name")
+        """The tested column, or expression; a name that is a keyword is quoted."""
+        text = self.text("column_name")
+        return f"`{text}`" if _NAME.fullmatch(text) and not _is_column(text) else text
 
     @property
     def unknown(self) -> list[str]:
         """Given arguments that nobody asked for."""
         return [k for k, v in self.values.items() if k not in self._asked and v is not None]
+
+
+def _is_column(name: str) -> bool:
+    """Whether a bare name reads as a column, and not as a keyword."""
+    try:
+        return isinstance(parse_expression(f"f({name})").expressions[0], exp.Column)
+    except DqsqlError:
+        return False
 
 
 def sql_text(value: object) -> str:

@@ -24,6 +24,8 @@ BUILT = ("model", "seed", "snapshot")
 _SCHEMA = re.compile(r"/manifest/v(\d+)\.json$")
 _PARSE = "run `dbt parse` (or `dbt build`)"
 _SHOWN = 3
+# Whose implementations of a macro dbt looks for.
+_ADAPTERS = ("default", "spark", "databricks")
 
 Json = Mapping[str, Any]
 
@@ -166,6 +168,16 @@ class Manifest:
     def has_macro(self, package: str, name: str) -> bool:
         """Whether a package defines a macro."""
         return f"macro.{package}.{name}" in _mapping(self.data, "macros")
+
+    def dispatched(self, package: str, name: str) -> str | None:
+        """The package whose implementation of a macro dbt may take instead of the package's own."""
+        for unique_id in _mapping(self.data, "macros"):
+            _, _, rest = unique_id.partition(".")
+            owner, _, macro = rest.partition(".")
+            adapter, _, implemented = macro.partition("__")
+            if implemented == name and adapter in _ADAPTERS and owner not in (package, "dbt"):
+                return owner
+        return None
 
     def group_owner(self, group: str | None) -> str | None:
         """The owner of a group: the name, else the address."""

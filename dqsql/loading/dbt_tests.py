@@ -20,7 +20,7 @@ from dqsql.model.project import (
 )
 from dqsql.templating import MacroLibrary
 
-_NAME = re.compile(r"[^\W\d]\w*")
+_NAME = re.compile(r"([^\W\d]\w*)|`([^`]+)`")
 _DEFAULT_CONDITION = "!= 0"
 _CONDITION = re.compile(r"(!=|<>|>=|<=|==|=|>|<)\s*(\d+)")
 _OPPOSITE = {
@@ -103,6 +103,8 @@ class Adopter:
         used = {m for m in test.macros if m.endswith(f".test_{name}")}
         if used and f"macro.{package}.test_{name}" not in used:
             raise Unadoptable(f"the project defines a test {name} of its own")
+        if other := self.manifest.dispatched(package, f"test_{name}"):
+            raise Unadoptable(f"{other} replaces the test {name}")
         if test.config.get("where") and self.manifest.has_macro(
             self.manifest.project, "get_where_subquery"
         ):
@@ -153,7 +155,7 @@ class Adopter:
         kind: str,
     ) -> list[Annotation]:
         column = values.get("column_name")
-        about = column if isinstance(column, str) and _NAME.fullmatch(column) else None
+        about = _plain_name(column)
         span = self.spans.get(test.unique_id, Span(test.path))
         return [
             Annotation(
@@ -176,6 +178,12 @@ class Adopter:
             )
             for severity, condition, suffix in _levels(test)
         ]
+
+
+def _plain_name(column: object) -> str | None:
+    """The column that a test is about; None for an expression."""
+    match = _NAME.fullmatch(column) if isinstance(column, str) else None
+    return None if match is None else match.group(1) or match.group(2)
 
 
 def _sources_of(test: Node, metadata: Mapping[str, Any]) -> str | None:

@@ -57,7 +57,7 @@ def days(tmp_path: Path, spark: SparkSession) -> Iterator[Path]:
     files = {
         "dbt_project.yml": f"name: days\nvars: {{dqsql: {{warehouse: {tmp_path}/dq}}}}\n",
         "profiles.yml": "days:\n  outputs:\n    default: {type: spark, schema: a}\n",
-        "models/events.sql": "select at, n -- @min >= 1\nfrom x -- @row_count >= 1",
+        "models/events.sql": "select at,\nn -- @min >= 1\nfrom x -- @row_count >= 1",
         "target/manifest.json": json.dumps(MANIFEST),
     }
     for path, text in files.items():

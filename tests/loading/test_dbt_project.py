@@ -315,3 +315,28 @@ def test_a_dqsql_project_comes_first(shop: Path) -> None:
     assert load_project(shop).name == "mine"
     with pytest.raises(DqsqlError, match="--dbt-tests adopts the tests of a dbt project"):
         load_project(shop, dbt_tests=True)
+
+
+def test_implementations_of_other_packages_are_not_known(shop: Path) -> None:
+    change(shop, lambda m: m["macros"].update({"macro.shop.spark__test_unique": {}}))
+    left = {t.name: t.reason for t in load_project(shop, dbt_tests=True).left_tests}
+    assert left["unique_orders_order_id"] == "shop replaces the test unique"
+
+
+@pytest.mark.parametrize(
+    ("column", "expression", "about"),
+    [
+        ("case", "expect(null_count(`case`) = 0)", "case"),
+        ("`a b`", "expect(null_count(`a b`) = 0)", "a b"),
+        ("lower(status)", "expect(null_count(lower(status)) = 0)", None),
+        ("address.city", "expect(null_count(address.city) = 0)", None),
+    ],
+)
+def test_names_of_columns(shop: Path, column: str, expression: str, about: str | None) -> None:
+    name = "not_null_orders_order_id"
+    change(
+        shop,
+        lambda m: _test_of(name, m)["test_metadata"]["kwargs"].update({"column_name": column}),
+    )
+    found = adopted(load_project(shop, dbt_tests=True))[name]
+    assert (found.expression, found.column) == (expression, about)
