@@ -8,9 +8,11 @@ own neighbours.
 
 Mode `subspace` (default) answers the paper's weak point: among many steady metrics the one that
 moved drowns in the Euclidean distance. Every metric is a subspace of its own with its own average
-distance to the k nearest; the statistic is the largest of them. The threshold is the quantile of
+distance to the k nearest; the statistic is the largest of them. Its threshold is the quantile of
 that largest distance over the training batches, so it is corrected for the number of metrics, and
-for their correlation, by construction. Also, in this mode:
+for their correlation, by construction. The space of all metrics takes part as well, as in mode
+`paper` with its own threshold, for metrics that are usual one by one and unusual together: whatever
+that mode flags is flagged. Distances are in units of the thresholds. Also, in this mode:
 
 - A metric without variation has a resolution (1 % of its level; for metrics in the column's unit
   1 % of the column's range), so that 5 % nulls in a column that never had one are found.
@@ -69,8 +71,9 @@ class Contribution:
         lower: least value seen in training.
         upper: largest value seen in training.
         score: `paper`: the metric's part of score / threshold, the parts add up to it; `subspace`:
-            the metric's own distance / threshold, the largest is score / threshold; other
-            detectors: distance from the median in ranges seen, for orientation only.
+            the metric's own distance / threshold, or its part of that of all metrics together
+            where that is larger; other detectors: distance from the median in ranges seen, for
+            orientation only.
     """
 
     feature: Feature
@@ -131,12 +134,13 @@ class NoveltyDecision:
 class _Scored:
     """Distances of training batches and of the batch under test, and the latter by metric.
 
-    `parts` are in units of the threshold; None to take `whole` apart by metric elsewhere.
+    `threshold` is None for the quantile of `training`.
     """
 
     training: FloatArray
     whole: float
     parts: FloatArray
+    threshold: float | None = None
 
 
 def decide_novelty(
@@ -266,7 +270,28 @@ def _subspaces(
         own = own[1:]
         own[:, drifts] = np.minimum(own[:, drifts], own_steps)
         parts[drifts] = np.minimum(parts[drifts], step_parts)
-    return _Scored(own.max(axis=1), float(parts.max()), parts)
+    return _union(own.max(axis=1), parts, _full_space(training, tested, config), config)
+
+
+def _union(own: FloatArray, parts: FloatArray, full: _Scored, config: NoveltyConfig) -> _Scored:
+    """Subspaces and the space of all metrics, each in units of its own threshold.
+
+    Args:
+        own: largest distance of each training batch; may lack the first.
+        parts: distances of the batch under test by metric.
+        full: the space of all metrics.
+        config: settings.
+    """
+    share = 1.0 - config.contamination_for(len(full.training))
+    narrow, wide = (float(np.quantile(d, share)) for d in (own, full.training))
+    single, together = _in_thresholds(parts, narrow), _in_thresholds(full.parts, wide)
+    whole = float(_in_thresholds(np.array([full.whole]), wide)[0])
+    training = np.maximum(
+        _in_thresholds(own, narrow), _in_thresholds(full.training[-len(own) :], wide)
+    )
+    # Of all metrics together each has a part; alone it has the distance that counts.
+    told = np.maximum(single, together)
+    return _Scored(training, max(float(single.max()), whole), told, 1.0)
 
 
 def _one_by_one(
@@ -275,7 +300,7 @@ def _one_by_one(
     """Per metric, distances of the training batches (K x F) and of the one under test (F)."""
     width = np.maximum(np.ptp(training, axis=0), floor)
     points = training / width
-    k = min(config.neighbors, len(points) - 1)
+    k = min(config.neighbors_alone, len(points) - 1)
     order = np.argsort(points, axis=0, kind="stable")
     ranked = np.take_along_axis(points, order, axis=0)
     gaps = np.full((2 * k, *points.shape), np.inf)
@@ -344,7 +369,9 @@ def _decision(
     config: NoveltyConfig,
 ) -> NoveltyDecision:
     size = len(scored.training)
-    threshold = float(np.quantile(scored.training, 1.0 - config.contamination_for(size)))
+    threshold = scored.threshold
+    if threshold is None:
+        threshold = float(np.quantile(scored.training, 1.0 - config.contamination_for(size)))
     flagged = scored.whole > threshold * (1 + 1e-12)
     beyond = int((scored.training >= scored.whole).sum())
     parts = scored.parts

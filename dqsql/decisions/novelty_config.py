@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dqsql.decisions import strategies_parameters as check
-from dqsql.errors import DecisionError
 
 MODES = ("subspace", "paper")
 DETECTORS = ("knn", "lof", "isolation_forest", "one_class_svm", "hbos", "abod")
@@ -24,13 +23,12 @@ class NoveltyConfig:
     Attributes:
         mode: 'subspace' (default) or 'paper'; see `dqsql.decisions.novelty`.
         detector: 'knn' (default), or another one of the paper's Table 1, from an optional extra.
-        k: number of neighbours; None for 5 in mode 'paper' (as there), 3 in mode 'subspace' (in one
-            dimension a value that came back three times is no novelty).
+        k: number of neighbours; None for the paper's 5, but 3 for a metric on its own (a value that
+            came back three times is no novelty).
         contamination: share of training batches beyond the threshold, in [0, 0.5).
         adaptive_contamination: at least 1 / K with K training batches (the paper's remedy for
             short histories, section 5.3): alarms earlier, at the price of more false alarms.
-        distance: 'euclidean' (default), 'manhattan' or 'chebyshev'; mode 'paper' only, as one
-            dimension has only one.
+        distance: 'euclidean' (default), 'manhattan' or 'chebyshev', in the space of all metrics.
         aggregation: of the k distances: 'mean' (default), 'max' or 'median'.
         min_history: fewest accepted batches to decide with, >= 3.
         window: newest accepted batches to look at; None for all.
@@ -67,19 +65,15 @@ class NoveltyConfig:
         if self.window is not None:
             put("window", check.integer(me, "window", self.window, low=self.min_history))
 
-        if self.distance != "euclidean" and self.mode != "paper":
-            raise DecisionError(
-                f"novelty: distance {self.distance!r} is for mode 'paper'",
-                hint="mode 'subspace' looks at one metric at a time; all distances agree there",
-            )
-
     @property
     def neighbors(self) -> int:
-        """Number of neighbours k."""
-        if self.k is not None:
-            return self.k
-        whole = self.mode == "paper" or self.detector != "knn"
-        return PAPER_NEIGHBORS if whole else SUBSPACE_NEIGHBORS
+        """Number of neighbours in the space of all metrics."""
+        return PAPER_NEIGHBORS if self.k is None else self.k
+
+    @property
+    def neighbors_alone(self) -> int:
+        """Number of neighbours of a metric on its own."""
+        return SUBSPACE_NEIGHBORS if self.k is None else self.k
 
     def contamination_for(self, size: int) -> float:
         """Contamination with so many training batches, in [0, 0.5)."""

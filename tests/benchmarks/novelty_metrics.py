@@ -44,7 +44,7 @@ def column_metrics(values: pd.Series, kind: str) -> list[float]:
             spread,
         ]
     if kind == "text":
-        found.append(index_of_peculiarity(present))
+        found.append(index_of_peculiarity(present, per_text=True))
     return [float(value) for value in found]
 
 

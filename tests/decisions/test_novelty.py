@@ -89,10 +89,32 @@ def test_subspaces_equal_scikit_learn_metric_by_metric() -> None:
         own.append(model.kneighbors()[0].mean(axis=1))
         score.append(model.kneighbors(query[None])[0].mean())
     assert not drifting(history).any()
-    assert found.score == pytest.approx(max(score))
-    assert found.threshold == pytest.approx(np.quantile(np.max(own, axis=0), 0.99))
-    ranked = {c.feature.column: c.score * found.threshold for c in found.contributions}
-    assert ranked == pytest.approx({f"c{i}": s for i, s in enumerate(score)})
+    whole = decide_novelty(features(4), history, new, PAPER)
+    threshold = np.quantile(np.max(own, axis=0), 0.99)
+    alone = np.array(score) / threshold
+    assert found.threshold == 1.0
+    assert found.score == pytest.approx(max(*alone, whole.score / whole.threshold))
+    parts = {c.feature.column: c.score for c in whole.contributions}
+    ranked = {c.feature.column: c.score for c in found.contributions}
+    assert ranked == pytest.approx({f"c{i}": max(s, parts[f"c{i}"]) for i, s in enumerate(alone)})
+
+
+def test_what_the_paper_flags_is_flagged() -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(60):
+        history = rng.normal(size=(20, 5))
+        new = rng.normal(size=5) * 2
+        paper, default = (decide_novelty(features(5), history, new, c) for c in (PAPER, None))
+        assert default.status == "anomalous" or paper.status == "ok"
+
+
+def test_unusual_together_only() -> None:
+    rng = np.random.default_rng(13)
+    x = rng.normal(size=60)
+    history = np.column_stack([x, x + rng.normal(0, 0.01, 60)])
+    found = decide_novelty(features(2), history, [-1.5, 1.5])
+    assert found.status == "anomalous"
+    assert max(c.score for c in found.contributions) < found.score
 
 
 def test_one_moved_metric_among_steady_ones_is_found_and_named() -> None:
@@ -251,7 +273,6 @@ def test_false_alarms_with_a_long_history(mode: str) -> None:
         ({"mode": "papr"}, "mode must be one of subspace, paper, not 'papr'"),
         ({"detector": "svm"}, "detector must be one of knn, lof"),
         ({"neighbours": 3}, "has no parameter 'neighbours'"),
-        ({"distance": "manhattan"}, "is for mode 'paper'"),
         ({"min_history": 2}, "min_history"),
         ({"adaptive_contamination": 1}, "must be true or false"),
     ],
