@@ -102,6 +102,12 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
 def _start(target: Target, log_dir: Path) -> SparkSession:
     if target.method == "connect":
         return _connect(target)
+    if target.method != "session":
+        # A method of dbt's: fine as long as somebody hands a session over.
+        raise SessionError(
+            f"dqsql cannot reach Spark by the method {target.method!r}",
+            hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target",
+        )
     return _embedded(target, log_dir)
 
 

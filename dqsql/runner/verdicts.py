@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dqsql.decisions.constraints import Observation, decide
+from dqsql.decisions.constraints import Observation, decide, number_text
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Check, Metric, Plan
+from dqsql.model.project import DBT_TEST_NAME
 from dqsql.model.results import BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
         detector="constraint",
         status=verdict.status,
         severity=check.severity,
-        message=verdict.message,
+        message=_message_of_dbt(check, verdict.status, single) or verdict.message,
         observed=single.value if single else None,
         observed_text=single.value_text if single else None,
         lower=check.bounds.lower if check.bounds else None,
@@ -52,6 +53,17 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
             },
         },
     )
+
+
+def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -> str | None:
+    """For a test of dbt what it counts: its SQL is not what the user wrote."""
+    test = check.settings.options.get(DBT_TEST_NAME)
+    if test is None or status not in (Status.FAIL, Status.WARN):
+        return None
+    if counted is None or counted.value is None:
+        return None
+    rows = "row" if counted.value == 1 else "rows"
+    return f"{number_text(counted.value)} failing {rows} by dbt's test {test}"
 
 
 def _observation(value: MetricValue, metric: Metric) -> Observation:

@@ -75,6 +75,12 @@ def test_verdicts_are_those_of_dbt(result: RunResult, shop: Path) -> None:
     assert not left & ours.keys()
 
 
+def test_messages_are_about_the_test(result: RunResult) -> None:
+    messages = {r.check_name: r.message for r in result.findings}
+    name = "dbt_utils_not_empty_string_stg_customers_country"
+    assert messages[name] == "14 failing rows by dbt's test not_empty_string"
+
+
 def test_a_model_is_read_once_or_twice_whatever_the_number_of_tests(result: RunResult) -> None:
     orders = next(m for m in result.models if m.model == "orders")
     assert orders.checks > 30
