@@ -1,0 +1,65 @@
+"""Runs the statements of profiles and suggestions: single rows of metrics, views, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dqsql.dialect import identifier, to_sql
+from dqsql.engine.failures import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def rows_of(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:
+    """The rows of a statement that has few of them. Raises EngineError."""
+    with translated(doing):
+        found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
+    return found
+
+
+def register(frame: DataFrame, view: str) -> dict[str, str]:
+    """Make a frame a temporary view and return its columns with their Spark types."""
+    with translated(f"cannot read {view}"):
+        frame.createOrReplaceTempView(to_sql(identifier(view)))
+        return {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+
+
+def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str, str]:
+    """Make a statement a temporary view and return its columns with their Spark types."""
+    with translated(f"cannot read {view}"):
+        frame = spark.sql(to_sql(query))
+    return register(frame, view)
+
+
+def drop_views(spark: SparkSession, views: Sequence[str]) -> None:
+    """Forget temporary views."""
+    for view in views:
+        with translated(f"cannot forget {view}"):
+            spark.catalog.dropTempView(view)
+
+
+def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> list[float]:
+    """About how many distinct values two sketches have together, for each pair; reads no data.
+
+    Raises EngineError.
+    """
+    if not pairs:
+        return []
+    table = pa.table(
+        {
+            "i": pa.array(range(len(pairs)), type=pa.int32()),
+            "a": pa.array([a for a, _ in pairs], type=pa.binary()),
+            "b": pa.array([b for _, b in pairs], type=pa.binary()),
+        }
+    )
+    with translated("cannot merge sketches of columns"):
+        frame = spark.createDataFrame(table).selectExpr(
+            "i", "hll_sketch_estimate(hll_union(a, b)) as n"
+        )
+        rows = frame.toArrow().to_pylist()
+    return [float(row["n"]) for row in sorted(rows, key=lambda r: r["i"])]

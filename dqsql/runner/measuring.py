@@ -1,0 +1,101 @@
+"""Measures metrics of a relation outside a run, by the compiler's own machinery.
+
+A check model is made up whose annotations are the metrics; its plan is scanned like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.keys import BATCH, view_name
+from dqsql.compiler.plan import compile_model
+from dqsql.compiler.scan import Scan, ScanGroup
+from dqsql.dialect import column
+from dqsql.engine.profiling import rows_of
+from dqsql.errors import ErrorGroup, Span
+from dqsql.model.plan import Buffer, Plan
+from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def made_up_model(
+    name: str, metrics: Mapping[str, str], batch_by: str | None = None, path: str = ""
+) -> CheckModel:
+    """A check model over the view of `name` whose annotations are metrics, by a key of theirs."""
+    place = Span(path or name)
+    annotations = tuple(
+        Annotation(f"({text}) is not null", CheckSettings(name=key), place)
+        for key, text in metrics.items()
+    )
+    return CheckModel(
+        name=name,
+        path=place.file,
+        raw_sql="",
+        sql="",
+        config=ModelConfig(batch_by=batch_by),
+        projections=(),
+        annotations=annotations,
+        line_map=(),
+    )
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """Measures metrics of one relation, whose view is registered under `name`."""
+
+    spark: SparkSession
+    project: Project
+    catalog: Catalog
+    name: str
+
+    def measure(self, metrics: Mapping[str, str], sketches: bool = False) -> dict[str, Any]:
+        """The values of metrics over all rows, in one pass over the relation.
+
+        Args:
+            metrics: SQL of metrics by keys of the caller's.
+            sketches: whether the sketch behind each metric is wanted too, as `sketch:<key>`.
+
+        Raises:
+            DqsqlError: a metric does not compile, or Spark refuses the statement.
+        """
+        if not metrics:
+            return {}
+        model = made_up_model(self.name, metrics)
+        plan = compile_model(model, self.project, self.catalog)
+        if plan.rejected:
+            raise plan.rejected[0] if len(plan.rejected) == 1 else ErrorGroup(plan.rejected)
+        query = _in_one_pass(plan, sketches)
+        row = rows_of(self.spark, query, f"cannot profile {self.name}")[0]
+        found = {check.name: row[check.metrics[0]] for check in plan.checks}
+        if sketches:
+            for check in plan.checks:
+                states = plan.metric(check.metrics[0]).states
+                found |= {f"sketch:{check.name}": row[f"state:{s}"] for s in states[:1]}
+        return found
+
+
+def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
+    """The metrics over all states in one group: their kinds were sorted by the caller."""
+    tables = [s for s in plan.states if s.buffer is Buffer.FREQUENCY]
+    states = tables or [*plan.states]
+    scan = Scan(plan.model, (ScanGroup(tuple(states), "profile"),), label="all").query()
+    query = exp.select(*(exp.alias_(m.finish, m.alias, quoted=True) for m in plan.metrics))
+    if sketches:
+        wanted = dict.fromkeys(s for m in plan.metrics for s in m.states)
+        query = query.select(*(exp.alias_(column(s), f"state:{s}", quoted=True) for s in wanted))
+    return query.from_(scan.subquery("scanned"))
+
+
+def without_checks(model: CheckModel, name: str) -> CheckModel:
+    """A check model's rows under another name, with none of its annotations."""
+    return replace(model, name=name, annotations=(), config=replace(model.config, segment_by=()))
+
+
+__all__ = ["BATCH", "Measurer", "made_up_model", "view_name", "without_checks"]

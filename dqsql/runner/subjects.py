@@ -1,0 +1,137 @@
+"""The relation that a profile or suggestions are about, by the name that a person gives it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.keys import view_name
+from dqsql.errors import UsageError
+from dqsql.model.project import CheckModel, ModelConfig, Project, Source
+from dqsql.runner.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A relation whose rows stand in the view of `view`.
+
+    `table` is its name for people who read names (the last part). `reads` is what a check model
+    that reads the whole relation says behind FROM. `model` is set when it is a check model,
+    `source` when it is a source.
+    """
+
+    name: str
+    view: str
+    types: Mapping[str, str]
+    reads: str
+    model: CheckModel | None = None
+    source: Source | None = None
+
+    @property
+    def table(self) -> str:
+        """The last part of the name, without a file's ending."""
+        last = re.split(r"[/\\]", self.name)[-1]
+        stem = last.rsplit(".", 1)
+        is_file = "/" in self.name or (len(stem) == 2 and stem[1] in _ENDINGS)
+        return stem[0] if is_file else stem[-1]
+
+    @property
+    def config(self) -> ModelConfig:
+        """The settings of the check model; none for other relations."""
+        return self.model.config if self.model is not None else ModelConfig()
+
+    @property
+    def unique_id(self) -> str | None:
+        """The id of the check model or source, None for what only Spark knows."""
+        if self.model is not None:
+            return self.model.unique_id
+        return self.source.unique_id if self.source is not None else None
+
+
+_ENDINGS = ("parquet", "csv", "tsv", "json", "orc", "txt")
+
+
+@dataclass
+class Subjects:
+    """Registers relations of a project by name; each once."""
+
+    project: Project
+    spark: SparkSession
+    _found: dict[str, Subject] = field(default_factory=dict)
+    _registered: set[str] = field(default_factory=set)
+
+    def find(self, name: str) -> Subject:
+        """A check model, source, table or file. Raises DqsqlError."""
+        if name not in self._found:
+            self._found[name] = self._find(name)
+        return self._found[name]
+
+    def others(self, subject: Subject) -> list[str]:
+        """The names of the project's other models and sources, without those in its lineage."""
+        own = subject.model
+        upstream = {*own.depends_on} if own is not None else {subject.unique_id}
+        models = [
+            m.name
+            for m in self.project.models
+            if m.config.enabled
+            and m.unique_id not in (subject.unique_id, *upstream)
+            and not upstream & {*m.depends_on}
+            and subject.unique_id not in m.depends_on
+        ]
+        sources = [
+            f"{s.name}.{s.table}" for s in self.project.sources if s.unique_id not in upstream
+        ]
+        return [*models, *sources]
+
+    def _find(self, name: str) -> Subject:
+        for model in self.project.models:
+            if model.name == name:
+                return self._model(model)
+        for source in self.project.sources:
+            if f"{source.name}.{source.table}" == name:
+                return self._source(source)
+        return self._other(name)
+
+    def _model(self, model: CheckModel) -> Subject:
+        from dqsql.engine.relations import column_types, register_dependencies, register_model
+
+        if not model.config.enabled:
+            raise UsageError(f"the check model {model.name} is disabled")
+        by_id = {m.unique_id: m for m in self.project.models}
+        views = {m.unique_id: view_name(m) for m in self.project.models}
+        register_dependencies(
+            self.spark, model, by_id, self.project.sources, views, self._registered
+        )
+        register_model(self.spark, model, view_name(model))
+        types = column_types(self.spark, f"`{view_name(model)}`")
+        return Subject(model.name, model.name, types, f"{{{{ ref('{model.name}') }}}}", model=model)
+
+    def _source(self, source: Source) -> Subject:
+        from dqsql.engine.failures import translated
+        from dqsql.engine.profiling import register
+        from dqsql.engine.relations import register_source
+
+        register_source(self.spark, source)
+        name = f"{source.name}.{source.table}"
+        with translated(f"cannot read the source {name}", source.span):
+            frame = self.spark.sql(f"select * from {source.relation}")
+        view = f"source__{source.name}__{source.table}"
+        types = register(frame, view_name(view))
+        reads = f"{{{{ source('{source.name}', '{source.table}') }}}}"
+        return Subject(name, view, types, reads, source=source)
+
+    def _other(self, name: str) -> Subject:
+        from dqsql.engine.profiling import register
+
+        found, frame = Lake(self.project, self.spark, 1).single(name)
+        view = "relation__" + re.sub(r"\W+", "_", found)
+        types = register(frame, view_name(view))
+        parts = "/" in name or name.rsplit(".", 1)[-1] in _ENDINGS
+        ending = name.rsplit(".", 1)[-1]
+        reads = f"{ending if ending in _ENDINGS else 'parquet'}.`{name}`" if parts else found
+        return Subject(found, view, types, reads)

@@ -1,0 +1,227 @@
+"""Rules about several columns: foreign keys, functional dependencies, the order of dates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from dqsql.suggestions.names import words
+from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile
+from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
+from dqsql.suggestions.suggestion import Suggestion, quoted
+
+# At most so many foreign keys and dependencies are suggested, the best first.
+MAX_FOUND = 10
+# A dependency must be this unlikely to be chance.
+_CHANCE = 1e-9
+# Sketches are counted for at most so many sets of columns.
+_MAX_SETS = 150
+_MAX_CATEGORICAL = 8
+_PLAIN_WORDS = frozenset({"id", "key", "code", "no", "nr", "number", "fk", "pk", "name", "type"})
+
+
+# --- foreign keys ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of another relation whose values are unique there."""
+
+    relation: str
+    table: str
+    column: str
+    spark_type: str
+    distinct: float
+    sketch: bytes
+
+
+def is_key(column: ColumnProfile) -> bool:
+    """Whether the values may be the key of a relation."""
+    if column.distinct is None or not column.rows or column.count != column.rows:
+        return False
+    return abs(1 - column.distinct / column.rows) <= SKETCH_ERROR and column.kind in (
+        Kind.INTEGER,
+        Kind.TEXT,
+    )
+
+
+def foreign_key_pairs(
+    profile: Profile, table: str, keys: Sequence[KeyColumn]
+) -> list[tuple[ColumnProfile, KeyColumn]]:
+    """Columns and keys of other relations that they might refer to, before sketches are asked.
+
+    Types must be the same, since sketches are of typed values. Small whole numbers lie in the range
+    of any numbered key, so that there the names must agree.
+    """
+    found = []
+    for column in profile.columns:
+        if column.distinct is None or column.distinct < 2 or column.count < MIN_ROWS:
+            continue
+        if column.kind not in (Kind.INTEGER, Kind.TEXT):
+            continue
+        for key in keys:
+            if key.spark_type != column.spark_type or key.distinct < column.distinct * 0.97:
+                continue
+            numbers = column.kind is Kind.INTEGER or column.detected == "integral"
+            if _names_agree(column.name, table, key) or (not numbers and column.distinct >= 3):
+                found.append((column, key))
+    return found
+
+
+def _names_agree(column: str, table: str, key: KeyColumn) -> bool:
+    own = {_singular(w) for w in words(column)} - _PLAIN_WORDS
+    other = {_singular(w) for w in (*words(key.table), *words(key.column))} - _PLAIN_WORDS
+    return bool(own & (other - {_singular(w) for w in words(table)}))
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def foreign_key(column: ColumnProfile, key: KeyColumn, union: float) -> Suggestion | None:
+    """A reference where the key's values hold the column's: their union is no larger.
+
+    `union` is about how many distinct values both have together, by their sketches.
+    """
+    if union > key.distinct * (1 + SKETCH_ERROR):
+        return None
+    name = quoted(column.name)
+    arguments = (key.relation, quoted(key.column))
+    return Suggestion(
+        "ForeignKey",
+        f"references {key.relation}",
+        column.name,
+        "references",
+        f"about {column.distinct:,.0f} values, all among the {key.distinct:,.0f} of"
+        f" {key.relation}.{key.column}",
+        arguments=arguments,
+        coverage=f"1 - orphan_ratio({name}, {key.relation}, {quoted(key.column)})",
+    )
+
+
+# --- functional dependencies -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """The columns of `determinant` may fix the value of `dependent`."""
+
+    determinant: tuple[str, ...]
+    dependent: str
+
+
+def dependency_candidates(profile: Profile) -> list[Dependency]:
+    """Dependencies worth counting: one determinant, or two categorical ones."""
+    columns = [c for c in profile.columns if _may_determine(c, profile.rows)]
+    single = [
+        Dependency((a.name,), b.name)
+        for a, b in permutations(columns, 2)
+        if (b.distinct or 0) >= 2 and (b.distinct or 0) <= (a.distinct or 0) * 1.02
+    ]
+    few = sorted(
+        (c for c in columns if c.distribution is not None), key=lambda c: c.distinct or 0.0
+    )[-_MAX_CATEGORICAL:]
+    double = [
+        Dependency((a.name, b.name), c.name)
+        for a, b in combinations(few, 2)
+        for c in few
+        if c not in (a, b) and (c.distinct or 0) >= 2
+    ]
+    return [*single[:_MAX_SETS], *double[:_MAX_SETS]]
+
+
+def _may_determine(column: ColumnProfile, rows: int) -> bool:
+    """Many rows a value, so that a dependency can be told from chance; no missing values."""
+    if column.distinct is None or column.count != rows or rows < MIN_ROWS:
+        return False
+    return column.kind in (Kind.INTEGER, Kind.TEXT) and 2 <= column.distinct <= rows / 5
+
+
+def column_sets(candidates: Sequence[Dependency]) -> list[tuple[str, ...]]:
+    """The sets of columns whose distinct values must be counted, each once and sorted."""
+    sets: dict[tuple[str, ...], None] = {}
+    for found in candidates:
+        sets[tuple(sorted((*found.determinant, found.dependent)))] = None
+        if len(found.determinant) > 1:
+            sets[tuple(sorted(found.determinant))] = None
+    return list(sets)
+
+
+def dependencies(
+    profile: Profile,
+    candidates: Sequence[Dependency],
+    distinct: Mapping[tuple[str, ...], float],
+) -> list[Suggestion]:
+    """The dependencies that hold by the sketches and are no chance, the surest first."""
+    known = {(c.name,): c.distinct or 0.0 for c in profile.columns} | dict(distinct)
+    held: list[tuple[float, Dependency]] = []
+    simple: set[tuple[str, str]] = set()
+    for found in candidates:
+        before = known[tuple(sorted(found.determinant))]
+        both = known[tuple(sorted((*found.determinant, found.dependent)))]
+        if both > before * 1.005:
+            continue
+        if any((d, found.dependent) in simple for d in found.determinant):
+            continue
+        chance = _log_chance(profile.column(found.dependent), profile.rows, before)
+        if chance > math.log(_CHANCE):
+            continue
+        if len(found.determinant) == 1:
+            simple.add((found.determinant[0], found.dependent))
+        held.append((chance, found))
+    held.sort(key=lambda h: (len(h[1].determinant), h[0]))
+    return [_dependency(found, profile) for _, found in held[:MAX_FOUND]]
+
+
+def _log_chance(dependent: ColumnProfile, rows: int, groups: float) -> float:
+    """The logarithm of an upper bound on the probability that independent columns look so."""
+    values = dependent.distribution
+    share = values.counts[0] / values.total if values and values.total else 0.5
+    return max(0.0, rows - groups) * math.log(share) if share < 1 else 0.0
+
+
+def _dependency(found: Dependency, profile: Profile) -> Suggestion:
+    names = ", ".join(quoted(d) for d in found.determinant)
+    shown = " and ".join(found.determinant)
+    condition = f"count_distinct({names}, {quoted(found.dependent)}) = count_distinct({names})"
+    return Suggestion(
+        "FunctionalDependency",
+        "expect",
+        None,
+        "expect",
+        f"{shown} {'fix' if len(found.determinant) > 1 else 'fixes'} {found.dependent}"
+        f" in {profile.rows:,} rows",
+        arguments=(condition,),
+        settings=WARN,
+        takes_column=False,
+    )
+
+
+# --- the order of dates ------------------------------------------------------------------------
+
+
+def date_orders(profile: Profile) -> Iterator[Suggestion]:
+    """One date or time that is never after another."""
+    for order in profile.orders:
+        if order.both < MIN_ROWS or order.equal == order.both:
+            continue
+        if order.ordered == order.both:
+            first, second = order.first, order.second
+        elif order.ordered == order.equal:
+            first, second = order.second, order.first
+        else:
+            continue
+        a, b = quoted(first), quoted(second)
+        premise, condition = f"{a} is not null and {b} is not null", f"{a} <= {b}"
+        yield Suggestion(
+            "DateOrder",
+            "satisfies_if",
+            None,
+            "satisfies_if",
+            f"{first} is never after {second} in {order.both:,} rows",
+            arguments=(premise, condition),
+            takes_column=False,
+            coverage=f"compliance(not ({premise}) or {condition})",
+        )

@@ -1,0 +1,376 @@
+"""Rules that suggest checks of single columns from their profiles.
+
+Sources: Schelter et al., VLDB 2018, section 3.3, for the first five; Deequ's constraint suggestion
+rules for the others (RetainType, CategoricalRange, FractionalCategoricalRange, NonNegative,
+HasMin/Max/Mean/StandardDeviation, HasMin/MaxLength, UniqueIfApproximatelyUnique).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dqsql.dialect import literal, to_sql
+from dqsql.suggestions.intervals import (
+    floor_to,
+    round_down,
+    round_up,
+    wald_lower,
+    wilson_lower,
+    written,
+)
+from dqsql.suggestions.names import ColumnName, UniqueNames
+from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile, Summary
+from dqsql.suggestions.suggestion import Envelope, Suggestion, quoted
+
+WARN = {"severity": "warn"}
+# The relative error of a distinct count by an HLL sketch of 4,096 registers: three standard errors.
+SKETCH_ERROR = 3 * 1.04 / math.sqrt(4096)
+# Fewer rows than this say little about distinct values and extremes.
+MIN_ROWS = 30
+# Longer lists of values are no categories that a person would maintain.
+MAX_CATEGORIES = 30
+_MAX_LIST = 500
+# Whole numbers are categories only when there are very few of them.
+_MAX_CODES = 10
+# Rows for each category, on average, before the list is thought to be complete.
+_ROWS_PER_CATEGORY = 10
+# A share of rows that the most frequent values must cover (Deequ: 0.9).
+_FRACTION = 0.9
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What rules know: the profile of the relation, its table's name, and the name classifier."""
+
+    profile: Profile
+    table: str
+    names: UniqueNames
+
+    def unique_probability(self, column: ColumnProfile) -> float:
+        """What the classifier says of a column's name."""
+        columns = tuple(c.name for c in self.profile.columns)
+        kind = {"integral": "bigint", "fractional": "double"}.get(column.detected or "")
+        return self.names.probability(
+            ColumnName(self.table, column.name, kind or column.spark_type, columns)
+        )
+
+
+def column_suggestions(evidence: Evidence) -> list[Suggestion]:
+    """The candidates for every column, in the order of columns and rules."""
+    return [
+        found
+        for column in evidence.profile.columns
+        for rule in _RULES
+        for found in rule(column, evidence)
+    ]
+
+
+# --- completeness and type ---------------------------------------------------------------------
+
+
+def _completeness(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """Complete: not null. Incomplete: at least the lower end of the Bernoulli interval."""
+    share = column.completeness
+    if share is None or not column.count:
+        return
+    name, rows = quoted(column.name), column.rows
+    lower = floor_to(wald_lower(share, rows))
+    bound = Suggestion(
+        "RetainCompleteness",
+        "completeness",
+        column.name,
+        "completeness",
+        f"{share:.1%} of {rows:,} rows have a value",
+        comparison=f">= {written(lower)}",
+        envelope=Envelope(f"completeness({name})", lower=lower, widen=True),
+    )
+    if column.count == rows:
+        likely = floor_to(wilson_lower(1.0, rows), 3)
+        weaker = replace(
+            bound,
+            reason="nearly all rows have a value",
+            comparison=f">= {written(likely)}",
+            envelope=Envelope(f"completeness({name})", lower=likely, widen=True),
+        )
+        yield Suggestion(
+            "CompleteIfComplete",
+            "completeness",
+            column.name,
+            "not_null",
+            f"all of {rows:,} rows have a value",
+            coverage=f"completeness({name})",
+            weaker=weaker,
+        )
+    elif lower > 0:
+        yield bound
+
+
+def _type(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """Texts that all read as one type."""
+    kind = column.detected
+    if kind is None:
+        return
+    name = quoted(column.name)
+    count = f"type_count({name}, '{kind}')"
+    if kind == "fractional":
+        count += f" + type_count({name}, 'integral')"
+    yield Suggestion(
+        "RetainType",
+        "type",
+        column.name,
+        "expect",
+        f"all values read as {kind}",
+        arguments=(f"{count} = count({name})",),
+        takes_column=False,
+        coverage=f"({count}) / nullif(count({name}), 0)",
+    )
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _unique(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """As many distinct values as rows, within the sketch's error; the name must agree."""
+    if column.distinct is None or column.count < MIN_ROWS:
+        return
+    if column.kind not in (Kind.INTEGER, Kind.TEXT) or column.detected == "fractional":
+        return
+    ratio = column.distinct / column.count
+    if abs(1 - ratio) > SKETCH_ERROR:
+        return
+    score = evidence.unique_probability(column)
+    name = quoted(column.name)
+    lower = floor_to(wilson_lower(min(1.0, ratio), column.count))
+    weaker = Suggestion(
+        "UniqueIfApproximatelyUnique",
+        "unique",
+        column.name,
+        "uniqueness",
+        "most values occur once",
+        comparison=f">= {written(lower)}",
+        settings=WARN,
+        envelope=Envelope(f"uniqueness({name})", lower=lower),
+        score=score,
+    )
+    found = Suggestion(
+        "UniqueIfApproximatelyUnique",
+        "unique",
+        column.name,
+        "unique",
+        f"about {column.distinct:,.0f} distinct values in {column.count:,} rows,"
+        f" and the name says so ({score:.0%})",
+        coverage=f"uniqueness({name})",
+        weaker=weaker,
+        score=score,
+    )
+    why = (
+        f"the values look unique, but the name does not (probability {score:.2f});"
+        " likely they are not meant to be"
+    )
+    yield found if score > 0.5 else found.refused(why)
+
+
+def _non_negative(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    summary = column.summary
+    if summary is None or not summary.minimum >= 0 or column.count < MIN_ROWS:
+        return
+    name = quoted(column.name)
+    reason = f"the smallest of {column.count:,} values is {written(summary.minimum)}"
+    if column.kind is Kind.TEXT:
+        # Texts are compared as numbers here: `'9' >= 0` would be a cast to int, too small for some.
+        condition = f"{name} is null or try_cast({name} as double) >= 0"
+        yield Suggestion(
+            "NonNegativeNumbers",
+            "lower",
+            column.name,
+            "satisfies",
+            reason,
+            arguments=(condition,),
+            takes_column=False,
+            coverage=f"compliance({condition})",
+        )
+        return
+    yield Suggestion(
+        "NonNegativeNumbers",
+        "lower",
+        column.name,
+        "non_negative",
+        reason,
+        coverage=f"compliance({name} is null or {name} >= 0)",
+    )
+
+
+def _categories(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """Few distinct values: those are accepted, or most of the rows have one of the frequent."""
+    values = column.distribution
+    if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
+        return
+    number = len(values.values)
+    few = _MAX_CODES if column.is_integral else MAX_CATEGORIES
+    fractional = _frequent(column, evidence)
+    enough = column.count >= _ROWS_PER_CATEGORY * number
+    listed = _listed(column, values.values)
+    if not values.complete or number > few or not enough or listed is None:
+        if fractional is not None:
+            yield fractional
+        return
+    name = quoted(column.name)
+    yield Suggestion(
+        "CategoricalRange",
+        "values",
+        column.name,
+        "accepted_values",
+        f"{number} values in {column.count:,} rows" if number > 1 else "there is but one value",
+        arguments=listed,
+        coverage=f"compliance({name} is null or {name} in ({', '.join(listed)}))",
+        weaker=fractional,
+    )
+
+
+def _frequent(column: ColumnProfile, evidence: Evidence) -> Suggestion | None:
+    """Deequ's FractionalCategoricalRange: the values that cover 90 % of the rows."""
+    values = column.distribution
+    if values is None or column.is_numeric or column.distinct is None:
+        return None
+    if column.distinct > 0.4 * column.count:
+        return None
+    covered, chosen = 0, 0
+    while chosen < len(values.values) and covered < _FRACTION * values.total:
+        covered += values.counts[chosen]
+        chosen += 1
+    listed = _listed(column, values.values[:chosen])
+    if covered < _FRACTION * values.total or chosen > MAX_CATEGORIES or listed is None:
+        return None
+    share = covered / values.total
+    lower = floor_to(wilson_lower(share, values.total))
+    name = quoted(column.name)
+    condition = f"{name} is null or {name} in ({', '.join(listed)})"
+    return Suggestion(
+        "FractionalCategoricalRange",
+        "values",
+        column.name,
+        "compliance",
+        f"{share:.1%} of the values are one of {chosen}",
+        arguments=(condition,),
+        comparison=f">= {written(lower)}",
+        settings=WARN,
+        takes_column=False,
+        envelope=Envelope(f"compliance({condition})", lower=lower, widen=True),
+    )
+
+
+def _listed(column: ColumnProfile, values: Sequence[str]) -> tuple[str, ...] | None:
+    """Values as SQL, sorted; None when they cannot stand in a comment or are too long a list."""
+    if column.kind is Kind.INTEGER:
+        found = [str(n) for n in sorted(int(v) for v in values)]
+    else:
+        if not all(stands_in_comment(v) for v in values):
+            return None
+        found = [to_sql(literal(v)) for v in sorted(values)]
+    return tuple(found) if sum(len(f) + 2 for f in found) <= _MAX_LIST else None
+
+
+def stands_in_comment(text: str) -> bool:
+    """Whether a text can be a literal in a one-line SQL comment that Jinja renders."""
+    return text.isprintable() and not any(part in text for part in ("{", "}", "\\", "`"))
+
+
+# --- bounds ------------------------------------------------------------------------------------
+
+
+def _bounds(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """Deequ's HasMin, HasMax, HasMean, HasStandardDeviation, as intervals that warn."""
+    found = column.summary
+    if found is None or column.kind is Kind.TEXT or column.count < MIN_ROWS:
+        return
+    if not _finite(found) or found.minimum == found.maximum or _is_key(column, evidence):
+        return
+    coded = column.distribution is not None and len(column.distribution.values) <= _MAX_CODES
+    if coded:
+        return
+    spread = found.stddev or 0.0
+    if found.minimum < 0:
+        low = round_down(found.minimum)
+        yield _bounded(column, "min", "lower", low, None, f"the smallest is {found.minimum:g}")
+    high = round_up(found.maximum)
+    yield _bounded(column, "max", "upper", None, high, f"the largest is {found.maximum:g}")
+    if not spread:
+        return
+    low, high = round_down(found.mean - spread), round_up(found.mean + spread)
+    why = f"the mean is {found.mean:.4g}, the standard deviation {spread:.4g}"
+    yield _bounded(column, "mean", "mean", low, high, why)
+    low, high = round_down(0.9 * spread), round_up(1.1 * spread)
+    yield _bounded(column, "stddev", "stddev", low, high, f"the standard deviation is {spread:.4g}")
+
+
+def _lengths(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+    """Deequ's HasMinLength and HasMaxLength; equal where all texts are of one length."""
+    lengths = column.lengths
+    if lengths is None or column.count < MIN_ROWS or column.detected is not None:
+        return
+    values = column.distribution
+    if values is not None and values.complete and len(values.values) <= MAX_CATEGORIES:
+        return
+    low, high = int(lengths.minimum), int(lengths.maximum)
+    why = f"all values have {low} characters" if low == high else f"the shortest has {low}"
+    if low > 0:
+        yield _bounded(column, "min_length", "min_length", low, None, why)
+    why = why if low == high else f"the longest has {high} characters"
+    yield _bounded(column, "max_length", "max_length", None, high, why)
+
+
+def _bounded(
+    column: ColumnProfile,
+    metric: str,
+    promise: str,
+    low: float | None,
+    high: float | None,
+    reason: str,
+) -> Suggestion:
+    words = {"min": "Min", "max": "Max", "mean": "Mean", "stddev": "StandardDeviation"}
+    words |= {"min_length": "MinLength", "max_length": "MaxLength"}
+    return Suggestion(
+        f"Has{words[metric]}",
+        promise,
+        column.name,
+        metric,
+        reason,
+        comparison=comparison(low, high),
+        settings=WARN,
+        envelope=Envelope(f"{metric}({quoted(column.name)})", low, high, widen=True),
+    )
+
+
+def comparison(low: float | None, high: float | None) -> str:
+    """`between 1 and 5`, `>= 1` or `<= 5`."""
+    if low is not None and high is not None:
+        return f"between {written(low)} and {written(high)}"
+    return f">= {written(low)}" if low is not None else f"<= {written(high or 0.0)}"
+
+
+def _finite(summary: Summary) -> bool:
+    return all(math.isfinite(v) for v in (summary.minimum, summary.maximum, summary.mean))
+
+
+def _is_key(column: ColumnProfile, evidence: Evidence) -> bool:
+    """Whether extremes and means say nothing: numbers that name things, or count them up."""
+    if column.kind is not Kind.INTEGER or column.distinct is None:
+        return False
+    unique = abs(1 - column.distinct / column.count) <= SKETCH_ERROR
+    lower = column.name.lower()
+    named = lower == "id" or lower.endswith(("_id", "_key", "_no", "_nr", "_code"))
+    return unique or named
+
+
+Rule = Callable[[ColumnProfile, Evidence], Iterator[Suggestion]]
+_RULES: tuple[Rule, ...] = (
+    _completeness,
+    _type,
+    _unique,
+    _non_negative,
+    _categories,
+    _bounds,
+    _lengths,
+)
