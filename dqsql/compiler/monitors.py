@@ -7,15 +7,18 @@ not fit before anything is scanned.
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
-from dqsql.dialect import identifier, to_sql
+from dqsql.compiler.trees import filtered_by
+from dqsql.dialect import call, column, identifier, parse_expression, to_sql
 from dqsql.errors import CompileError, Span
-from dqsql.model.plan import Family, Metric, Monitor, Plan, StateColumn
+from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
 
 # Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names; what
@@ -51,9 +54,10 @@ Watching = Mapping[Family, Mapping[str, str]]
 _WATCHED: Mapping[str, Watching] = {
     "schema": {Family.ANY: {"schema": "schema()"}},
     "avh": {Family.NUMERIC: _AVH_NUMERIC, Family.TEXT: _AVH_TEXT},
+    "pattern": {Family.ANY: {"count": "count({c})"}},
 }
 # Monitors that are about one column.
-COLUMN_MONITORS = frozenset({"avh"})
+COLUMN_MONITORS = frozenset({"avh", "pattern"})
 # Monitors whose detectors are there to decide on them.
 AVAILABLE_MONITORS = frozenset(_WATCHED)
 
@@ -158,3 +162,35 @@ def _states(plan: Plan, metrics: tuple[Metric, ...]) -> tuple[StateColumn, ...]:
     # Moments are merged with the help of others of their group.
     kept = {n for s in plan.states if s.name not in dropped for n in s.group}
     return tuple(s for s in plan.states if s.name not in dropped or s.name in kept)
+
+
+def with_matches(plan: Plan, monitor: Monitor, pattern: str, matching: exp.Expr) -> Plan:
+    """The plan with one more count for a monitor: its values that match a pattern.
+
+    `matching` is the aggregate that counts them; the rows are those of the monitor's `where`.
+    """
+    where = monitor.settings.where
+    scan = matching if where is None else filtered_by(matching, parse_expression(where))
+    parameters = pattern if where is None else f"{pattern} where {where}"
+    slug = re.sub(r"\W+", "_", monitor.column or "", flags=re.ASCII).strip("_").lower()
+    name = f"{slug}__matches_{zlib.crc32(to_sql(scan).encode()):08x}".lstrip("_")
+    alias = f"{name}__{monitor.id}"
+    metric = Metric(
+        alias=alias,
+        name="pattern_matches",
+        column=monitor.column,
+        parameters=parameters,
+        text=f"pattern_matches({monitor.column}, {pattern!r})",
+        finish=column(name),
+        states=(name,),
+        where=where,
+    )
+    watched = (*monitor.watched, Watched(Family.ANY, "matches", alias))
+    monitors = tuple(
+        replace(m, watched=watched) if m.id == monitor.id else m for m in plan.monitors
+    )
+    states = plan.states
+    if name not in {s.name for s in states}:
+        merge = call("sum", column(name))
+        states = (*states, StateColumn(name, scan, merge, Buffer.FIXED, (name,)))
+    return replace(plan, monitors=monitors, metrics=(*plan.metrics, metric), states=states)

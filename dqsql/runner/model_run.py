@@ -36,8 +36,12 @@ from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.limits import Limits
+from dqsql.runner.monitors.context import defaults_of
 from dqsql.runner.monitors.history import PROFILES
-from dqsql.runner.monitors.judging import Judged, MonitorRun
+from dqsql.runner.monitors.judging import Judged, MonitorRun, stored_book
+from dqsql.runner.monitors.pattern import KIND as PATTERN
+from dqsql.runner.monitors.pattern import PatternPreparation, Source
+from dqsql.runner.monitors.programs import ProgramBook
 from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import Row, batch_row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
@@ -65,6 +69,7 @@ class ModelRun:
     limits: Limits = field(default_factory=Limits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     _columns: dict[str, str] = field(default_factory=dict)
+    _book: ProgramBook | None = None
 
     def execute(self) -> ModelResult:
         """Check the model's batches and store everything. Raises DqsqlError."""
@@ -74,6 +79,7 @@ class ModelRun:
             return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
         batches = tuple(sorted(choice.batches, key=batch_order))
         self.plan = for_types(self.plan, self._columns)
+        self._learn_patterns(batches, batch_type)
         self._step(f"analysing {len(self.plan.states)} aggregates")
         prepared = prepare(self.plan, self.spark, self.now)
         execution = self._execution(choice, batch_type)
@@ -106,6 +112,26 @@ class ModelRun:
             rows=sum(measured.rows.values()),
             notes=(*notes, *samples.notes),
         )
+
+    def _learn_patterns(self, batches: Sequence[str], batch_type: str) -> None:
+        """Let `@pattern` learn where it has to, so that matches are counted in the scan."""
+        if not any(m.kind == PATTERN for m in self.plan.monitors):
+            return
+        self._step("learning patterns")
+        self._book = stored_book(self.store, self.plan.model.name)
+        source = Source(self.spark, self.project, self.plan, self._columns, batch_type)
+        model, again = self.plan.model.config.extra.get(PATTERN), set(batches)
+        accepted = [
+            b for b, r in self.ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again
+        ]
+        self.plan = PatternPreparation(
+            source,
+            self._book,
+            sorted(accepted, key=batch_order),
+            batches,
+            self._reviewed,
+            defaults_of(self.project.settings.get(PATTERN), model),
+        ).plan()
 
     def _step(self, text: str) -> None:
         self.listener.model_step(self.plan.model.name, text)
@@ -170,10 +196,11 @@ class ModelRun:
         wanted = tuple(b for b in choice.batches if b not in choice.empty)
         return Scan(
             model=self.plan.model,
-            groups=scan_groups(states, types),
+            groups=scan_groups(states, types, self._columns),
             batches=BatchFilter(wanted, batch_type, self._columns),
             label=self._own_batch,
             empty=choice.empty,
+            columns=self._columns,
         )
 
     def _scans(self, part: Feasible, choice: BatchChoice, batch_type: str) -> int:
@@ -228,6 +255,7 @@ class ModelRun:
             fpr=self.limits.fpr,
             failed=part.metric_errors,
             accepted_by_review=self._reviewed,
+            book=self._book,
         )
         return run.judge(batches, measured.values, measured.rows, results)
 

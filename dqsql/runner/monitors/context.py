@@ -45,13 +45,17 @@ class MonitorContext:
 
     def defaults(self, kind: str) -> dict[str, Any]:
         """The settings for all monitors of a kind: of the project, and over them of the model."""
-        given = (self.settings.get(kind), self.plan.model.config.extra.get(kind))
-        outer, inner = (g if isinstance(g, Mapping) else {} for g in given)
-        return {**outer, **inner}
+        return defaults_of(self.settings.get(kind), self.plan.model.config.extra.get(kind))
 
     def first_error(self, monitor: Monitor) -> DqsqlError | None:
         """Why a metric of the monitor could not be computed, if so."""
         return next((self.failed[a] for a in monitor.metrics if a in self.failed), None)
+
+
+def defaults_of(project: Any, model: Any) -> dict[str, Any]:
+    """The settings for all monitors of a kind; `true` and the like set nothing."""
+    outer, inner = (given if isinstance(given, Mapping) else {} for given in (project, model))
+    return {**outer, **inner}
 
 
 class Detector(Protocol):

@@ -23,6 +23,7 @@ from dqsql.runner.monitors.avh import AvhDetector
 from dqsql.runner.monitors.context import Detector, MonitorContext
 from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
+from dqsql.runner.monitors.pattern import PatternDetector, Source
 from dqsql.runner.monitors.programs import ProgramBook
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class MonitorRun:
     fpr: float
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
+    book: ProgramBook | None = None
 
     def judge(
         self,
@@ -121,7 +123,7 @@ class MonitorRun:
         return MonitorContext(
             plan=self.plan,
             history=history,
-            programs=ProgramBook(stored_of_model(self.store, PROGRAMS, model)),
+            programs=self.book or stored_book(self.store, model),
             now=self.now,
             run_id=self.run_id,
             fpr=self.fpr,
@@ -160,9 +162,19 @@ class MonitorRun:
         )
 
 
+def stored_book(store: Store, model: str) -> ProgramBook:
+    """What the monitors of a model learned so far. Raises EngineError."""
+    return ProgramBook(stored_of_model(store, PROGRAMS, model))
+
+
+def _pattern(run: MonitorRun, context: MonitorContext) -> Detector:
+    source = Source(run.spark, run.project, run.plan, run.types, run.batch_type)
+    return PatternDetector(context, source)
+
+
 def _avh(run: MonitorRun, context: MonitorContext) -> Detector:
     return AvhDetector(context, run.injector())
 
 
 # How the detectors of each kind of monitor are made.
-_DETECTORS = {"avh": _avh}
+_DETECTORS = {"avh": _avh, "pattern": _pattern}

@@ -126,3 +126,12 @@ AVH_SETTINGS: Mapping[str, Reader] = {
     "refit_every": a_count(1),
     "sample_size": a_count(10),
 }
+PATTERN_SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    "test": one_of("fisher", "chi_squared"),
+    "r": a_rate,
+    "m": a_count(1),
+    "theta": a_rate,
+    "vertical": a_flag,
+    "horizontal": a_flag,
+}

@@ -8,11 +8,19 @@ from typing import Any
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
-from dqsql.runner.monitors.settings import AVH_SETTINGS, Reader, read_settings
+from dqsql.runner.monitors.settings import (
+    AVH_SETTINGS,
+    PATTERN_SETTINGS,
+    Reader,
+    read_settings,
+)
 from dqsql.runner.places import place_of
 
 # The settings of each kind of monitor that has any. A new kind is one line here.
-SETTINGS: Mapping[str, Mapping[str, Reader]] = {"avh": AVH_SETTINGS}
+SETTINGS: Mapping[str, Mapping[str, Reader]] = {
+    "avh": AVH_SETTINGS,
+    "pattern": PATTERN_SETTINGS,
+}
 
 
 def setting_errors(plans: Iterable[Plan], project: Project) -> tuple[DqsqlError, ...]:

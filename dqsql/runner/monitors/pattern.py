@@ -1,0 +1,324 @@
+"""`@pattern`: a data pattern learned from a column's values, then counted in every scan.
+
+A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batches of
+the run where there are none yet. Its matches are a state like any other. A batch is judged by
+comparing its share of values that do not match with that of the training batches (Song & He,
+"Auto-Validate", SIGMOD 2021, section 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from dqsql.compiler.keys import view_name
+from dqsql.compiler.monitors import with_matches
+from dqsql.compiler.scan import BatchFilter
+from dqsql.dialect import identifier, parse_expression, to_sql
+from dqsql.engine.layout import batch_order
+from dqsql.engine.value_samples import sample_values
+from dqsql.model.plan import Monitor, Plan
+from dqsql.model.results import Result, Status
+from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternDecision
+from dqsql.runner import patterns
+from dqsql.runner.index_place import lake_index, open_place
+from dqsql.runner.monitors.context import (
+    MonitorContext,
+    failed_status,
+    result_of,
+    with_details,
+)
+from dqsql.runner.monitors.history import key_of
+from dqsql.runner.monitors.programs import ProgramBook, StoredProgram
+from dqsql.runner.monitors.settings import PATTERN_SETTINGS, read_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.model.project import Project
+
+KIND = "pattern"
+# Batches to learn from; where none was accepted yet, at most half of those of the run.
+TRAINING_BATCHES = 7
+# How many batches later a column without a pattern is looked at again.
+RETRY_AFTER = 30
+_SHOWN_VALUES = 5
+# Values that do not match are fetched for so many findings of a run.
+_SAMPLED_FINDINGS = 5
+
+Found = LearnedPattern | NoPattern
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the values of a model's batches can be sampled."""
+
+    spark: SparkSession
+    project: Project
+    plan: Plan
+    types: Mapping[str, str]
+    batch_type: str
+
+    def sample(
+        self,
+        columns: Sequence[str],
+        batches: Sequence[str],
+        where: str | None,
+        not_matching: Mapping[str, str] | None = None,
+        limit: int = 1_000,
+    ) -> dict[str, list[str]]:
+        """At most `limit` values of each column of some batches. Raises EngineError."""
+        model = self.plan.model
+        condition = BatchFilter(tuple(batches), self.batch_type, self.types).condition(model)
+        if where is not None:
+            restricted = parse_expression(where)
+            condition = restricted if condition is None else condition.and_(restricted)
+        view = to_sql(identifier(view_name(model)))
+        found = sample_values(
+            self.spark,
+            model.name,
+            view,
+            columns,
+            condition,
+            limit=limit,
+            not_matching=not_matching,
+        )
+        return {name: sample.spread(limit) for name, sample in found.items()}
+
+
+def pattern_settings(monitor: Monitor, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a monitor. Raises AnnotationError."""
+    return read_settings(monitor, PATTERN_SETTINGS, context)
+
+
+@dataclass
+class PatternPreparation:
+    """Learns the patterns that are missing, and puts their counts into the plan.
+
+    `accepted` are the accepted batches of before the run, `batches` those of the run, oldest first.
+    """
+
+    source: Source
+    book: ProgramBook
+    accepted: Sequence[str]
+    batches: Sequence[str]
+    reviewed: Collection[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def plan(self) -> Plan:
+        """The plan with the counts of matching values. Raises DqsqlError."""
+        plan = self.source.plan
+        monitors = [m for m in plan.monitors if m.kind == KIND]
+        self._learn([m for m in monitors if self._due(m)])
+        for monitor in monitors:
+            program = self.book.current(monitor.id)
+            found = None if program is None else patterns.from_record(program.program)
+            if isinstance(found, LearnedPattern) and monitor.column is not None:
+                matching = patterns.matching_count(monitor.column, found.pattern)
+                plan = with_matches(plan, monitor, found.pattern, matching)
+        return plan
+
+    def _due(self, monitor: Monitor) -> bool:
+        """Whether a pattern is to be learned now.
+
+        One that was learned stays, until a person accepts a batch that it flagged.
+        """
+        program = self.book.current(monitor.id)
+        if program is None:
+            return True
+        last = batch_order(program.learned_to)
+        if any(batch_order(b) > last for b in self.reviewed):
+            return True
+        if "no_pattern" not in program.program:
+            return False
+        return sum(batch_order(b) > last for b in (*self.accepted, *self.batches)) >= RETRY_AFTER
+
+    @property
+    def _training(self) -> list[str]:
+        if self.accepted:
+            return list(self.accepted[-TRAINING_BATCHES:])
+        return list(self.batches[: max(1, min(TRAINING_BATCHES, len(self.batches) // 2))])
+
+    def _learn(self, monitors: Sequence[Monitor]) -> None:
+        if not monitors:
+            return
+        training = self._training
+        index = lake_index(open_place(self.source.spark, self.source.project.target))
+        by_where: dict[str | None, list[Monitor]] = {}
+        for monitor in monitors:
+            by_where.setdefault(monitor.settings.where, []).append(monitor)
+        for where, alike in by_where.items():
+            columns = list(dict.fromkeys(m.column for m in alike if m.column is not None))
+            values = self.source.sample(columns, training, where)
+            for monitor in alike:
+                name = monitor.column or ""
+                settings = inference_settings(pattern_settings(monitor, self.defaults))
+                found = patterns.learn({name: values[name]}, index, settings)[name]
+                self._keep(monitor, found, training)
+
+    def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
+        learned = isinstance(found, LearnedPattern)
+        self.book.put(
+            StoredProgram(
+                check_id=monitor.id,
+                column=monitor.column,
+                detector=KIND,
+                version=0,
+                valid_from_batch=training[-1],
+                learned_from=training[0],
+                learned_to=training[-1],
+                batches=len(training),
+                fpr=found.fpr if isinstance(found, LearnedPattern) else None,
+                program=patterns.to_record(found),
+                description=found.pattern if isinstance(found, LearnedPattern) else found.reason,
+                evidence={"batches": list(training)} if learned else None,
+            ),
+            new_version=True,
+        )
+
+
+def inference_settings(given: Mapping[str, Any]) -> InferenceSettings:
+    """What the settings of a monitor say of learning."""
+    names = ("r", "m", "theta", "vertical", "horizontal")
+    return InferenceSettings(**{n: given[n] for n in names if n in given})
+
+
+@dataclass
+class PatternDetector:
+    """Decides on all `@pattern` of one model."""
+
+    context: MonitorContext
+    source: Source
+    _sampled: int = 0
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Nothing: patterns are learned before the scan."""
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        monitors = [m for m in self.context.plan.monitors if m.kind == KIND]
+        return [self._verdict(m, batch) for m in monitors]
+
+    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        program = self.context.programs.current(monitor.id)
+        if program is None:
+            return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: nothing was learned")
+        found = patterns.from_record(program.program)
+        if isinstance(found, NoPattern):
+            text = f"no pattern could be learned for {monitor.column}: {found.reason}"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        counts = self._counts(monitor, batch)
+        if counts is None:
+            error = self.context.first_error(monitor)
+            told = f": {error.message}" if error else ""
+            text = f"{monitor.span}: values that match could not be counted{told}"
+            return result_of(monitor, batch, Status.ERROR, text)
+        training = list((program.evidence or {}).get("batches", ()))
+        if batch in training:
+            text = f"learned {found.pattern} from this batch"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        found = self._with_exact_counts(monitor, program, found, training)
+        return self._judged(monitor, batch, found, *counts, training)
+
+    def _counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
+        """Values and matching values of a batch, or None where they were not counted."""
+        numbers: list[int] = []
+        for name in ("count", "matches"):
+            metric = self.context.metric(monitor, name)
+            value = math.nan
+            if metric is not None:
+                value = self.context.history.value(key_of(metric), batch)
+            if math.isnan(value):
+                return None
+            numbers.append(int(value))
+        return numbers[0], numbers[1]
+
+    def _with_exact_counts(
+        self,
+        monitor: Monitor,
+        program: StoredProgram,
+        found: LearnedPattern,
+        training: Sequence[str],
+    ) -> LearnedPattern:
+        """The training counts of whole batches instead of the sample's, where they were scanned."""
+        if program.program.get("rows") is None or (program.evidence or {}).get("exact"):
+            return found
+        counts = [self._counts(monitor, b) for b in training]
+        if not counts or any(c is None for c in counts):
+            return found
+        rows = sum(c[0] for c in counts if c)
+        matching = sum(c[1] for c in counts if c)
+        exact = replace(found, rows=rows, nonconforming=rows - matching)
+        evidence = {"batches": list(training), "exact": True}
+        record = patterns.to_record(exact)
+        self.context.programs.put(
+            replace(program, program=record, evidence=evidence), new_version=False
+        )
+        return exact
+
+    def _judged(
+        self,
+        monitor: Monitor,
+        batch: str,
+        found: LearnedPattern,
+        rows: int,
+        matching: int,
+        training: Sequence[str],
+    ) -> Result:
+        given = pattern_settings(monitor, self.context.defaults(KIND))
+        significance = given.get("fpr", self.context.fpr)
+        test = given.get("test", "fisher")
+        pii = monitor.settings.pii or monitor.column in self.context.plan.model.config.pii
+
+        def judge(samples: Sequence[str]) -> PatternDecision:
+            return patterns.judge(
+                found,
+                rows=rows,
+                matching=matching,
+                significance=significance,
+                test=test,
+                samples=samples,
+                pii=pii,
+            )
+
+        decision = judge(())
+        if decision.status == "fail" and not pii:
+            decision = judge(self._odd_values(monitor, batch, found))
+        statuses = {
+            "pass": Status.PASS,
+            "fail": failed_status(monitor.severity),
+            "empty": Status.NO_DATA,
+        }
+        result = result_of(monitor, batch, statuses[decision.status], decision.message)
+        share, limit = decision.nonconforming_share, decision.threshold_share
+        result = replace(
+            result,
+            observed=share,
+            lower=0.0,
+            upper=limit,
+            score=share / limit if share is not None and limit else None,
+        )
+        return with_details(
+            result,
+            pattern=found.pattern,
+            p_value=decision.p_value,
+            significance=significance,
+            test=test,
+            rows=rows,
+            nonconforming=rows - matching,
+            training_rows=found.rows,
+            training_nonconforming=found.nonconforming,
+            history=[training[0], training[-1], len(training)] if training else None,
+        )
+
+    def _odd_values(self, monitor: Monitor, batch: str, found: LearnedPattern) -> list[str]:
+        if self._sampled >= _SAMPLED_FINDINGS or monitor.column is None:
+            return []
+        self._sampled += 1
+        column = monitor.column
+        regexes = {column: found.spark_regex}
+        where = monitor.settings.where
+        values = self.source.sample([column], [batch], where, regexes, limit=_SHOWN_VALUES)
+        return list(dict.fromkeys(values[column]))

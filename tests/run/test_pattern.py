@@ -1,0 +1,72 @@
+"""`@pattern` in whole runs: learned from the first batches, then counted in every scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dqsql.model.results import Result, RunResult, Status
+
+from .conftest import NewProject
+
+if TYPE_CHECKING:
+    from .conftest import Project
+
+MODEL = """\
+{{ config(batch_by = 'day') }}
+select
+    day,
+    code,     -- @pattern
+    secret,   -- @pattern {severity: warn, pii: true}
+    prose     -- @pattern
+from {{ source('raw', 't') }}
+"""
+CODES = """
+select
+    date_add(date'2024-03-01', cast(id div 100 as int)) as day,
+    concat({letters}, '-', lpad(cast(pmod(xxhash64(id), 9000) + 1000 as string), 4, '0')) as code,
+    concat('2024-', lpad(cast(1 + id % 12 as string), 2, '0'), {day_of_month}) as secret,
+    array_join(transform(sequence(0, cast(id % 7 as int)), i -> substr('x!@ 9é—#', i + 1, i + 1)),
+        '~')
+    as prose
+from range({first}, {last}) as t(id)
+"""
+GOOD = {"letters": "'AB'", "day_of_month": "'-11'"}
+
+
+def verdicts(result: RunResult) -> dict[tuple[str, str], Result]:
+    return {(r.column or "", r.batch or ""): r for r in result.results}
+
+
+def with_days(project: Project, first: int, last: int, **changes: str) -> RunResult:
+    project.data(CODES.format(first=first * 100, last=last * 100, **{**GOOD, **changes}))
+    return project.run()
+
+
+def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:
+    project = new_project(MODEL)
+    found = verdicts(with_days(project, 0, 4))
+    assert found["code", "2024-03-01"].status is Status.SKIPPED
+    assert "from this batch" in found["code", "2024-03-01"].message
+    assert found["code", "2024-03-03"].status is Status.PASS
+    assert found["prose", "2024-03-03"].status is Status.SKIPPED
+    assert "no pattern" in found["prose", "2024-03-03"].message
+    program = next(r for r in project.rows("dq_programs") if r["column_name"] == "code")
+    assert program["version"] == 1
+    # Whole batches were counted for training, not the sample.
+    assert '"rows": 200' in program["program"]
+
+    odd = "case when id % 10 = 0 then 'ab_' else 'AB' end"
+    found = verdicts(with_days(project, 4, 5, letters=odd, day_of_month="'/11'"))
+    broken = found["code", "2024-03-05"]
+    assert broken.status is Status.FAIL
+    assert broken.observed == 0.1
+    assert "ab_-" in broken.message
+    assert broken.details["pattern"] in broken.message
+    assert found["secret", "2024-03-05"].status is Status.WARN
+    assert "/11" not in found["secret", "2024-03-05"].message
+
+    found = verdicts(with_days(project, 5, 6))
+    assert found["code", "2024-03-06"].status is Status.PASS
+    metrics = project.metrics()
+    matches = [v for k, v in metrics.items() if k[0] == "2024-03-05" and "matches" in k[3]]
+    assert sorted(matches) == [0.0, 90.0]
