@@ -192,6 +192,15 @@ def _average(aggregate: AggregateCall) -> Lowering | None:
 #
 # States are n, mean and the sums of powers of deviations, merged pairwise after Chan, Golub and
 # LeVeque (1979) and Pebay (2008). Sums of squares would lose all digits to cancellation.
+#
+# Where numbers are large and near each other, their mean as one double is too coarse: at 1e9 it is
+# off by 1e-7. The mean is therefore kept as a pivot and the mean distance from it. The pivot is the
+# number in its leading 17 bits (Dekker 1971, Veltkamp's splitting), where all numbers of the batch
+# agree in them; what is left of each is exact. Where they do not agree the pivot is 0: the spread
+# is then large enough for doubles.
+
+_SPLITTER = 2**36 + 1
+_HIGH = f"({{0}} * {_SPLITTER} - ({{0}} * {_SPLITTER} - {{0}}))"
 
 
 def _as_double(value: exp.Expr) -> exp.Expr:
@@ -201,18 +210,30 @@ def _as_double(value: exp.Expr) -> exp.Expr:
 def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component, ...]:
     x = _as_double(aggregate.args[0])
     n = aggregate.aggregate("count", *aggregate.args)
+    low = formula(f"({{0}} - {_HIGH})", x)
+    least, most = (formula(_HIGH, aggregate.aggregate(f, x)) for f in ("min", "max"))
+    # A difference, since infinities are split into NaN, which equals itself in Spark.
+    agree = formula("{0} - {1} = 0", least, most)
+
+    def shifted(name: str) -> exp.Expr:
+        """The aggregate of the distances from the pivot."""
+        near, far = aggregate.aggregate(name, low), aggregate.aggregate(name, x)
+        return formula("case when {0} then {1} else {2} end", agree, near, far)
+
+    # What the third and fourth moments are standardised by.
     m2 = formula("({0} * {1})", aggregate.aggregate("var_pop", x), n)
     # Spark exposes the third and fourth moments only standardised; undo that. They are null where
     # the variance is 0, and then the central moments are 0.
     skewness, kurtosis = aggregate.aggregate("skewness", x), aggregate.aggregate("kurtosis", x)
     scans = {
         "count": n,
-        "mean": aggregate.aggregate("avg", x),
-        "m2": m2,
+        "pivot": formula("case when {0} then {1} else 0 end", agree, least),
+        "mean": formula("({0} / nullif({1}, 0))", shifted("sum"), n),
+        "m2": formula("({0} * {1})", shifted("var_pop"), n),
         "m3": formula("coalesce({0} * power({1}, 1.5) / sqrt({2}), {1})", skewness, m2, n),
         "m4": formula("coalesce(({0} + 3) * {1} * {1} / nullif({2}, 0), {1})", kurtosis, m2, n),
     }
-    names = ["count", "mean", "m2", "m3", "m4"][: order + 1]
+    names = ["count", "pivot", "mean", "m2", "m3", "m4"][: order + 2]
     return tuple(
         Component(name, scans[name], _sum if name == "count" else _pairwise(_MOMENT_UPDATES, name))
         for name in names
@@ -220,8 +241,9 @@ def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component,
 
 
 _N = "(a.n + b.n)"
-_D = "(b.mean - a.mean)"
+_D = "((b.pivot - a.pivot) + (b.mean - a.mean))"
 _MOMENT_UPDATES = {
+    "pivot": "a.pivot",
     "mean": f"a.mean + {_D} * b.n / {_N}",
     "m2": f"a.m2 + b.m2 + {_D} * {_D} * a.n * b.n / {_N}",
     "m3": f"a.m3 + b.m3 + power({_D}, 3) * a.n * b.n * (a.n - b.n) / ({_N} * {_N})"
@@ -263,7 +285,10 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
 
 
 def _moments(order: int, finish: str) -> Callable[[AggregateCall], Lowering | None]:
-    """An aggregate over n, mean and central moments up to `order`."""
+    """An aggregate over n, mean and central moments up to `order`.
+
+    In `finish` the states are {0} n, {1} pivot, {2} mean from there, {3} m2, {4} m3, {5} m4.
+    """
 
     def rule(aggregate: AggregateCall) -> Lowering | None:
         if len(aggregate.args) != 1:
@@ -386,11 +411,11 @@ def _number(node: exp.Expr) -> float:
     raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
 
 
-_VARIANCE = "case when {0} > %d then {2} / ({0} - %d) end"
-_SKEWNESS = "case when {2} > 0 then sqrt({0}) * {3} / power({2}, 1.5) end"
-_KURTOSIS = "case when {2} > 0 then {0} * {4} / ({2} * {2}) - 3 end"
+_VARIANCE = "case when {0} > %d then {3} / ({0} - %d) end"
+_SKEWNESS = "case when {3} > 0 then sqrt({0}) * {4} / power({3}, 1.5) end"
+_KURTOSIS = "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end"
 _CORR = "case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end"
-_STDDEV = "case when {0} > %d then sqrt({2} / ({0} - %d)) end"
+_STDDEV = "case when {0} > %d then sqrt({3} / ({0} - %d)) end"
 
 _SAMPLE_VARIANCE = _moments(2, _VARIANCE % (1, 1))
 _SAMPLE_STDDEV = _moments(2, _STDDEV % (1, 1))

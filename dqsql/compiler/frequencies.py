@@ -1,8 +1,8 @@
-"""The statement that counts all frequency tables of a model in one pass."""
+"""The statements that count all frequency tables of a model: texts in one pass, numbers in one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -17,6 +17,26 @@ from dqsql.model.plan import FrequencyTable, StateColumn
 TABLE = "dqsql_table"
 VALUE = "value"
 N = "n"
+_BUCKET = "dqsql_bucket"
+_SIDE = "dqsql_n"
+# Neighbouring whole numbers are counted side by side in one row of the hash table: keys are mostly
+# sequences, and a table of a unique key has a quarter of the rows then.
+_LOG2_WIDTH = 2
+_WIDTH = 1 << _LOG2_WIDTH
+
+# Columns whose values are whole numbers: to a bigint, and from there to the text of the value.
+_WHOLE_NUMBERS = {
+    "tinyint": ("cast({0} as bigint)", "cast({0} as string)"),
+    "smallint": ("cast({0} as bigint)", "cast({0} as string)"),
+    "int": ("cast({0} as bigint)", "cast({0} as string)"),
+    "bigint": ("cast({0} as bigint)", "cast({0} as string)"),
+    "date": (
+        "cast(unix_date({0}) as bigint)",
+        "cast(date_from_unix_date(cast({0} as int)) as string)",
+    ),
+    "timestamp": ("unix_micros({0})", "cast(timestamp_micros({0}) as string)"),
+}
+_FLOATS = frozenset({"float", "double"})
 
 
 class RowSource(Protocol):
@@ -30,28 +50,37 @@ class RowSource(Protocol):
     def batch_value(self) -> exp.Expr:
         """The batch of a row as text."""
 
+    @property
+    def only_batch(self) -> exp.Expr | None:
+        """The batch of all rows as a literal, where there is but one."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The Spark types of the model's columns, as far as they are known."""
+
     def from_batches(self, query: exp.Select) -> exp.Select:
         """Let a query read the rows."""
 
 
 @dataclass(frozen=True)
 class FrequencyScan:
-    """Counts all frequency tables of a model in one pass over its rows.
+    """Counts frequency tables of a model in one pass over its rows.
 
-    Each row is turned into one entry per table (its number and the value as text); entries are
-    grouped and counted, and the aggregates over each table are taken from the counts. What is
-    counted once for the segments is summed for the whole batch.
+    Each row is turned into one entry per table (its number and the value); entries are grouped and
+    counted, and the aggregates over each table are taken from the counts. What is counted once for
+    the segments is summed for the whole batch. With `whole_numbers` all tables are of columns of
+    whole numbers, which are counted as such; else values are texts.
     """
 
     scan: RowSource
     states: tuple[StateColumn, ...]
+    whole_numbers: bool = False
 
     def query(self) -> exp.Select:
         """One row per batch and segment, as `Scan.query` gives it."""
-        segments = self.scan.segments
-        if not segments:
-            return self._aggregates(self._counts(), ())
-        counts = self._counts()
+        counts = self._buckets_opened() if self.whole_numbers else self._counts()
+        if not self.scan.segments:
+            return self._aggregates(counts, ())
         return union_all(
             self._aggregates(counts, self._segment_key),
             self._aggregates(self._summed(counts), ()),
@@ -66,43 +95,113 @@ class FrequencyScan:
         return tuple(by_text.values())
 
     def _entries(self) -> exp.Select:
-        """One row per row of the model and table: batch, segment columns, table, value."""
+        """One row per row of the model and table: batch, segment, table, value."""
         segments = self.scan.segments
-        pairs: list[exp.Expr] = []
-        for number, table in enumerate(self._tables):
-            pairs += [literal(number), value_text(table)]
-        query = exp.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
+        query = exp.Select()
+        if self._batch_key:
+            query = query.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
         if segments:
             # The label, since segment columns may have the names of the columns here.
             query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
-        # A generator next to columns: Spark emits one row per table for every row.
-        query = query.select(
-            exp.Aliases(
-                this=call("stack", literal(len(self._tables)), *pairs),
-                expressions=[identifier(TABLE), identifier(VALUE)],
-            )
+        values = [self._value(table) for table in self._tables]
+        return _unpivoted(
+            lambda pairs: self.scan.from_batches(query.select(*pairs)),
+            [(literal(i), value) for i, value in enumerate(values)],
+            (TABLE, VALUE),
+            self._keys,
         )
-        return self.scan.from_batches(query)
+
+    def _value(self, table: FrequencyTable) -> exp.Expr:
+        whole = whole_number(table, self.scan.columns) if self.whole_numbers else None
+        return whole if whole is not None else value_text(table, self.scan.columns)
 
     def _counts(self) -> exp.Select:
-        keys = [column(k) for k in (BATCH, *self._segment_key, TABLE, VALUE)]
+        keys = [column(k) for k in (*self._keys, TABLE, VALUE)]
         query = exp.select(*keys).select(exp.alias_(call("count", exp.Star()), N, quoted=True))
         query = query.from_(self._entries().subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
+
+    def _buckets_opened(self) -> exp.Select:
+        """Counts of whole numbers: by neighbourhood first, then one row for each value."""
+        keys = [column(k) for k in (*self._keys, TABLE)]
+        bucket = call("shiftright", column(VALUE), literal(_LOG2_WIDTH))
+        counts = [
+            formula(f"count_if({{0}} & {_WIDTH - 1} = {i})", column(VALUE)) for i in range(_WIDTH)
+        ]
+        buckets = exp.select(*keys, exp.alias_(bucket, _BUCKET, quoted=True))
+        buckets = buckets.select(
+            *(exp.alias_(c, f"{_SIDE}{i}", quoted=True) for i, c in enumerate(counts))
+        )
+        buckets = buckets.from_(self._entries().subquery("entries")).where(not_null(column(VALUE)))
+        buckets = buckets.group_by(*(k.copy() for k in keys), bucket.copy())
+        pairs = [
+            (
+                formula(f"shiftleft({{0}}, {_LOG2_WIDTH}) | {i}", column(_BUCKET)),
+                column(f"{_SIDE}{i}"),
+            )
+            for i in range(_WIDTH)
+        ]
+        names = (*self._keys, TABLE)
+        opened = _unpivoted(
+            lambda pairs: exp.select(*map(column, names), *pairs).from_(
+                buckets.subquery("buckets")
+            ),
+            pairs,
+            (VALUE, N),
+            names,
+        )
+        return opened.where(exp.GT(this=column(N), expression=literal(0)))
+
+    def _with_texts(self, counts: exp.Select, keys: Sequence[str]) -> exp.Select:
+        """The counts with the values as texts; Spark makes them only where an aggregate reads them.
+
+        It is the last step, so that segments are summed by the numbers.
+        """
+        query = exp.select(*map(column, (*keys, TABLE)))
+        query = query.select(exp.alias_(self._texts_of_numbers(), VALUE, quoted=True), column(N))
+        return query.from_(counts.subquery("numbers"))
+
+    def _texts_of_numbers(self) -> exp.Expr:
+        """The value as text; Spark computes it only where an aggregate reads it."""
+        formats: dict[str, list[exp.Expr]] = {}
+        for number, table in enumerate(self._tables):
+            text = _WHOLE_NUMBERS[column_type(table, self.scan.columns)][1]
+            formats.setdefault(text, []).append(literal(number))
+        if len(formats) == 1:
+            return formula(next(iter(formats)), column(VALUE))
+        cases = [
+            exp.If(
+                this=exp.In(this=column(TABLE), expressions=numbers),
+                true=formula(text, column(VALUE)),
+            )
+            for text, numbers in formats.items()
+        ]
+        return exp.Case(ifs=cases)
+
+    @property
+    def _batch_key(self) -> tuple[str, ...]:
+        # A literal among the keys would be hashed, compared and shuffled with every value.
+        return () if self.scan.only_batch is not None else (BATCH,)
 
     @property
     def _segment_key(self) -> tuple[str, ...]:
         return (SEGMENT,) if self.scan.segments else ()
 
+    @property
+    def _keys(self) -> tuple[str, ...]:
+        return (*self._batch_key, *self._segment_key)
+
     def _summed(self, counts: exp.Select) -> exp.Select:
-        keys = [column(k) for k in (BATCH, TABLE, VALUE)]
+        keys = [column(k) for k in (*self._batch_key, TABLE, VALUE)]
         query = exp.select(*keys)
         query = query.select(exp.alias_(call("sum", column(N)), N, quoted=True))
         return query.from_(counts.subquery("counts")).group_by(*(k.copy() for k in keys))
 
     def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         numbers = {table_text(t): i for i, t in enumerate(self._tables)}
-        query = exp.select(column(BATCH))
+        only = self.scan.only_batch
+        batch = column(BATCH) if only is None else exp.alias_(only.copy(), BATCH, quoted=True)
+        query = exp.select(batch)
         query = query.select(
             *(column(s) for s in segment)
             if segment
@@ -113,8 +212,59 @@ class FrequencyScan:
             mine = exp.EQ(this=column(TABLE), expression=literal(number))
             aggregate = map_aggregates(state.scan, partial(filtered_by, condition=mine))
             query = query.select(exp.alias_(aggregate, state.name, quoted=True))
-        query = query.from_(counts.copy().subquery("counts"))
-        return query.group_by(column(BATCH), *(column(s) for s in segment))
+        keys = (*self._batch_key, *segment)
+        counts = self._with_texts(counts, keys) if self.whole_numbers else counts.copy()
+        query = query.from_(counts.subquery("counts"))
+        return query.group_by(*map(column, keys)) if keys else query
+
+
+def _unpivoted(
+    source: Callable[[Sequence[exp.Expr]], exp.Select],
+    rows: Sequence[Sequence[exp.Expr]],
+    names: Sequence[str],
+    keys: Sequence[str],
+) -> exp.Select:
+    """Every row of a query as several: `keys`, and the tuples of `rows` in columns `names`.
+
+    `source` builds the query from its further columns. UNPIVOT rather than the generator `stack`,
+    since Spark generates code for it.
+    """
+    labels = [[f"{name}{i}" for name in names] for i in range(len(rows))]
+    pairs = [
+        exp.alias_(value, label, quoted=True)
+        for values, row in zip(rows, labels, strict=True)
+        for value, label in zip(values, row, strict=True)
+    ]
+    pivot = exp.Pivot(
+        expressions=[exp.Tuple(expressions=[identifier(n) for n in names])],
+        fields=[
+            exp.In(
+                this=identifier("dqsql_row"),
+                expressions=[exp.Tuple(expressions=[column(n) for n in row]) for row in labels],
+            )
+        ],
+        unpivot=True,
+        include_nulls=True,
+    )
+    wide = source(pairs).subquery("wide")
+    wide.set("pivots", [pivot])
+    return exp.select(*(column(k) for k in (*keys, *names))).from_(wide)
+
+
+def column_type(table: FrequencyTable, types: Mapping[str, str]) -> str:
+    """The Spark type of the only column that a table is of; "" for what is not known as one."""
+    only = table.columns[0]
+    if len(table.columns) != 1 or not isinstance(only, exp.Column) or len(only.parts) != 1:
+        return ""
+    return {name.lower(): kind for name, kind in types.items()}.get(only.name.lower(), "")
+
+
+def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | None:
+    """The value as a bigint, null where the row is left out; None where it is no whole number."""
+    kind = column_type(table, types)
+    if kind not in _WHOLE_NUMBERS:
+        return None
+    return _where(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
 
 
 def table_text(table: FrequencyTable) -> str:
@@ -123,18 +273,26 @@ def table_text(table: FrequencyTable) -> str:
     return ", ".join(to_sql(c) for c in table.columns) + where
 
 
-def value_text(table: FrequencyTable) -> exp.Expr:
+def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
     """The value or tuple as text, null where all columns are null or the row is left out.
 
     Tuples are written with the length of each part in front, so that no two tuples look alike.
     """
-    texts = [exp.Cast(this=c.copy(), to=exp.DataType.build("string")) for c in table.columns]
+    columns = list(table.columns)
+    if column_type(table, types) in _FLOATS:
+        # -0.0 and 0.0 are the same number.
+        columns = [formula("({0} + 0)", columns[0])]
+    texts = [exp.Cast(this=c.copy(), to=exp.DataType.build("string")) for c in columns]
     if len(texts) == 1:
         value: exp.Expr = texts[0]
     else:
         parts = [formula("coalesce(concat(length({0}), ':', {0}), '-')", t) for t in texts]
         some = call("coalesce", *(t.copy() for t in texts))
         value = formula("case when {0} is not null then {1} end", some, call("concat", *parts))
+    return _where(table, value)
+
+
+def _where(table: FrequencyTable, value: exp.Expr) -> exp.Expr:
     if table.where is None:
         return value
     return formula("case when {0} then {1} end", table.where, value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.frequencies import FrequencyScan
+from dqsql.compiler.frequencies import FrequencyScan, whole_number
 from dqsql.compiler.keys import (
     BATCH,
     NO_BATCH,
@@ -79,6 +79,7 @@ class ScanGroup:
 
     states: tuple[StateColumn, ...]
     purpose: str
+    whole_numbers: bool = False
 
     @property
     def mergeable(self) -> bool:
@@ -97,21 +98,27 @@ class ScanGroup:
 
 
 def scan_groups(
-    states: Sequence[StateColumn], types: Mapping[str, str] | None = None
+    states: Sequence[StateColumn],
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[ScanGroup, ...]:
     """Group state columns by the kind of their buffers.
 
     `types` gives the Spark type of each state column where it is known; it decides whether a
-    min/max stays on the code-generated path.
+    min/max stays on the code-generated path. `columns` gives those of the model's columns; it
+    decides which values are counted as texts and which as whole numbers.
     """
     fixed: list[StateColumn] = []
     objects: list[StateColumn] = []
-    frequencies: list[StateColumn] = []
+    texts: list[StateColumn] = []
+    numbers: list[StateColumn] = []
     groups: list[ScanGroup] = []
     for state in states:
         kind = _physical_kind(state, types)
         if kind is Buffer.FREQUENCY:
-            frequencies.append(state)
+            table = state.frequency
+            whole = table is not None and whole_number(table, columns or {}) is not None
+            (numbers if whole else texts).append(state)
         elif kind is Buffer.RELATION:
             groups.append(ScanGroup((state,), "rows of another relation"))
         elif kind is Buffer.DISTINCT:
@@ -122,8 +129,11 @@ def scan_groups(
             (objects if kind is Buffer.OBJECT else fixed).append(state)
     first = [ScanGroup(tuple(fixed), "counts, sums and moments")] if fixed else []
     second = [ScanGroup(tuple(objects), "sketches and extremes")] if objects else []
-    third = [ScanGroup(tuple(frequencies), "frequency tables")] if frequencies else []
-    return (*first, *second, *third, *groups)
+    counted = [ScanGroup(tuple(texts), "frequency tables")] if texts else []
+    if numbers:
+        purpose = "frequency tables of whole numbers"
+        counted.append(ScanGroup(tuple(numbers), purpose, whole_numbers=True))
+    return (*first, *second, *counted, *groups)
 
 
 def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
@@ -136,13 +146,17 @@ def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffe
 
 @dataclass(frozen=True)
 class Scan:
-    """Builds the statement that computes state rows of some batches of one model."""
+    """Builds the statement that computes state rows of some batches of one model.
+
+    `columns` gives the Spark types of the model's columns, as `scan_groups` got them.
+    """
 
     model: CheckModel
     groups: tuple[ScanGroup, ...]
     batches: BatchFilter | None = None
     label: str | None = None
     empty: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def query(self) -> exp.Select:
         """One row per batch and segment: batch, segment, segment columns, state columns.
@@ -187,9 +201,10 @@ class Scan:
             if i:
                 # A frequency table of nothing but nulls has no entry; the batch must stay.
                 kind = "left" if group.counts_values else "inner"
-                query = query.join(
-                    part.subquery(f"g{i}"), on=self._same_key(f"g{i}"), join_type=kind
-                )
+                # The batch's text is the label there, where there is but one.
+                one = group.counts_values and self.only_batch is not None
+                same = self._same_key(f"g{i}", (SEGMENT,) if one else (BATCH, SEGMENT))
+                query = query.join(part.subquery(f"g{i}"), on=same, join_type=kind)
         return query
 
     @property
@@ -209,8 +224,15 @@ class Scan:
         once = [g.mergeable or g.counts_values or not doubled for g in own]
         return sum(1 if one else 2 for one in once)
 
-    def _same_key(self, other: str) -> exp.Expr:
-        keys = (BATCH, SEGMENT)
+    @property
+    def only_batch(self) -> exp.Expr | None:
+        """The batch of all rows as a literal, where there is but one."""
+        if batch_text(self.model) is None:
+            return self.batch_value
+        one = self.batches is not None and len(self.batches.batches) == 1
+        return literal(self.batches.batches[0]) if self.batches and one else None
+
+    def _same_key(self, other: str, keys: Sequence[str]) -> exp.Expr:
         return exp.and_(
             *(exp.NullSafeEQ(this=column(k, "g0"), expression=column(k, other)) for k in keys)
         )
@@ -222,7 +244,7 @@ class Scan:
             kind = self.batches.spark_type if self.batches else "string"
             return relation_query(group.states[0], group.relation, batches, kind)
         if group.counts_values:
-            return FrequencyScan(self, group.states).query()
+            return FrequencyScan(self, group.states, group.whole_numbers).query()
         if not segments:
             return self._aggregate(group, ())
         fine = self._aggregate(group, segments)

@@ -20,8 +20,8 @@ class Buffer(StrEnum):
     strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
     make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
-    frequency table; all tables of a model are counted in one pass. `RELATION` aggregates read
-    another relation.
+    frequency table; all tables of texts are counted in one pass, those of whole numbers in another.
+    `RELATION` aggregates read another relation.
     """
 
     FIXED = "fixed"

@@ -24,7 +24,15 @@ from dqsql.runner.api import compile_project
 
 NUMERIC = ("i1", "i2", "f1", "f2", "m1")
 STRINGS = ("s1", "s2", "s3", "s4")
-COLUMNS = ("id", *NUMERIC, *STRINGS, "d", "ts")
+COLUMNS = {
+    "id": "bigint",
+    "i1": "int",
+    "i2": "bigint",
+    **dict.fromkeys(("f1", "f2", "m1"), "double"),
+    **dict.fromkeys(STRINGS, "string"),
+    "d": "date",
+    "ts": "timestamp",
+}
 
 COUNTS = [f"@completeness({c}) >= 0" for c in COLUMNS]
 COUNTS += [f"@{m}({c}) > -1e300" for c in NUMERIC for m in ("min", "max", "mean", "stddev")]
@@ -67,7 +75,8 @@ def scan_sql(folder: str, checks: list[str], config: str) -> str:
         compiled.raise_errors()
         plan = compiled.plans[0]
         types = {s.name: "double" for s in plan.states}
-        return to_sql(Scan(plan.model, scan_groups(plan.states, types), label="all").query())
+        groups = scan_groups(plan.states, types, COLUMNS)
+        return to_sql(Scan(plan.model, groups, label="all", columns=COLUMNS).query())
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -29,7 +29,7 @@ from {{{{ source('shop', 'orders') }}}}
 
 -- {model}
 """
-MOMENTS = ("x__count", "x__mean", "x__m2")
+MOMENTS = ("x__count", "x__pivot", "x__mean", "x__m2")
 
 
 def of_column(annotation: str) -> str:
