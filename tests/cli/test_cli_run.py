@@ -48,6 +48,8 @@ def test_the_options_reach_the_run(
         "event_time_start": "2025-03-01",
         "event_time_end": "2025-03-03",
         "store_failures": True,
+        "dbt_tests": None,
+        "state": None,
     }
 
 
@@ -63,6 +65,29 @@ def test_artefacts_are_written(
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     assert set(by_id) == set(manifest["checks"])
     assert (project / "target" / "compiled" / "orders.sql").is_file()
+    assert 'failures="1"' in (project / "target" / "junit.xml").read_text()
+    assert not (project / "target" / "sources.json").exists()
+
+
+def test_findings_as_annotations_of_github(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    fake_run.verdicts = (verdict("row_count_ge_3", Status.FAIL),)
+    result = dqsql("run", "--output", "github")
+    (line,) = [x for x in result.stdout.splitlines() if x.startswith("::")]
+    assert line.startswith("::error file=checks/orders.sql,line=")
+
+
+def test_lineage_goes_to_a_file_and_a_server_that_fails_is_a_warning(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    file = project / "dqsql_project.yml"
+    file.write_text(file.read_text() + "\nopenlineage: {file: true, namespace: lake}\n")
+    result = dqsql("run", OPENLINEAGE_URL="http://127.0.0.1:9")
+    assert result.exit_code == 0
+    assert "the OpenLineage events were not sent to http://127.0.0.1:9" in result.stderr
+    lines = (project / "target" / "openlineage.ndjson").read_text().splitlines()
+    assert [json.loads(line)["job"]["namespace"] for line in lines] == ["lake"]
 
 
 def test_json_output_is_one_object_and_nothing_else(
