@@ -24,6 +24,8 @@ COMMANDS = {
     "backtest": CommandEntry(f"{_COMMANDS}.backtest", "Replay monitors over stored batches."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
+    "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
+    "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
     "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),
 }
 

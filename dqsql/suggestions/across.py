@@ -80,12 +80,16 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def foreign_key(column: ColumnProfile, key: KeyColumn, union: float) -> Suggestion | None:
-    """A reference where the key's values hold the column's: their union is no larger.
+def foreign_key(
+    column: ColumnProfile, key: KeyColumn, union: float, alone: float
+) -> Suggestion | None:
+    """A reference where the key's values hold the column's: the union adds nothing.
 
-    `union` is about how many distinct values both have together, by their sketches.
+    `union` is about how many distinct values both have together, `alone` those of the key, both by
+    the union of sketches. The sketch of a union with a subset is the same sketch, so that the two
+    numbers are equal, whatever the sketches' error.
     """
-    if union > key.distinct * (1 + SKETCH_ERROR):
+    if union > alone:
         return None
     name = quoted(column.name)
     arguments = (key.relation, quoted(key.column))

@@ -4,7 +4,8 @@
 
 The CSV has the columns project, table, column, type, is_unique (0 or 1), with the columns of a
 table in order. `--evaluate` prints the area under the ROC curve, by random
-5-fold cross-validation and by leaving out one project at a time; `--write` trains on everything and writes the weights.
+5-fold cross-validation and by leaving out one project at a time; `--write` trains on everything
+and writes the weights.
 """
 
 from __future__ import annotations

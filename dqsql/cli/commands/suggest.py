@@ -1,0 +1,227 @@
+"""`dqsql suggest`: from a relation to its checks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.commands.profile import profile_record
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import DqsqlError, UsageError
+from dqsql.report.text import plural, printable
+
+if TYPE_CHECKING:
+    from dqsql.model.project import Project
+    from dqsql.runner.suggest import Proposal
+    from dqsql.suggestions.suggestion import Suggestion
+
+_SHARE = click.FloatRange(0, 1)
+_ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject all that follow"
+
+
+@click.command("suggest", cls=Command)
+@click.argument("relation")
+@click.option(
+    "--write",
+    is_flag=True,
+    envvar="DQSQL_WRITE",
+    help="Write the check file, or insert comments into the model's file.",
+)
+@click.option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    envvar="DQSQL_YES",
+    help="Accept all suggestions without asking.",
+)
+@click.option(
+    "--sample",
+    type=_SHARE,
+    metavar="SHARE",
+    envvar="DQSQL_SAMPLE",
+    help="Share of rows to learn from [default: 0.1, more of few rows].",
+)
+@click.option(
+    "--holdout",
+    type=_SHARE,
+    metavar="SHARE",
+    envvar="DQSQL_HOLDOUT",
+    help="Share of rows that must not be learned from [default: all others].",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    relation: str,
+    write: bool,
+    yes: bool,
+    sample: float | None,
+    holdout: float | None,
+    output: str,
+    **where: Any,
+) -> int:
+    """Suggest checks for RELATION: a check model, a source, a table or a file.
+
+    Each comes with its reason and the share of held-out rows that comply. Without --write, the
+    check file (or, for a model, the change of its file) is printed. With --write it is written,
+    after each suggestion was accepted, rejected or edited in the terminal; --yes accepts all.
+    """
+    from dqsql.runner.index import Where
+    from dqsql.runner.suggest import suggest
+    from dqsql.runner.suggestion_files import draft
+    from dqsql.runner.suggestion_files import write as write_file
+
+    asks = write and not yes
+    if asks and (session.json or not sys.stdin.isatty()):
+        raise UsageError(
+            "--write asks about each suggestion, and there is no terminal to ask in",
+            hint="add --yes to accept all of them, or leave --write out to see them",
+        )
+    place = Where(**where)
+    with session.progress() as progress:
+        proposal = suggest(place, relation, sample=sample, holdout=holdout, step=progress.step)
+    project = place.project()
+    if not session.json:
+        _explain(session, proposal)
+    accepted = _reviewed(session, project, proposal) if asks else list(proposal.new)
+    made = write_file(place, proposal, accepted) if write else draft(project, proposal, accepted)
+    if session.json:
+        session.print_json(_record(proposal, made.path, made.after, written=write))
+        return 0
+    if not made.changed:
+        session.say(f"Nothing to add to {printable(made.path)}.")
+    elif write:
+        session.say(f"Wrote {plural(len(accepted), 'check')} to {printable(made.path)}.")
+    else:
+        session.say()
+        text = made.diff if made.before else made.after
+        for line in text.splitlines():
+            session.out.line(line)
+    return 0
+
+
+# --- what is shown -----------------------------------------------------------------------------
+
+
+def _explain(session: Session, proposal: Proposal) -> None:
+    from dqsql.suggestions.suggestion import Verdict
+
+    batches = f" in {plural(proposal.batches, 'batch')}" if proposal.batches else ""
+    held_out = f"; coverage on {proposal.held_out:,} others" if proposal.held_out else ""
+    session.say(
+        f"{printable(proposal.subject.name)}: learned from {proposal.learned:,} of"
+        f" {proposal.rows:,} rows{batches}{held_out}"
+    )
+    refused = [s for s in proposal.suggestions if s.verdict is Verdict.REFUSED]
+    existing = [s for s in proposal.suggestions if s.verdict is Verdict.EXISTS]
+    for suggestion in proposal.new:
+        session.say("  " + _line(session, suggestion))
+    if refused:
+        session.say("Not suggested:")
+        for suggestion in refused:
+            session.say("  " + _line(session, suggestion))
+    if existing:
+        session.say(f"{plural(len(existing), 'more check')} of this kind there already.")
+
+
+def _line(session: Session, suggestion: Suggestion) -> str:
+    coverage = "" if suggestion.measured is None else _share(suggestion.measured)
+    about = printable(suggestion.column or "")
+    text = printable(suggestion.annotation(inside=True))
+    reason = session.out.style(printable(suggestion.reason), "dim")
+    return f"{coverage:>7}  {about:<20}  {text}  {reason}"
+
+
+def _share(value: float) -> str:
+    return "100%" if value == 1 else f"{min(value, 0.9999):.2%}"
+
+
+def _record(proposal: Proposal, path: str, text: str, *, written: bool) -> dict[str, Any]:
+    return {
+        "status": "success",
+        "exit_code": 0,
+        "relation": proposal.subject.name,
+        "rows": proposal.rows,
+        "learned_rows": proposal.learned,
+        "held_out_rows": proposal.held_out,
+        "batches": proposal.batches,
+        "suggestions": [_suggestion_record(s) for s in proposal.suggestions],
+        "path": path,
+        "written": written,
+        "text": text,
+        "profile": profile_record(proposal.profile),
+    }
+
+
+def _suggestion_record(suggestion: Suggestion) -> dict[str, Any]:
+    return {
+        "rule": suggestion.rule,
+        "column": suggestion.column,
+        "annotation": suggestion.annotation(inside=True),
+        "verdict": suggestion.verdict.value,
+        "reason": suggestion.reason,
+        "coverage": suggestion.measured,
+        "batches": suggestion.batches,
+        "batches_held": suggestion.held,
+        "name_probability": suggestion.score,
+    }
+
+
+# --- review ------------------------------------------------------------------------------------
+
+
+def _reviewed(session: Session, project: Project, proposal: Proposal) -> Sequence[Suggestion]:
+    """Ask about each suggestion; ends of input reject what is left."""
+    accepted: list[Suggestion] = []
+    waiting = list(proposal.new)
+    if waiting:
+        session.say(_ANSWERS)
+    while waiting:
+        suggestion = waiting.pop(0)
+        answer = _answer(suggestion)
+        if answer == "A":
+            return [*accepted, suggestion, *waiting]
+        if answer == "q":
+            break
+        if answer == "a":
+            accepted.append(suggestion)
+        elif answer == "e":
+            changed = _edited(session, project, proposal, suggestion)
+            accepted += [changed] if changed is not None else []
+    return accepted
+
+
+def _answer(suggestion: Suggestion) -> str:
+    about = printable(suggestion.column or "the relation")
+    text = f"{about}: {printable(suggestion.annotation(inside=True))}"
+    choice = click.Choice(["a", "r", "e", "A", "q"], case_sensitive=True)
+    try:
+        answer: str = click.prompt(text, type=choice, default="a", err=True)
+    except click.Abort:
+        return "q"
+    return answer
+
+
+def _edited(
+    session: Session, project: Project, proposal: Proposal, suggestion: Suggestion
+) -> Suggestion | None:
+    """What a person writes instead, until it compiles; nothing written rejects."""
+    from dqsql.runner.suggestion_files import edited
+
+    while True:
+        try:
+            text = click.prompt("instead", default="", show_default=False, err=True)
+        except click.Abort:
+            return None
+        if not text.strip():
+            return None
+        try:
+            return edited(project, proposal.subject, suggestion, text)
+        except DqsqlError as error:
+            session.print_error(error)

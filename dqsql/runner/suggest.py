@@ -1,0 +1,399 @@
+"""Suggests checks for a relation: profile a sample, apply the rules, validate, write.
+
+Candidates are learned from a sample of the rows (a tenth, chosen by a hash of the row, so that the
+same data gives the same suggestions) and validated on all accepted batches; how far they hold on
+the rows that were held out is told with each. Source: Schelter et al., VLDB 2018, 3.3 and 5.3.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.keys import identifier_table, view_name
+from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.segments import batches_query
+from dqsql.dialect import call, column, formula, literal, to_sql
+from dqsql.errors import UsageError
+from dqsql.model.project import Project
+from dqsql.model.results import BatchStatus
+from dqsql.runner.compilation import catalog_of
+from dqsql.runner.index import Where
+from dqsql.runner.measuring import Measurer, made_up_model
+from dqsql.runner.profile import ProfileWithSketches, measured_profile
+from dqsql.runner.subjects import Subject, Subjects
+from dqsql.runner.validation import Rows, Validator
+from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.suggestions.across import (
+    KeyColumn,
+    column_sets,
+    date_orders,
+    dependencies,
+    dependency_candidates,
+    foreign_key,
+    foreign_key_pairs,
+    is_key,
+)
+from dqsql.suggestions.existing import Existing
+from dqsql.suggestions.names import unique_names
+from dqsql.suggestions.outcomes import decide
+from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
+from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.rules import Evidence, column_suggestions
+from dqsql.suggestions.suggestion import Suggestion, Verdict, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+# The sample has at least so many rows, as far as that is not more than half of the relation.
+_ENOUGH = 1_000
+_SHARE = 0.1
+_PARTS = 1_000_000
+# Batches that no person and no check has spoken against.
+_DOUBTFUL = frozenset({BatchStatus.FLAGGED, BatchStatus.REJECTED})
+# Types that Spark does not hash.
+_UNHASHED = ("map<", "variant")
+_SAMPLE, _ACCEPTED = "__sample", "__accepted"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What is suggested for a relation.
+
+    `rows` are those of the accepted batches, of which `learned` were learned from and `held_out`
+    measured; `batches` is 0 without `batch_by`. `suggestions` are all candidates, also those that
+    exist and those that are refused, each with its reason.
+    """
+
+    subject: Subject
+    profile: Profile
+    rows: int
+    learned: int
+    held_out: int
+    batches: int
+    suggestions: tuple[Suggestion, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def new(self) -> tuple[Suggestion, ...]:
+        """The candidates that are suggested and not there yet."""
+        return tuple(s for s in self.suggestions if s.verdict is Verdict.SUGGESTED)
+
+
+def suggest(
+    where: Where,
+    relation: str,
+    *,
+    sample: float | None = None,
+    holdout: float | None = None,
+    spark: SparkSession | None = None,
+    step: Step = silent,
+) -> Proposal:
+    """Suggest checks for a check model, source, table or file.
+
+    Args:
+        where: the project and target.
+        relation: its name.
+        sample: the share of rows to learn from, in (0, 1]; a tenth by default, and more of a
+            relation of few rows.
+        holdout: the share of rows to measure coverage on, in [0, 1); by default all others.
+        spark: an existing session; by default one is made from the profile.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: there is no such relation, it has no rows, or the shares make no sense.
+    """
+    _check_shares(sample, holdout)
+    project = where.project()
+    with open_warehouse(project, spark, step) as (session, store):
+        subjects = Subjects(project, session)
+        subject = _about(project, subjects, relation)
+        work = _Suggesting(project, session, store, subjects, subject, step)
+        return work.propose(sample, holdout)
+
+
+def _check_shares(sample: float | None, holdout: float | None) -> None:
+    if sample is not None and not 0 < sample <= 1:
+        raise UsageError(f"--sample {sample:g} is not in (0, 1]", hint="0.1 is a tenth of the rows")
+    if holdout is not None and not 0 <= holdout < 1:
+        raise UsageError(f"--holdout {holdout:g} is not in [0, 1)")
+    if (sample or _SHARE) + (holdout or 0) > 1 + 1e-9:
+        raise UsageError(
+            "--sample and --holdout are more than all rows",
+            hint="they are shares of the rows and must not add up to more than 1",
+        )
+
+
+def _about(project: Project, subjects: Subjects, relation: str) -> Subject:
+    """The relation; where a check model of its name reads it already, that model."""
+    subject = subjects.find(relation)
+    if subject.model is not None:
+        return subject
+    for model in project.models:
+        same = model.name == subject.table
+        reads = subject.unique_id in model.depends_on or subject.reads in model.raw_sql
+        if same and reads and model.config.enabled:
+            return subjects.find(model.name)
+    return subject
+
+
+@dataclass
+class _Suggesting:
+    """One relation's suggestions, step by step."""
+
+    project: Project
+    spark: SparkSession
+    store: Store
+    subjects: Subjects
+    subject: Subject
+    step: Step
+
+    def __post_init__(self) -> None:
+        self.catalog: Catalog = catalog_of(self.project)
+
+    def propose(self, sample: float | None, holdout: float | None) -> Proposal:
+        from dqsql.engine.profiling import drop_views
+
+        name = self.subject.name
+        self.step(f"{name}: counting rows")
+        batches, batch_type, total = self._batches()
+        if not total:
+            raise UsageError(
+                f"{name} has no rows to learn from", hint="suggestions need accepted batches"
+            )
+        share = sample if sample is not None else max(_SHARE, min(0.5, _ENOUGH / total))
+        if holdout is not None:
+            share = min(share, 1 - holdout)
+        rows = self._split(share, batches, batch_type, total)
+        try:
+            measured = self._profile(rows.view + _SAMPLE)
+            rows = replace(rows, learned=measured.profile.rows)
+            candidates = self._candidates(measured)
+            decided = self._validated(candidates, rows)
+        finally:
+            drop_views(self.spark, [view_name(rows.view + s) for s in (_SAMPLE, _ACCEPTED)])
+        return Proposal(
+            self.subject,
+            measured.profile,
+            rows.total,
+            rows.learned,
+            rows.total - rows.learned,
+            len(batches),
+            tuple(decided),
+        )
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _batches(self) -> tuple[tuple[str, ...], str, int]:
+        """The accepted batches, the Spark type of `batch_by`, and the number of their rows."""
+        from dqsql.engine.discovery import find_batches
+        from dqsql.engine.layout import batch_order
+        from dqsql.engine.profiling import rows_of
+        from dqsql.engine.relations import expression_types
+        from dqsql.runner.api import read_ledgers
+
+        batch_by = self.subject.config.batch_by
+        model = made_up_model(self.subject.view, {}, batch_by)
+        query = batches_query(model)
+        if query is None or batch_by is None:
+            count = exp.select(exp.alias_(call("count", exp.Star()), "n", quoted=True))
+            count = count.from_(self._table)
+            found = rows_of(self.spark, count, f"cannot count the rows of {self.subject.name}")
+            return (), "string", int(found[0]["n"])
+        table = to_sql(self._table)
+        kind = expression_types(self.spark, table, [batch_by], self.subject.name)[0]
+        ledger = read_ledgers(self.store).get(self.subject.name, {})
+        doubtful = {b for b, record in ledger.items() if record.status in _DOUBTFUL}
+        rows = find_batches(self.spark, self.subject.name, query).rows
+        accepted = {b: n for b, n in rows.items() if b is not None and b not in doubtful}
+        ordered = tuple(sorted(accepted, key=batch_order))
+        return ordered, kind, sum(accepted.values())
+
+    @property
+    def _table(self) -> exp.Table:
+        return identifier_table(view_name(self.subject.view))
+
+    def _split(self, share: float, batches: Sequence[str], kind: str, total: int) -> Rows:
+        """Register the sample as a view; the held-out rows are those of no part of it."""
+        from dqsql.engine.profiling import register_query
+
+        hashed = [
+            column(n) for n, t in self.subject.types.items() if not any(u in t for u in _UNHASHED)
+        ]
+        place = call("pmod", call("xxhash64", *hashed), _PARTS)
+        limit = round(share * _PARTS)
+        accepted = self._accepted(batches, kind)
+        whole = exp.select(exp.Star()).from_(self._table)
+        if accepted is not None:
+            whole = whole.where(accepted)
+        sample = whole.copy()
+        if hashed and share < 1:
+            sample = sample.where(formula("{0} < {1}", place, literal(limit)))
+        register_query(self.spark, whole, view_name(self.subject.view + _ACCEPTED))
+        register_query(self.spark, sample, view_name(self.subject.view + _SAMPLE))
+        held_out = to_sql(formula("{0} >= {1}", place, literal(limit))) if share < 1 else None
+        return Rows(self.subject.view, tuple(batches), kind, total, total, held_out)
+
+    def _accepted(self, batches: Sequence[str], kind: str) -> exp.Expr | None:
+        model = made_up_model(self.subject.view, {}, self.subject.config.batch_by)
+        return BatchFilter(tuple(batches), kind, self.subject.types).condition(model)
+
+    # --- candidates ----------------------------------------------------------------------------
+
+    def _profile(self, view: str) -> ProfileWithSketches:
+        measurer = Measurer(self.spark, self.project, self.catalog, view)
+        return measured_profile(measurer, self.subject, self.step)
+
+    def _candidates(self, measured: ProfileWithSketches) -> list[Suggestion]:
+        profile = measured.profile
+        evidence = Evidence(profile, self.subject.table, unique_names())
+        found = [
+            Suggestion(
+                "RetainType",
+                "schema",
+                None,
+                "schema",
+                f"{len(profile.columns)} columns with their types",
+                takes_column=False,
+            ),
+            *column_suggestions(evidence),
+            *self._patterns(profile),
+            *self._foreign_keys(measured),
+            *date_orders(profile),
+            *self._dependencies(profile),
+        ]
+        order = {c.name: i for i, c in enumerate(profile.columns)}
+        found.sort(key=lambda s: order.get(s.column or "", len(order)))
+        annotations = self.subject.model.annotations if self.subject.model is not None else ()
+        return Existing.of(annotations).marked(found)
+
+    def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
+        """Patterns of the index of the lake, or of the one that is shipped."""
+        from dqsql.engine.value_samples import sample_values
+        from dqsql.patterns import LearnedPattern
+        from dqsql.runner.index_place import lake_index, open_place
+        from dqsql.runner.patterns import learn
+
+        wanted = [c for c in profile.columns if wants_pattern(c)]
+        if not wanted:
+            return
+        self.step(f"{self.subject.name}: patterns")
+        view = to_sql(identifier_table(view_name(self.subject.view + _SAMPLE)))
+        samples = sample_values(self.spark, self.subject.name, view, [c.name for c in wanted])
+        index = lake_index(open_place(self.spark, self.project.target))
+        learned = learn({n: s.spread() for n, s in samples.items()}, index)
+        for each in wanted:
+            found = learned[each.name]
+            if isinstance(found, LearnedPattern):
+                share = found.nonconforming / max(1, found.rows)
+                made = pattern_suggestion(
+                    each, found.pattern, found.spark_regex, found.coverage, share
+                )
+                if made is not None:
+                    yield made
+
+    def _foreign_keys(self, measured: ProfileWithSketches) -> Iterator[Suggestion]:
+        """Inclusion by sketches; it is verified exactly with all other candidates."""
+        from dqsql.engine.profiling import union_sizes
+
+        keys = list(self._keys())
+        pairs = foreign_key_pairs(measured.profile, self.subject.table, keys)
+        sketches = [(measured.sketches[c.name], k.sketch) for c, k in pairs]
+        sketches += [(k.sketch, k.sketch) for _, k in pairs]
+        sizes = union_sizes(self.spark, sketches)
+        unions, alone = sizes[: len(pairs)], sizes[len(pairs) :]
+        found = [foreign_key(c, k, n, m) for (c, k), n, m in zip(pairs, unions, alone, strict=True)]
+        best: dict[str, Suggestion] = {}
+        for each in found:
+            if each is not None and each.column is not None:
+                best.setdefault(each.column, each)
+        yield from best.values()
+
+    def _keys(self) -> Iterator[KeyColumn]:
+        """The columns of the project's other relations that may be keys."""
+        for name in self.subjects.others(self.subject):
+            self.step(f"{self.subject.name}: keys of {name}")
+            other = self.subjects.find(name)
+            measurer = Measurer(self.spark, self.project, self.catalog, other.view)
+            yield from key_columns(measurer, other)
+
+    def _dependencies(self, profile: Profile) -> list[Suggestion]:
+        candidates = dependency_candidates(profile)
+        sets = column_sets(candidates)
+        if not sets:
+            return []
+        self.step(f"{self.subject.name}: dependencies")
+        measurer = Measurer(self.spark, self.project, self.catalog, self.subject.view + _SAMPLE)
+        metrics = {
+            f"d{i}": f"approx_count_distinct(struct({', '.join(quoted(n) for n in names)}))"
+            for i, names in enumerate(sets)
+        }
+        values = measurer.measure(metrics)
+        distinct = {names: float(values[f"d{i}"]) for i, names in enumerate(sets)}
+        return dependencies(profile, candidates, distinct)
+
+    # --- validation ----------------------------------------------------------------------------
+
+    def _validated(self, candidates: Sequence[Suggestion], rows: Rows) -> list[Suggestion]:
+        self.step(f"{self.subject.name}: validating {len(candidates)} candidates")
+        tried = {
+            f"s{i}": c
+            for i, c in enumerate(candidates)
+            if c.verdict is not Verdict.EXISTS and c.call != "schema"
+        }
+        validator = Validator(
+            self.spark,
+            self.store,
+            self.project,
+            self.catalog,
+            self.subject,
+            rows,
+            dt.datetime.now(dt.UTC),
+        )
+        outcomes = validator.outcomes(tried) if tried else {}
+        found: list[Suggestion] = []
+        for i, candidate in enumerate(candidates):
+            if f"s{i}" in tried:
+                found += decide(candidate, outcomes, f"s{i}")
+            else:
+                found.append(candidate)
+        return found
+
+
+def key_columns(measurer: Measurer, other: Subject) -> Iterator[KeyColumn]:
+    """The columns of a relation that may be its key, with their sketches, by one pass."""
+    from dqsql.suggestions.profiles import ColumnProfile, Kind, kind_of
+
+    wanted = {
+        f"k{i}": (n, t)
+        for i, (n, t) in enumerate(other.types.items())
+        if kind_of(t) in (Kind.INTEGER, Kind.TEXT)
+    }
+    if not wanted:
+        return
+    metrics = {"rows": "count(*)"}
+    for key, (name, _) in wanted.items():
+        metrics[f"{key}.count"] = f"count({quoted(name)})"
+        metrics[key] = f"approx_count_distinct({quoted(name)})"
+    values = measurer.measure(metrics, sketches=True)
+    for key, (name, kind) in wanted.items():
+        found = ColumnProfile(
+            name, kind, int(values["rows"]), int(values[f"{key}.count"]), float(values[key] or 0)
+        )
+        if is_key(found):
+            relation = other.name
+            yield KeyColumn(
+                relation,
+                other.table,
+                name,
+                kind,
+                float(values[key]),
+                bytes(values[f"sketch:{key}"]),
+            )

@@ -1,0 +1,228 @@
+"""Writes accepted suggestions into check files: comments only, verified, whole or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dqsql.compiler.plan import compile_model
+from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
+from dqsql.loading.annotations import AnnotationProblem, parse_comment
+from dqsql.loading.scanner import blank, scan
+from dqsql.model.project import Annotation, CheckModel, Project
+from dqsql.resources import resource_dir
+from dqsql.runner.compilation import catalog_of
+from dqsql.runner.index import Where
+from dqsql.runner.measuring import made_up_model
+from dqsql.runner.subjects import Subject
+from dqsql.runner.suggest import Proposal
+from dqsql.suggestions.document import difference, inserted, new_document
+from dqsql.suggestions.suggestion import Suggestion
+
+_FOLDER = "checks"
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The text of a check file with the suggestions in it, and what stands there now.
+
+    `path` is relative to the project's root; `before` is empty where there is no file yet.
+    """
+
+    path: str
+    before: str
+    after: str
+    model: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write."""
+        return self.before != self.after
+
+    @property
+    def diff(self) -> str:
+        """A unified diff."""
+        return difference(self.before, self.after, self.path)
+
+
+def draft(
+    project: Project, proposal: Proposal, accepted: Sequence[Suggestion], *, apart: bool = False
+) -> Draft:
+    """The file with the accepted suggestions.
+
+    `apart` puts all of them at the end of the file, each naming its column. Raises UsageError for a
+    relation that has no file of its own.
+    """
+    subject = proposal.subject
+    if subject.model is None:
+        return _new(proposal, accepted)
+    model = subject.model
+    if not model.raw_sql or not model.path.endswith(".sql"):
+        raise UsageError(
+            f"{subject.name} has no SQL file that annotations could stand in",
+            hint="annotate it in a YAML file, under config.meta.dqsql",
+        )
+    places = (
+        {} if apart or (model.relation is not None and not model.projections) else _places(model)
+    )
+    after = inserted(model.raw_sql, accepted, places) if accepted else model.raw_sql
+    return Draft(model.path, model.raw_sql, after, model.name)
+
+
+def _places(model: CheckModel) -> dict[str, tuple[int, int]]:
+    """Where the projections stand in the file, by name; names that occur twice are left out."""
+    names = [p.name.lower() for p in model.projections if p.name is not None]
+    return {
+        p.name.lower(): (p.span.line, p.span.column)
+        for p in model.projections
+        if p.name is not None and names.count(p.name.lower()) == 1
+    }
+
+
+def _new(proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
+    subject = proposal.subject
+    name = re.sub(r"\W+", "_", subject.table)
+    template = (resource_dir("templates") / "suggest" / "check.sql").read_text(encoding="utf-8")
+    text = new_document(
+        template,
+        f"Checks of {subject.name}.",
+        _evidence(proposal),
+        subject.reads,
+        list(subject.types),
+        accepted,
+    )
+    return Draft(f"{_FOLDER}/{name}.sql", "", text, name)
+
+
+def _evidence(proposal: Proposal) -> str:
+    held_out = f", {proposal.held_out:,} held out" if proposal.held_out else ""
+    return f"{proposal.learned:,} of {proposal.rows:,} rows{held_out}"
+
+
+def write(where: Where, proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
+    """Write the accepted suggestions into the project, and make sure that they load and compile.
+
+    In a file that exists nothing but comments changes. Where a place next to a column does not work
+    out (a loop, a star), the suggestions go to the end of the file.
+
+    Raises:
+        DqsqlError: the file cannot be written, or does not load with the suggestions in it; the
+            file is then as it was.
+    """
+    project = where.project()
+    for apart in (False, True):
+        made = draft(project, proposal, accepted, apart=apart)
+        if not made.changed:
+            return made
+        if not made.before and (project.root / made.path).exists():
+            raise ConfigError(
+                f"{made.path} exists and is not about {proposal.subject.name}",
+                hint="rename the file, or name its check model",
+            )
+        _require_comments_only(made)
+        try:
+            _write_verified(where, project, made, accepted)
+        except LoadError:
+            if apart or not made.before:
+                raise
+            continue
+        return made
+    raise AssertionError("unreachable")
+
+
+def _require_comments_only(made: Draft) -> None:
+    if made.before and _code(made.before) != _code(made.after):
+        raise LoadError(f"the suggestions would change more than comments of {made.path}")
+
+
+def _code(text: str) -> list[str]:
+    """The words of a text that are no comment."""
+    return blank(text, scan(text).comments).split()
+
+
+def _write_verified(
+    where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]
+) -> None:
+    file = project.root / made.path
+    _replace(file, made.after)
+    try:
+        _verify(where, project, made, accepted)
+    except DqsqlError:
+        if made.before:
+            _replace(file, made.before)
+        else:
+            file.unlink()
+        raise
+
+
+def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Suggestion]) -> None:
+    after = where.project()
+    model = next((m for m in after.models if m.name == made.model), None)
+    if model is None:
+        raise LoadError(f"{made.path} is no check model of the project")
+    old = next((m for m in before.models if m.name == made.model), None)
+    added = Counter(_said(a) for a in model.annotations)
+    added.subtract(_said(a) for a in (old.annotations if old is not None else ()))
+    for suggestion in accepted:
+        column = (suggestion.column or "").lower()
+        inside = (column, suggestion.expression(inside=True))
+        named = ("", suggestion.expression(inside=False))
+        place = inside if added[inside] > 0 else named
+        added[place] -= 1
+    if any(added.values()):
+        raise LoadError(f"the suggestions in {made.path} would be about other columns")
+    plan = compile_model(model, after, catalog_of(after))
+    if plan.rejected:
+        raise LoadError(f"a suggestion does not compile: {plan.rejected[0]}")
+
+
+def _said(annotation: Annotation) -> tuple[str, str]:
+    return (annotation.column or "").lower(), annotation.expression.strip()
+
+
+def _replace(file: Path, text: str) -> None:
+    staged = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        mark = file.exists() and file.read_bytes().startswith(codecs.BOM_UTF8)
+        staged.write_bytes((codecs.BOM_UTF8 if mark else b"") + text.encode())
+        staged.replace(file)
+    except OSError as error:
+        staged.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{file} cannot be written: {reason}") from error
+
+
+def edited(project: Project, subject: Subject, suggestion: Suggestion, text: str) -> Suggestion:
+    """A suggestion with the annotation that a person wrote instead.
+
+    `text` is the annotation, with or without `@`. Raises DqsqlError: it does not parse or compile.
+    """
+    written = text.strip()
+    written = written if written.startswith("@") else f"@{written}"
+    found = list(parse_comment(written))
+    if len(found) != 1 or isinstance(found[0], AnnotationProblem):
+        message = found[0].message if found and isinstance(found[0], AnnotationProblem) else ""
+        raise UsageError(f"this is no annotation: {written} {message}".rstrip())
+    parsed = found[0]
+    place = Span(subject.name)
+    annotation = Annotation(parsed.expression, parsed.settings, place, suggestion.column)
+    model = replace(made_up_model(subject.view, {}), annotations=(annotation,))
+    plan = compile_model(model, project, catalog_of(project))
+    if plan.rejected:
+        raise plan.rejected[0]
+    settings = written[len(parsed.expression) + 1 :].strip()
+    return replace(
+        suggestion,
+        call=parsed.expression,
+        arguments=(),
+        comparison=settings,
+        settings={},
+        takes_column=False,
+        reason="as a person wrote it",
+    )

@@ -1,0 +1,146 @@
+"""Validates candidates: every check on every accepted batch, coverage on the held-out rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.plan import compile_model
+from dqsql.compiler.queries import metric_query
+from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.dialect import to_sql
+from dqsql.engine.execution import CheckOutcome, ModelExecution, ScanBuilder
+from dqsql.engine.failures import translated
+from dqsql.errors import Span
+from dqsql.model.plan import Plan, StateColumn
+from dqsql.model.project import Annotation, CheckSettings, Project
+from dqsql.runner.measuring import made_up_model
+from dqsql.runner.preparation import prepare, relation_ids
+from dqsql.runner.subjects import Subject
+from dqsql.suggestions.outcomes import Outcome, coverage_of
+from dqsql.suggestions.suggestion import Suggestion, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+_COVERAGE, _VALUE = "coverage", "value"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that checks are validated on.
+
+    `view` names the view; `batches` are the accepted batches (empty without `batch_by`) of the
+    Spark type `batch_type`; `total` and `learned` count the rows and those that the candidates were
+    learned from; `held_out` is the condition of the others, None where there are none.
+    """
+
+    view: str
+    batches: tuple[str, ...]
+    batch_type: str
+    total: int
+    learned: int
+    held_out: str | None
+
+
+@dataclass
+class Validator:
+    """Validates candidates on the rows of one subject."""
+
+    spark: SparkSession
+    store: Store
+    project: Project
+    catalog: Catalog
+    subject: Subject
+    rows: Rows
+    now: dt.datetime
+
+    def outcomes(self, candidates: Mapping[str, Suggestion]) -> dict[str, Outcome]:
+        """What was measured of each candidate that compiles and that Spark accepts.
+
+        Weaker forms are measured along, under the key with a `w` behind it. Raises DqsqlError.
+        """
+        flat = dict(_with_weaker(candidates))
+        annotations = [a for key, c in flat.items() for a in self._annotations(key, c)]
+        model = replace(
+            made_up_model(self.rows.view, {}, self.subject.config.batch_by, self.subject.name),
+            annotations=tuple(annotations),
+        )
+        plan = compile_model(model, self.project, self.catalog)
+        self._register_relations(plan)
+        by_name: dict[str, list[CheckOutcome]] = {}
+        for outcome in self._measured(plan):
+            by_name.setdefault(outcome.check.name, []).append(outcome)
+        found: dict[str, Outcome] = {}
+        for key, candidate in flat.items():
+            checked = by_name.get(key)
+            if checked is None:
+                continue
+            coverage = self._coverage(candidate, by_name.get(f"{key}.{_COVERAGE}", []))
+            values = [o.observed[0].value for o in by_name.get(f"{key}.{_VALUE}", [])]
+            found[key] = Outcome(tuple(o.holds for o in checked), coverage, tuple(values))
+        return found
+
+    def _annotations(self, key: str, candidate: Suggestion) -> Iterator[Annotation]:
+        place = Span(self.subject.name)
+        yield Annotation(candidate.expression(inside=False), CheckSettings(name=key), place)
+        if candidate.coverage is not None:
+            unique = candidate.promise == "unique"
+            where = self.rows.held_out if unique else None
+            settings = CheckSettings(name=f"{key}.{_COVERAGE}", where=where)
+            yield Annotation(f"({candidate.coverage}) is not null", settings, place)
+        if candidate.envelope is not None:
+            settings = CheckSettings(name=f"{key}.{_VALUE}")
+            yield Annotation(f"({candidate.envelope.metric}) is not null", settings, place)
+
+    def _measured(self, plan: Plan) -> Sequence[CheckOutcome]:
+        prepared = prepare(plan, self.spark, self.now)
+        execution = ModelExecution(self.spark, self.store, plan, self._scan(plan), metric_query)
+        part = execution.analyse(prepared.states, prepared.broken)
+        with translated(f"cannot validate suggestions for {self.subject.name}"):
+            frame = self.spark.sql(to_sql(self._scan(plan)(part.states, part.types)))
+        return execution.measure_rows(part, frame).outcomes
+
+    def _scan(self, plan: Plan) -> ScanBuilder:
+        chosen = BatchFilter(self.rows.batches, self.rows.batch_type, self.subject.types)
+
+        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
+            groups = scan_groups(states, types, self.subject.types)
+            return Scan(plan.model, groups, chosen, label="all", columns=self.subject.types).query()
+
+        return scan
+
+    def _register_relations(self, plan: Plan) -> None:
+        from dqsql.compiler.keys import view_name
+        from dqsql.engine.relations import register_dependencies
+
+        by_id = {m.unique_id: m for m in self.project.models}
+        views = {m.unique_id: view_name(m) for m in self.project.models}
+        reader = replace(plan.model, depends_on=tuple(relation_ids(plan.relations)))
+        register_dependencies(self.spark, reader, by_id, self.project.sources, views, set())
+
+    def _coverage(self, candidate: Suggestion, measured: Sequence[CheckOutcome]) -> float | None:
+        held_out = self.rows.total - self.rows.learned
+        if candidate.coverage is None or not measured or held_out <= 0:
+            return None
+        shares = [o.observed[0].value for o in measured]
+        sizes = [o.observed[0].sample_size or 0 for o in measured]
+        if candidate.promise == "unique":
+            known = [(s, n) for s, n in zip(shares, sizes, strict=True) if s is not None]
+            total = sum(n for _, n in known)
+            return sum(s * n for s, n in known) / total if total else None
+        return coverage_of(shares, sizes, held_out)
+
+
+def _with_weaker(candidates: Mapping[str, Suggestion]) -> Iterator[tuple[str, Suggestion]]:
+    for key, candidate in candidates.items():
+        yield key, candidate
+        if candidate.weaker is not None and candidate.verdict is Verdict.SUGGESTED:
+            yield from _with_weaker({f"{key}w": candidate.weaker})

@@ -1,0 +1,125 @@
+"""Which suggestions a model already has, so that suggesting twice changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.errors import DqsqlError
+from dqsql.model.project import Annotation
+from dqsql.suggestions.suggestion import Suggestion, Verdict
+
+# What the checks and metrics demand of a column.
+_PROMISES = {
+    "not_null": ("completeness",),
+    "completeness": ("completeness",),
+    "null_count": ("completeness",),
+    "accepted_values": ("values",),
+    "histogram_values": ("values",),
+    "unique": ("unique",),
+    "primary_key": ("unique", "completeness"),
+    "uniqueness": ("unique",),
+    "unique_value_ratio": ("unique",),
+    "distinctness": ("unique",),
+    "duplicate_count": ("unique",),
+    "non_negative": ("lower",),
+    "positive": ("lower",),
+    "greater_than": ("lower",),
+    "greater_than_or_equal_to": ("lower",),
+    "in_range": ("lower", "upper"),
+    "less_than": ("upper",),
+    "less_than_or_equal_to": ("upper",),
+    "min": ("lower",),
+    "max": ("upper",),
+    "mean": ("mean",),
+    "avg": ("mean",),
+    "median": ("mean",),
+    "stddev": ("stddev",),
+    "variance": ("stddev",),
+    "min_length": ("min_length",),
+    "max_length": ("max_length",),
+    "pattern": ("pattern",),
+    "matches": ("pattern",),
+    "type_consistency": ("type",),
+    "data_type": ("type",),
+    "type_count": ("type",),
+}
+
+
+@dataclass
+class Existing:
+    """The promises and texts of a model's annotations, switched-off ones among them."""
+
+    promises: set[tuple[str, str]] = field(default_factory=set)
+    texts: set[tuple[str, str]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, annotations: Iterable[Annotation]) -> Existing:
+        """Read annotations; what does not parse promises nothing."""
+        found = cls()
+        for annotation in annotations:
+            try:
+                ast = parse_expression(annotation.expression)
+            except DqsqlError:
+                continue
+            column = (annotation.column or "").lower()
+            found.texts.add((column, _plain(ast)))
+            found.promises |= set(_promised(ast, column))
+        return found
+
+    def has(self, suggestion: Suggestion) -> bool:
+        """Whether an annotation says the same, or demands the same thing with other bounds."""
+        column = (suggestion.column or "").lower()
+        if (column, suggestion.promise) in self.promises:
+            return True
+        inside = _plain(parse_expression(suggestion.expression(inside=True)))
+        named = _plain(parse_expression(suggestion.expression(inside=False)))
+        return (column, inside) in self.texts or any(
+            (about, named) in self.texts for about in ("", column)
+        )
+
+    def marked(self, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
+        """The suggestions, those that exist marked so."""
+        return [
+            replace(s, verdict=Verdict.EXISTS)
+            if s.verdict is Verdict.SUGGESTED and self.has(s)
+            else s
+            for s in suggestions
+        ]
+
+
+def _plain(ast: exp.Expr) -> str:
+    """The text without the bound that a metric is compared with, and without quotes."""
+    if isinstance(ast, exp.GTE | exp.LTE | exp.GT | exp.LT | exp.EQ | exp.Between):
+        ast = ast.this
+    return to_sql(ast).replace("`", "").lower()
+
+
+def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk():
+        if isinstance(node, exp.In) and isinstance(node.this, exp.Column):
+            yield node.this.name.lower(), "values"
+        name, arguments = _called(node)
+        column = home
+        if arguments and isinstance(arguments[0], exp.Column):
+            column = arguments[0].name.lower()
+        for promise in _PROMISES.get(name, ()):
+            yield column, promise
+        if name == "references":
+            named = [to_sql(a).replace("`", "") for a in arguments if isinstance(a, exp.Column)]
+            own = named and named[0].lower() != home
+            relation = named[0] if own or len(named) < 2 else named[1]
+            owner = home or (named[0].lower() if named else "")
+            target = relation if home else (named[1] if len(named) > 1 else relation)
+            yield owner, f"references {target}"
+
+
+def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower(), list(node.expressions)
+    if isinstance(node, exp.Column) and not node.table:
+        return node.name.lower(), []
+    return "", []

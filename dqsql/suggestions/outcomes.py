@@ -1,0 +1,155 @@
+"""What validation makes of candidates: kept, with a bound that held, replaced, or refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dqsql.suggestions.intervals import floor_to, round_down, round_up
+from dqsql.suggestions.rules import comparison
+from dqsql.suggestions.suggestion import Envelope, Suggestion, Verdict
+
+# From so many batches on, a bound that failed is learned from the batches instead.
+MIN_BATCHES = 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of one candidate.
+
+    `holds` has one entry a batch, None where there was nothing to measure. `coverage` is the share
+    of held-out rows that comply, None where none were held out or the check is of no rows.
+    `values` are the values of the envelope's metric, by batch.
+    """
+
+    holds: tuple[bool | None, ...]
+    coverage: float | None = None
+    values: tuple[float | None, ...] = ()
+
+    @property
+    def held(self) -> int:
+        """The number of batches on which the check did not fail."""
+        return sum(h is not False for h in self.holds)
+
+    @property
+    def all_held(self) -> bool:
+        """Whether the check failed on no batch, and could be evaluated on one at least."""
+        return all(h is not False for h in self.holds) and any(self.holds)
+
+
+def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> list[Suggestion]:
+    """What becomes of a candidate whose outcome is `outcomes[key]`, its weaker form's `key + 'w'`.
+
+    The candidate itself comes first, refused where it did not hold; a weaker form that holds
+    follows it.
+    """
+    if candidate.verdict is not Verdict.SUGGESTED:
+        outcome = outcomes.get(key)
+        return [replace(candidate, measured=outcome.coverage if outcome else None)]
+    outcome = outcomes.get(key)
+    if outcome is None:
+        return [candidate.refused("it could not be measured")]
+    found = _measured(candidate, outcome)
+    if outcome.all_held:
+        return [_silent(found, outcome)]
+    fitted = _fitted(found, outcome)
+    if fitted is not None:
+        return [fitted]
+    refused = found.refused(_why(candidate, outcome))
+    if candidate.weaker is None:
+        return [refused]
+    weaker = decide(candidate.weaker, outcomes, f"{key}w")
+    return [refused, *(w for w in weaker if w.verdict is Verdict.SUGGESTED)]
+
+
+def _measured(candidate: Suggestion, outcome: Outcome) -> Suggestion:
+    batches = len(outcome.holds)
+    coverage = outcome.coverage
+    if coverage is None and candidate.coverage is None and batches:
+        coverage = outcome.held / batches
+    return replace(candidate, measured=coverage, batches=batches, held=outcome.held)
+
+
+def _silent(candidate: Suggestion, outcome: Outcome) -> Suggestion:
+    """Batches without anything to measure are no finding."""
+    if None not in outcome.holds:
+        return candidate
+    return replace(candidate, settings={**candidate.settings, "no_data": "ignore"})
+
+
+def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
+    """The candidate with bounds that held on every batch; None where no such bounds say anything.
+
+    With few batches the bounds are those of their values; with more the interval of the values is
+    widened by half of its width, since the next batch may lie a little outside.
+    """
+    envelope = candidate.envelope
+    values = [v for v in outcome.values if v is not None]
+    if envelope is None or not envelope.widen or not values:
+        return None
+    if not all(math.isfinite(v) for v in values):
+        return None
+    low, high = min(values), max(values)
+    margin = (high - low) / 2 if len(values) >= MIN_BATCHES else 0.0
+    lower, upper = _bounds(envelope, low, high, margin)
+    if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
+        return None
+    words = f"{candidate.reason}; as it was in {_batches(len(outcome.holds))}"
+    fitted = replace(
+        candidate,
+        reason=words,
+        comparison=comparison(lower, upper),
+        envelope=replace(envelope, lower=lower, upper=upper),
+        held=len(outcome.holds),
+        measured=1.0,
+    )
+    return _silent(
+        fitted, replace(outcome, holds=tuple(v is not None or None for v in outcome.values))
+    )
+
+
+def _bounds(
+    envelope: Envelope, low: float, high: float, margin: float
+) -> tuple[float | None, float | None]:
+    share = envelope.metric.startswith(("completeness(", "compliance("))
+    lower = upper = None
+    if envelope.lower is not None:
+        below = max(0.0, low - margin) if low >= 0 else low - margin
+        lower = floor_to(low) if share else round_down(below)
+    if envelope.upper is not None:
+        upper = round_up(high + margin)
+        # No number is below it: the bound would say nothing.
+        lower = None if lower == 0 else lower
+    return lower, upper
+
+
+def _why(candidate: Suggestion, outcome: Outcome) -> str:
+    failed = len(outcome.holds) - outcome.held
+    if outcome.coverage is not None and outcome.coverage < 1:
+        return f"it holds for {_share(outcome.coverage)} of the held-out rows only"
+    if not any(outcome.holds):
+        return "there was nothing to measure"
+    return f"it failed on {failed:,} of {_batches(len(outcome.holds))}"
+
+
+def _share(value: float) -> str:
+    shown = f"{value:.1%}"
+    return shown if value == 1 or shown != "100.0%" else f"{value:.4%}"
+
+
+def _batches(count: int) -> str:
+    return "the whole relation" if count == 1 else f"{count:,} batches"
+
+
+def coverage_of(shares: Sequence[float | None], rows: Sequence[int], held_out: int) -> float | None:
+    """The share of held-out rows that comply, from the shares of all rows by batch.
+
+    The rows that a rule was learned from comply all, so that every violation is a held-out row.
+    None where no rows were held out.
+    """
+    if held_out <= 0:
+        return None
+    pairs = zip(shares, rows, strict=True)
+    violations = sum((1 - share) * n for share, n in pairs if share is not None)
+    return min(1.0, max(0.0, 1 - round(violations) / held_out))
