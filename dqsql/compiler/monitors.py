@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -50,6 +50,12 @@ _AVH_TEXT = {
     "pattern_profile": "pattern_profile({c})",
 }
 
+# The features of "Automating Data Quality Validation for Dynamic Data Ingestion" (EDBT 2021). The
+# index of peculiarity is measured apart, for the columns that turn out to be texts.
+_NOVELTY_ANY = ("completeness({c})", "approx_count_distinct({c})", "most_frequent_ratio({c})")
+_NOVELTY_NUMERIC = ("min({c})", "max({c})", "mean({c})", "stddev({c})")
+_NOVELTY_TEXT = ("count({c})",)
+
 Watching = Mapping[Family, Mapping[str, str]]
 _WATCHED: Mapping[str, Watching] = {
     "schema": {Family.ANY: {"schema": "schema()"}},
@@ -59,25 +65,37 @@ _WATCHED: Mapping[str, Watching] = {
 # Monitors that are about one column.
 COLUMN_MONITORS = frozenset({"avh", "pattern"})
 # Monitors whose detectors are there to decide on them.
-AVAILABLE_MONITORS = frozenset(_WATCHED)
+AVAILABLE_MONITORS = frozenset({*_WATCHED, "anomaly", "novelty"})
 
 _NUMERIC_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 @dataclass(frozen=True)
 class WatchedMetric:
-    """A metric that a monitor needs, as the text of an annotation."""
+    """A metric that a monitor needs, as the text of an annotation.
+
+    `about` is the column in whose context it stands, which also decides on the family to take.
+    """
 
     family: Family
     name: str
     expression: str
+    about: str | None = None
+    in_context: bool = False
 
 
-def watched_metrics(kind: str, annotation: Annotation, model: CheckModel) -> list[WatchedMetric]:
-    """The metrics that the monitor of an annotation needs.
+def watched_metrics(
+    kind: str, arguments: Sequence[str], annotation: Annotation, model: CheckModel
+) -> list[WatchedMetric]:
+    """The metrics that the monitor of an annotation needs; `arguments` are those of its call.
 
-    Raises CompileError: a monitor about a column stands where there is none.
+    Raises CompileError: a monitor about a column stands where there is none, or the metric or the
+    names of the columns are missing.
     """
+    if kind == "anomaly":
+        return [_anomaly_metric(arguments, annotation)]
+    if kind == "novelty":
+        return _novelty_metrics(annotation, model)
     if kind in COLUMN_MONITORS and annotation.column is None:
         raise CompileError(
             f"@{kind} is about a column",
@@ -88,10 +106,57 @@ def watched_metrics(kind: str, annotation: Annotation, model: CheckModel) -> lis
     hidden = annotation.settings.pii or annotation.column in model.config.pii
     names = {"c": about, "hashed": "true" if hidden else "false"}
     return [
-        WatchedMetric(family, name, text.format_map(names))
+        WatchedMetric(family, name, text.format_map(names), annotation.column)
         for family, metrics in _WATCHED[kind].items()
         for name, text in metrics.items()
     ]
+
+
+def _anomaly_metric(arguments: Sequence[str], annotation: Annotation) -> WatchedMetric:
+    if not arguments:
+        raise CompileError(
+            "@anomaly needs a metric",
+            span=annotation.span,
+            hint="for example @anomaly(row_count, holt_winters(period => 7))",
+        )
+    return WatchedMetric(Family.ANY, "metric", arguments[0], annotation.column, in_context=True)
+
+
+def _novelty_metrics(annotation: Annotation, model: CheckModel) -> list[WatchedMetric]:
+    if annotation.column is not None:
+        raise CompileError(
+            "@novelty is about the whole model",
+            span=annotation.span,
+            hint="write it after the FROM clause, or before the SELECT",
+        )
+    if model.columns is None:
+        raise CompileError(
+            "@novelty needs the names of the columns",
+            span=annotation.span,
+            hint="list the columns in the SELECT instead of *",
+        )
+    by_family = {
+        Family.ANY: _NOVELTY_ANY,
+        Family.NUMERIC: _NOVELTY_NUMERIC,
+        Family.TEXT: _NOVELTY_TEXT,
+    }
+    key = key_columns(model)
+    return [
+        WatchedMetric(family, text, text.format(c=to_sql(identifier(name))), name)
+        for name in model.columns
+        if name.lower() not in key
+        for family, texts in by_family.items()
+        for text in texts
+    ]
+
+
+def key_columns(model: CheckModel) -> frozenset[str]:
+    """The columns that name batches and segments, in lower case."""
+    names = {c.lower() for c in model.config.segment_by}
+    batch_by = check_batch_by(model)
+    if batch_by is not None:
+        names |= {c.parts[0].name.lower() for c in batch_by.find_all(exp.Column)}
+    return frozenset(names)
 
 
 def configured_annotations(model: CheckModel) -> list[Annotation]:
@@ -116,10 +181,7 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
             for a in model.annotations
             if a.column and a.expression.strip().lower().startswith(kind)
         }
-        taken |= {c.lower() for c in model.config.segment_by}
-        batch_by = check_batch_by(model)
-        if batch_by is not None:
-            taken |= {c.parts[0].name.lower() for c in batch_by.find_all(exp.Column)}
+        taken |= key_columns(model)
         found += [
             Annotation(kind, CheckSettings(), replace(place, text=f"config({kind} = ..)"), c)
             for c in model.columns
@@ -152,8 +214,11 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
 
 
 def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
-    family = family_of(types.get((monitor.column or "").lower()))
-    kept = tuple(w for w in monitor.watched if w.family in (family, Family.ANY))
+    kept = tuple(
+        w
+        for w in monitor.watched
+        if w.family in (Family.ANY, family_of(types.get((w.about or "").lower())))
+    )
     return replace(monitor, watched=kept)
 
 
@@ -185,7 +250,7 @@ def with_matches(plan: Plan, monitor: Monitor, pattern: str, matching: exp.Expr)
         states=(name,),
         where=where,
     )
-    watched = (*monitor.watched, Watched(Family.ANY, "matches", alias))
+    watched = (*monitor.watched, Watched(Family.ANY, "matches", alias, monitor.column))
     monitors = tuple(
         replace(m, watched=watched) if m.id == monitor.id else m for m in plan.monitors
     )

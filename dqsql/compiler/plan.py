@@ -199,26 +199,26 @@ class _ModelCompiler:
             settings=annotation.settings,
             span=annotation.span,
             tags=self._tags(annotation),
-            watched=self._watched(annotation, call.kind),
+            watched=self._watched(annotation, call),
         )
 
-    def _watched(self, annotation: Annotation, kind: str) -> tuple[Watched, ...]:
+    def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
-        wanted = watched_metrics(kind, annotation, self.model)
-        settings = CheckSettings(where=annotation.settings.where)
+        wanted = watched_metrics(call.kind, call.args, annotation, self.model)
+        settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         found: list[Watched] = []
         for metric in wanted:
             about = replace(
                 annotation,
-                expression=f"{metric.expression} is not null",
+                expression=f"({metric.expression}) is not null",
                 settings=settings,
-                column=None,
+                column=metric.about if metric.in_context else None,
                 candidates=(),
             )
             predicate = self.resolver.predicate(about, self._columns)
             self._require_columns(predicate.metrics, annotation)
             found.extend(
-                Watched(metric.family, metric.name, self._metric(use, about).alias)
+                Watched(metric.family, metric.name, self._metric(use, about).alias, metric.about)
                 for use in predicate.metrics
             )
         return tuple(found)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from dqsql.engine.failures import translated
 from dqsql.engine.layout import chunk_of
 from dqsql.engine.storage_base import among, text_literal
 from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from dqsql.engine.storage import Store
 
 
@@ -40,3 +44,13 @@ def stored_of_model(store: Store, table: Table, model: str) -> list[dict[str, An
         found = frame.where(f"model = {text_literal(model)}")
         rows: list[dict[str, Any]] = found.select(*table.column_names).toArrow().to_pylist()
     return rows
+
+
+def batches_where(spark: SparkSession, batches: Collection[str], condition: str) -> frozenset[str]:
+    """The batches that meet a SQL condition on `batch`, their names. Raises EngineError."""
+    if not batches:
+        return frozenset()
+    with translated(f"the condition {condition!r} on batches does not work"):
+        names = pa.table({"batch": sorted(batches)})
+        found = spark.createDataFrame(names).where(condition).toArrow()
+    return frozenset(found["batch"].to_pylist())

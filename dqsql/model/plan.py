@@ -154,11 +154,15 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A metric that a monitor watches: the monitor's name for it, and its alias in the plan."""
+    """A metric that a monitor watches: the monitor's name for it, and its alias in the plan.
+
+    `about` is the column whose type must be of the `family`.
+    """
 
     family: Family
     name: str
     alias: str
+    about: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,11 @@ class History:
         start = 0 if window is None else max(0, end - window)
         return self._accepted[start:end]
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """All batches that were or are being checked."""
+        return tuple(self._known)
+
     def between(self, first: str, last: str) -> int:
         """How many batches were checked after `first` and before `last`, accepted or not."""
         ends = (bisect_left(self._known, batch_order(b), key=batch_order) for b in (first, last))

@@ -10,19 +10,26 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.engine.history import stored_of_model, stored_rows
+from dqsql.compiler.keys import batch_text, view_name
+from dqsql.compiler.scan import BatchFilter
+from dqsql.dialect import identifier, literal, parse_expression, to_sql
+from dqsql.engine.history import batches_where, stored_of_model, stored_rows
 from dqsql.engine.layout import batch_order
+from dqsql.engine.peculiarity import index_of_peculiarity
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, METRICS, PROGRAMS
+from dqsql.runner.monitors.anomaly import AnomalyDetector
 from dqsql.runner.monitors.avh import AvhDetector
 from dqsql.runner.monitors.context import Detector, MonitorContext
 from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
+from dqsql.runner.monitors.novelty import NoveltyDetector
 from dqsql.runner.monitors.pattern import PatternDetector, Source
 from dqsql.runner.monitors.programs import ProgramBook
 
@@ -172,9 +179,29 @@ def _pattern(run: MonitorRun, context: MonitorContext) -> Detector:
     return PatternDetector(context, source)
 
 
+def _anomaly(run: MonitorRun, context: MonitorContext) -> Detector:
+    return AnomalyDetector(context, partial(batches_where, run.spark))
+
+
+def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
+    def peculiarity(
+        columns: Sequence[str], batches: Sequence[str], where: str | None
+    ) -> Mapping[tuple[str, str], float]:
+        model = run.plan.model
+        condition = BatchFilter(tuple(batches), run.batch_type, run.types).condition(model)
+        if where is not None:
+            restricted = parse_expression(where)
+            condition = restricted if condition is None else condition.and_(restricted)
+        view = to_sql(identifier(view_name(model)))
+        batch = batch_text(model) or literal(run.label)
+        return index_of_peculiarity(run.spark, view, batch, columns, condition)
+
+    return NoveltyDetector(context, peculiarity)
+
+
 def _avh(run: MonitorRun, context: MonitorContext) -> Detector:
     return AvhDetector(context, run.injector())
 
 
 # How the detectors of each kind of monitor are made.
-_DETECTORS = {"avh": _avh, "pattern": _pattern}
+_DETECTORS = {"avh": _avh, "pattern": _pattern, "anomaly": _anomaly, "novelty": _novelty}

@@ -34,18 +34,25 @@ def literal_value(text: str) -> Any:
 
 
 def read_settings(
-    monitor: Monitor, readers: Mapping[str, Reader], defaults: Mapping[str, Any] | None = None
+    monitor: Monitor,
+    readers: Mapping[str, Reader],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    positional: bool = False,
 ) -> dict[str, Any]:
     """The settings of a monitor by name, each read by its reader.
 
     `defaults` come from the model's config. Named arguments of the call and the braces behind it
-    are one; positional arguments are refused. Readers raise ValueError with what they want.
+    are one; positional arguments are refused unless the caller reads them (`positional`). Readers
+    raise ValueError with what they want.
 
     Raises AnnotationError: an unknown name or a value that cannot be used, at the annotation.
     """
     given: dict[str, Any] = {k: v for k, v in (defaults or {}).items() if k in readers}
     for name, text in monitor.arguments.items():
         if name.isdigit():
+            if positional:
+                continue
             raise AnnotationError(
                 f"@{monitor.kind} takes named arguments only, not {text}",
                 span=monitor.span,
@@ -134,4 +141,44 @@ PATTERN_SETTINGS: Mapping[str, Reader] = {
     "theta": a_rate,
     "vertical": a_flag,
     "horizontal": a_flag,
+}
+
+
+def as_given(value: Any) -> Any:
+    """Anything: whoever uses it says what is wrong with it."""
+    return value
+
+
+def a_text(value: Any) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise ValueError("text")
+    return value
+
+
+ANOMALY_SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    "direction": as_given,
+    "min_history": as_given,
+    "window": as_given,
+    "ignore_small_changes": as_given,
+    "exclude_where": a_text,
+    "segments": a_flag,
+}
+NOVELTY_SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    **dict.fromkeys(
+        (
+            "mode",
+            "detector",
+            "k",
+            "contamination",
+            "adaptive_contamination",
+            "distance",
+            "aggregation",
+            "min_history",
+            "window",
+        ),
+        as_given,
+    ),
 }

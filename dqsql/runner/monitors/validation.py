@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
+from dqsql.runner.monitors.anomaly import anomaly_call
+from dqsql.runner.monitors.novelty import novelty_settings
 from dqsql.runner.monitors.settings import (
+    ANOMALY_SETTINGS,
     AVH_SETTINGS,
+    NOVELTY_SETTINGS,
     PATTERN_SETTINGS,
     Reader,
     read_settings,
@@ -20,6 +24,13 @@ from dqsql.runner.places import place_of
 SETTINGS: Mapping[str, Mapping[str, Reader]] = {
     "avh": AVH_SETTINGS,
     "pattern": PATTERN_SETTINGS,
+    "anomaly": ANOMALY_SETTINGS,
+    "novelty": NOVELTY_SETTINGS,
+}
+# Monitors whose arguments are more than settings.
+_READ: Mapping[str, Callable[[Monitor], object]] = {
+    "anomaly": anomaly_call,
+    "novelty": novelty_settings,
 }
 
 
@@ -53,7 +64,11 @@ def _of_monitor(monitor: Monitor) -> DqsqlError | None:
     if readers is None:
         return None
     try:
-        read_settings(monitor, readers)
+        read = _READ.get(monitor.kind)
+        if read is not None:
+            read(monitor)
+        else:
+            read_settings(monitor, readers)
     except AnnotationError as error:
         return error
     return None

@@ -1,0 +1,209 @@
+"""`@anomaly(metric, strategy)`: one metric against its own history, by a named strategy."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
+from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
+from dqsql.decisions.strategies import Learned, Strategy
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.errors import AnnotationError, DecisionError, DqsqlError
+from dqsql.model.plan import Monitor
+from dqsql.model.project import Severity
+from dqsql.model.results import Result, Status
+from dqsql.runner.monitors.context import (
+    MonitorContext,
+    failed_status,
+    result_of,
+    with_details,
+)
+from dqsql.runner.monitors.history import MetricKey, key_of
+from dqsql.runner.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
+
+KIND = "anomaly"
+_DEFAULT = "online_normal"
+_OWN = frozenset({"fpr", "exclude_where", "segments"})
+
+# Which of some batches meet a SQL condition.
+Matching = Callable[[Collection[str], str], Collection[str]]
+
+
+@dataclass(frozen=True)
+class AnomalyCall:
+    """One `@anomaly` taken apart."""
+
+    strategy: Strategy
+    settings: AnomalySettings
+    exclude_where: str | None = None
+    segments: bool = False
+
+
+def anomaly_call(
+    monitor: Monitor, defaults: Mapping[str, Any] | None = None, budget: float | None = None
+) -> AnomalyCall:
+    """The strategy and the settings of a monitor.
+
+    `budget` is the false-positive rate that the project's budget leaves it, if there is one.
+    Raises AnnotationError.
+    """
+    given = read_settings(monitor, ANOMALY_SETTINGS, defaults, positional=True)
+    try:
+        chosen = _strategy(monitor)
+        rate = given.get("fpr", budget)
+        if rate is not None and isinstance(chosen, Learned):
+            chosen = chosen.with_rate(rate)
+        settings = anomaly_settings(**{k: v for k, v in given.items() if k not in _OWN})
+    except DecisionError as error:
+        raise AnnotationError(error.message, span=monitor.span, hint=error.hint) from error
+    return AnomalyCall(chosen, settings, given.get("exclude_where"), given.get("segments", False))
+
+
+def _strategy(monitor: Monitor) -> Strategy:
+    """The strategy that stands behind the metric."""
+    extra = [text for name, text in monitor.arguments.items() if name.isdigit()][1:]
+    if len(extra) > 1:
+        raise DecisionError(
+            f"@anomaly takes a metric and a strategy, not also {extra[1]}",
+            hint="for example @anomaly(row_count, holt_winters(period => 7))",
+        )
+    ast = parse_expression(extra[0] if extra else _DEFAULT)
+    if isinstance(ast, exp.Column):
+        return strategy(ast.name)
+    if not isinstance(ast, exp.Anonymous):
+        raise DecisionError(
+            f"{to_sql(ast)} is no strategy", hint="for example online_normal or threshold(0, 10)"
+        )
+    positional = [_value(a) for a in ast.expressions if not isinstance(a, exp.Kwarg)]
+    named = {a.this.name: _value(a.expression) for a in ast.expressions if isinstance(a, exp.Kwarg)}
+    return strategy(str(ast.this), *positional, **named)
+
+
+def _value(ast: exp.Expr) -> Any:
+    return literal_value(to_sql(ast))
+
+
+@dataclass
+class AnomalyDetector:
+    """Decides on all `@anomaly` of one model."""
+
+    context: MonitorContext
+    matching: Matching
+    calls: dict[str, AnomalyCall] = field(default_factory=dict)
+    _excluded: dict[str, Collection[str]] = field(default_factory=dict)
+    _failed: dict[str, DqsqlError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
+        defaults = self.context.defaults(KIND)
+        for monitor in self._monitors:
+            self.calls[monitor.id] = anomaly_call(monitor, defaults, budget)
+
+    @property
+    def _monitors(self) -> list[Monitor]:
+        return [m for m in self.context.plan.monitors if m.kind == KIND]
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Ask once for each condition which batches it excludes."""
+        known = self.context.history.known
+        for call in self.calls.values():
+            where = call.exclude_where
+            if where is None or where in self._excluded or where in self._failed:
+                continue
+            try:
+                self._excluded[where] = frozenset(self.matching(known, where))
+            except DqsqlError as error:
+                self._failed[where] = error
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch, for whole batches and where asked for each segment."""
+        found: list[Result] = []
+        for monitor in self._monitors:
+            call = self.calls[monitor.id]
+            segments: list[str | None] = [None]
+            if call.segments:
+                segments += self.context.history.segments(batch)
+            found += [self._verdict(monitor, call, batch, s) for s in segments]
+        return found
+
+    def _verdict(
+        self, monitor: Monitor, call: AnomalyCall, batch: str, segment: str | None
+    ) -> Result:
+        metric = self.context.metric(monitor, "metric")
+        broken = self._failed.get(call.exclude_where or "") or self.context.first_error(monitor)
+        if metric is None or broken is not None:
+            told = f": {broken.message}" if broken else ""
+            text = f"{monitor.span}: {monitor.expression}{told}"
+            return result_of(monitor, batch, Status.ERROR, text, segment)
+        given, past = self._input(call, key_of(metric, segment), batch)
+        decision = evaluate_many(call.strategy, [given], call.settings)[0]
+        result = result_of(
+            monitor,
+            batch,
+            _status(monitor, decision),
+            f"{metric.text}: {decision.explanation}",
+            segment,
+        )
+        result = replace(
+            result,
+            observed=_finite(decision.value),
+            lower=_finite(decision.lower),
+            upper=_finite(decision.upper),
+            score=_finite(decision.score),
+        )
+        return with_details(
+            result,
+            metric=metric.text,
+            strategy=call.strategy.to_dict(),
+            settings=call.settings.to_dict(),
+            decision=decision.to_dict(),
+            history=[past[0], past[-1], len(past)] if past else None,
+        )
+
+    def _input(
+        self, call: AnomalyCall, key: MetricKey, batch: str
+    ) -> tuple[AnomalyInput, list[str]]:
+        history = self.context.history
+        past = [b for b in history.before(batch) if history.measured(key, b)]
+        excluded = self._excluded.get(call.exclude_where or "", ())
+        times = [time_of(b) for b in (*past, batch)]
+        timed = all(t is not None for t in times)
+        value = history.value(key, batch)
+        given = AnomalyInput(
+            values=history.series(key, past),
+            times=[t for t in times[:-1] if t is not None] if timed else None,
+            value=None if math.isnan(value) else value,
+            time=times[-1] if timed else None,
+            exclude=[b in excluded for b in past],
+            excluded=batch in excluded,
+        )
+        return given, past
+
+
+def time_of(batch: str) -> dt.datetime | None:
+    """The time in the name of a batch, or None where it is no date or timestamp."""
+    if "-" not in batch:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(batch)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=None)
+
+
+def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:
+    if decision.status == "anomalous":
+        severity = Severity(decision.severity) if decision.severity else monitor.severity
+        return failed_status(severity)
+    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
+    return known.get(decision.status, Status.SKIPPED)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,171 @@
+"""`@novelty`: whether a batch as a whole is unlike the accepted batches before it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dqsql.decisions.novelty import Feature, NoveltyDecision, decide_novelty, feature_vector
+from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
+from dqsql.errors import AnnotationError, DecisionError
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.runner.monitors.context import (
+    MonitorContext,
+    failed_status,
+    learning,
+    result_of,
+    with_details,
+)
+from dqsql.runner.monitors.history import MetricKey, key_of
+from dqsql.runner.monitors.settings import NOVELTY_SETTINGS, read_settings
+
+KIND = "novelty"
+PECULIARITY = "index_of_peculiarity"
+_SHOWN_CONTRIBUTIONS = 10
+
+# Index of peculiarity by batch and column, of some columns on some batches.
+Peculiarity = Callable[
+    [Sequence[str], Sequence[str], str | None], Mapping[tuple[str, str], float | None]
+]
+
+
+def novelty_settings(
+    monitor: Monitor, defaults: Mapping[str, Any] | None = None, budget: float | None = None
+) -> NoveltyConfig:
+    """The settings of a monitor. Raises AnnotationError."""
+    given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
+    rate = given.pop("fpr", budget)
+    if rate is not None:
+        given.setdefault("contamination", rate)
+    try:
+        return novelty_config(**given)
+    except DecisionError as error:
+        raise AnnotationError(error.message, span=monitor.span, hint=error.hint) from error
+
+
+@dataclass
+class _Unit:
+    monitor: Monitor
+    config: NoveltyConfig
+    keys: dict[Feature, MetricKey]
+    texts: tuple[str, ...]
+
+
+@dataclass
+class NoveltyDetector:
+    """Decides on all `@novelty` of one model."""
+
+    context: MonitorContext
+    peculiarity: Peculiarity
+    units: list[_Unit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
+        defaults = self.context.defaults(KIND)
+        for monitor in self.context.plan.monitors:
+            if monitor.kind == KIND:
+                self.units.append(self._unit(monitor, novelty_settings(monitor, defaults, budget)))
+
+    def _unit(self, monitor: Monitor, config: NoveltyConfig) -> _Unit:
+        keys: dict[Feature, MetricKey] = {}
+        texts: list[str] = []
+        for watched in monitor.watched:
+            if watched.alias in self.context.failed:
+                continue
+            metric = self.context.plan.metric(watched.alias)
+            if watched.family is Family.TEXT and metric.column is not None:
+                # A count of values that says that the column is text.
+                texts.append(metric.column)
+                feature = Feature(metric.column, PECULIARITY)
+                where = f"where {metric.where}" if metric.where else ""
+                keys[feature] = MetricKey(metric.column, PECULIARITY, where, "delta")
+                continue
+            keys[Feature(metric.column, metric.name)] = key_of(metric)
+        return _Unit(monitor, config, keys, tuple(texts))
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Measure the index of peculiarity of the texts of all batches of the run."""
+        every = list(self.context.rows)
+        for unit in self.units:
+            if not unit.texts or not every:
+                continue
+            found = self.peculiarity(unit.texts, every, unit.monitor.settings.where)
+            values = [
+                MetricValue(
+                    model=unit.monitor.model,
+                    batch=batch,
+                    segment=None,
+                    column=column,
+                    metric=PECULIARITY,
+                    parameters=unit.keys[Feature(column, PECULIARITY)].parameters,
+                    scope="delta",
+                    value=found.get((batch, column)),
+                    value_text=None,
+                    sample_size=self.context.rows.get(batch),
+                )
+                for column in unit.texts
+                for batch in every
+            ]
+            self.context.history.add(values)
+            self.context.derived.extend(values)
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self._verdict(unit, batch) for unit in self.units]
+
+    def _verdict(self, unit: _Unit, batch: str) -> Result:
+        history, config = self.context.history, unit.config
+        if not unit.keys:
+            error = self.context.first_error(unit.monitor)
+            told = f": {error.message}" if error else ""
+            text = f"{unit.monitor.span}: no metric could be computed{told}"
+            return result_of(unit.monitor, batch, Status.ERROR, text)
+        features = list(unit.keys)
+        accepted = history.before(batch)
+        past = [b for b in accepted if any(history.measured(k, b) for k in unit.keys.values())]
+        past = past[-config.window :] if config.window else past
+        if len(past) < config.min_history:
+            unmeasured = len(accepted[-config.min_history :]) - len(past)
+            need = config.min_history
+            return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
+        matrix = np.column_stack([history.series(unit.keys[f], past) for f in features])
+        new = {f: history.value(k, batch) for f, k in unit.keys.items()}
+        decision = decide_novelty(features, matrix, feature_vector(features, new), config)
+        result = result_of(
+            unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
+        )
+        result = replace(
+            result,
+            observed=_finite(decision.score),
+            lower=0.0,
+            upper=_finite(decision.threshold),
+            score=_ratio(decision.score, decision.threshold),
+        )
+        record = decision.to_dict()
+        record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
+        return with_details(
+            result,
+            settings=config.to_dict(),
+            decision=record,
+            history=[past[0], past[-1], len(past)],
+        )
+
+
+def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
+    if decision.status == "anomalous":
+        return failed_status(monitor.severity)
+    known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
+    return known.get(decision.status, Status.SKIPPED)
+
+
+def _ratio(score: float, threshold: float) -> float | None:
+    return _finite(score / threshold) if threshold > 0 else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,120 @@
+"""`@anomaly` and `@novelty` in whole runs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dqsql.errors import AnnotationError, CompileError, DqsqlError
+from dqsql.model.results import Result, RunResult, Status
+
+from .conftest import NewProject
+
+# Twenty days of two shops; on the last, half of the rows of one are missing and the text is odd.
+ROWS = """
+select
+    date_add(date'2024-01-01', cast(d.id as int)) as day,
+    if(r.id % 4 = 0, 'small', 'large') as shop,
+    10 + cast(r.id % 10 as double) + 0.01 * d.id as amount,
+    if(d.id = 19, concat('#', reverse(cast(xxhash64(r.id) as string))), concat('order ', r.id % 5))
+        as note
+from range(20) as d, range(80) as r
+where not (d.id = 19 and r.id % 4 = 0 and r.id % 8 = 0) and not (d.id = 9 and r.id > 9)
+"""
+MODEL = """\
+{{ config(batch_by = 'day', segment_by = ['shop'], severity = 'warn') }}
+select
+    day,
+    shop,
+    amount,  -- @anomaly(mean, batch_normal(warn => 3, error => 50))
+    note
+from {{ source('raw', 't') }}
+/* @anomaly(row_count, online_normal) {
+       direction: drop, segments: true, min_history: 5, exclude_where: "batch = '2024-01-10'"
+   } */
+-- @anomaly(sum(amount) / count(*), relative_rate_of_change(0.5, 2))
+-- @anomaly(row_count, day_of_week) {severity: error}
+-- @novelty
+"""
+
+
+def verdicts(result: RunResult) -> dict[tuple[str, str | None, str], Result]:
+    """By the start of the check's name, segment and batch."""
+    return {(r.check_name.split(",")[0], r.segment, r.batch or ""): r for r in result.results}
+
+
+def test_strategies_and_novelty(new_project: NewProject) -> None:
+    project = new_project(MODEL, ROWS)
+    found = verdicts(project.run())
+    last, odd = "2024-01-20", "2024-01-10"
+
+    count = "anomaly(row_count"
+    rows = {
+        s: found[count, s, last]
+        for s in (None, "shop=small", "shop=large")
+        if (count, s, last) in found
+    }
+    assert rows["shop=small"].status is Status.WARN
+    assert rows["shop=small"].observed == 10
+    assert rows["shop=large"].status is Status.PASS
+    assert found[count, None, odd].status is Status.SKIPPED
+    assert found[count, None, "2024-01-02"].status is Status.SKIPPED
+
+    mean = found["anomaly(mean", None, last]
+    assert mean.column == "amount"
+    assert mean.details["strategy"]["warn"] == 3
+    assert mean.lower is not None and mean.upper is not None
+    assert mean.lower < mean.details["decision"]["expected"] < mean.upper
+
+    ratio = found["anomaly(sum(amount) / count(*)", None, last]
+    assert ratio.status is Status.PASS
+    assert found["anomaly(sum(amount) / count(*)", None, "2024-01-01"].status is Status.SKIPPED
+
+    novelty = found["novelty", None, last]
+    assert novelty.status is Status.WARN
+    assert "note" in novelty.message
+    top = novelty.details["decision"]["contributions"][0]
+    assert top["column"] == "note"
+    assert found["novelty", None, "2024-01-16"].status is Status.PASS
+
+
+def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'day') }} select day, word from {{ source('raw', 't') }} -- @novelty",
+        "select * from values ('d', 'abab'), ('d', 'abc'), ('d', 'abab'), ('d', null), ('d', 'x')"
+        " as t(day, word)",
+    )
+    project.run()
+    value = project.metrics()["d", None, "word", "index_of_peculiarity()"]
+    two, three = {"ab": 5, "ba": 2, "bc": 1}, {"aba": 2, "bab": 2, "abc": 1}
+    squares = {
+        t: ((math.log(two[t[:2]]) + math.log(two[t[1:]])) / 2 - math.log(n)) ** 2
+        for t, n in three.items()
+    }
+    expected = math.sqrt(sum(n * squares[t] for t, n in three.items()) / sum(three.values()))
+    assert value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ("@anomaly", "needs a metric"),
+        ("@anomaly(row_count, holt_winter(7))", "no anomaly strategy is called 'holt_winter'"),
+        ("@anomaly(row_count, online_normal(sd => 'x'))", "sd"),
+        ("@anomaly(row_count, online_normal) {direction: up}", "direction"),
+        ("@anomaly(row_count, online_normal, 3)", "not also 3"),
+        ("@anomaly(rowcount, online_normal)", "rowcount"),
+        ("@novelty(mode => 'best')", "mode"),
+        ("@novelty(kk => 3)", "kk"),
+    ],
+)
+def test_what_is_wrong_is_said_when_compiling(
+    new_project: NewProject, annotation: str, message: str
+) -> None:
+    text = "select 1 as x, 2 as y from range(1)\n-- " + annotation
+    with pytest.raises((AnnotationError, CompileError, DqsqlError)) as caught:
+        new_project(text, "select 1 as x").run()
+    assert message in str(caught.value)
+    assert caught.value.span is not None
+    assert (caught.value.span.file, caught.value.span.line) == ("checks/m.sql", 2)
