@@ -1,0 +1,111 @@
+"""One budget of false alarms sets the rate of all monitors that name none."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dqsql import compile_project
+from dqsql.decisions.budget import LARGEST_RATE, Budget, parse_budget, rate_of_decisions
+from dqsql.errors import DecisionError
+from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.runner.rates import DEFAULT_FPR, cadence, project_fpr
+from tests.run.conftest import Project
+
+from .conftest import PROJECT_YML, SALES, programs, write_project
+
+MONTH = 365.25 / 12
+OTHER = (
+    "{{ config(batch_by = 'hour') }}\nselect hour,\n    a -- @avh\nfrom {{ source('raw', 't') }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "per_day"),
+    [
+        ("1 per week", 1 / 7),
+        ("2 per day", 2.0),
+        ("0.5 / month", 0.5 / MONTH),
+        ("one a day", 1.0),
+        ("1 every 2 weeks", 1 / 14),
+        ("3 per year", 3 / 365.25),
+    ],
+)
+def test_words(text: str, per_day: float) -> None:
+    assert parse_budget(text).per_day == pytest.approx(per_day)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "week", "1", "1 per", "-1 per week", "0 per day", "1 per moon"]
+)
+def test_words_that_say_nothing(text: str) -> None:
+    with pytest.raises(DecisionError):
+        parse_budget(text)
+
+
+@given(st.floats(0.01, 100), st.floats(0.5, 400), st.floats(0.01, 1e6))
+def test_the_expected_number_of_alarms_stays_within_the_budget(
+    alarms: float, days: float, decisions: float
+) -> None:
+    budget = Budget(alarms, days)
+    rate = rate_of_decisions(budget, decisions)
+    assert 0 < rate <= LARGEST_RATE
+    assert rate * decisions <= budget.per_day * (1 + 1e-9)
+
+
+def names(start: str, hours: int, count: int) -> list[str]:
+    first = dt.datetime.fromisoformat(start)
+    return [str(first + dt.timedelta(hours=hours * i)) for i in range(count)]
+
+
+def test_cadence() -> None:
+    assert cadence(["2024-01-01", "2024-01-02", "2024-01-03"]) == pytest.approx(1)
+    assert cadence(["2024-01-15", "2024-01-01", "2024-01-08"]) == pytest.approx(1 / 7)
+    assert cadence(names("2024-01-01 00:00:00", 1, 30)) == pytest.approx(24)
+    # What was long ago does not count.
+    old = names("2023-01-01 00:00:00", 1, 100)
+    assert cadence([*old, *names("2024-01-01 00:00:00", 24, 40)]) == pytest.approx(1)
+    # Names without a time, and too few of them: a batch a day.
+    for batches in (
+        [],
+        ["2024-01-01"],
+        ["17", "18", "20"],
+        ["20240101", "20240103"],
+        ["b-1", "b-2"],
+    ):
+        assert cadence(batches) == 1
+
+
+def test_all_monitors_of_the_project_share_it(tmp_path: Path) -> None:
+    files = {"checks/sales.sql": SALES, "checks/other.sql": OTHER}
+    write_project(tmp_path, files)
+    compiled = compile_project(tmp_path, profiles_dir=tmp_path)
+    # Two monitors with a batch a day each, one with a batch an hour.
+    hours = {
+        b: BatchRecord("other", b, BatchStatus.ACCEPTED, 1, "", "")
+        for b in names("2024-01-01 00:00:00", 1, 30)
+    }
+    expected = pytest.approx(1 / MONTH / (2 + 24))
+    assert project_fpr(compiled.project, compiled.plans, {"other": hours}) == expected
+    # The same when only some models are selected.
+    some = [p for p in compiled.plans if p.model.name == "sales"]
+    assert project_fpr(compiled.project, some, {"other": hours}) == expected
+    assert project_fpr(compiled.project, compiled.plans, {}) == pytest.approx(1 / MONTH / 3)
+
+
+def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> None:
+    plain = PROJECT_YML.replace("false_alarm_budget: 1 per month\n", "")
+    for place, (yml, sql) in enumerate([(plain, SALES), (PROJECT_YML, "select 1 as a")]):
+        root = write_project(tmp_path / str(place), {"checks/m.sql": sql, "dqsql_project.yml": yml})
+        compiled = compile_project(root, profiles_dir=root)
+        assert project_fpr(compiled.project, compiled.plans, {}) == DEFAULT_FPR
+
+
+def test_a_run_takes_it(checked: Project) -> None:
+    found = programs(checked)
+    assert found["amount"]["fpr"] == pytest.approx(1 / MONTH / 2)
+    assert found["code"]["fpr"] == 0.05

@@ -1,0 +1,140 @@
+"""What a person says about a batch decides whether it belongs to history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from dqsql import review, waiting
+from dqsql.errors import UsageError
+from tests.run.conftest import Project
+
+from .conftest import TOO_HEAVY, DqSql, ledger, sales, write_data, write_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Without a learned monitor: these tests are about the ledger.
+MODEL = """\
+{{ config(batch_by = 'day') }}
+select
+    day,
+    weight   -- @max < 100
+from {{ source('raw', 't') }}
+-- @row_count > 0 {scope: cumulative}
+"""
+DAYS = 6
+LAST = "2024-01-06"
+
+
+@pytest.fixture
+def project(spark: SparkSession, tmp_path: Path) -> Project:
+    """Six days, of which the fourth has a weight that is too high."""
+    project = Project(
+        write_project(tmp_path / "p", {"checks/sales.sql": MODEL}, sales(DAYS)), spark
+    )
+    project.run(batches=["2024-01-03", TOO_HEAVY])
+    assert ledger(project) == {"2024-01-03": ("accepted", True), TOO_HEAVY: ("flagged", False)}
+    return project
+
+
+def total(project: Project, batch: str) -> float:
+    """The number of rows up to a batch."""
+    rows = project.rows("dq_metrics")
+    found = [r for r in rows if r["scope"] == "cumulative" and r["batch"] == batch]
+    return float(found[0]["value"])
+
+
+def rows_of(*batches: str) -> int:
+    days = pc.cast(sales(DAYS)["day"], pa.string())
+    return int(pc.sum(pc.is_in(days, pa.array(batches))).as_py())
+
+
+def repair(project: Project) -> None:
+    data = sales(DAYS)
+    weight = pc.min_element_wise(data["weight"], 50.0)
+    write_data(project.root, data.set_column(3, "weight", weight))
+
+
+def test_an_accepted_batch_stays_so_and_counts(project: Project, dqsql: DqSql) -> None:
+    args = ("--reason", "weighed twice", "--author", "ann")
+    result = dqsql(project, "review", "accept", "sales", TOO_HEAVY, *args)
+    assert result.exit_code == 0, result.output
+    assert f"sales {TOO_HEAVY}: flagged -> accepted" in result.output
+    assert ledger(project)[TOO_HEAVY] == ("accepted", True)
+    (row,) = project.rows("dq_reviews")
+    assert (row["verdict"], row["reason"], row["author"]) == ("accept", "weighed twice", "ann")
+    assert row["run_id"] == project.rows("dq_batches")[0]["run_id"]
+    assert project.run(batches=[TOO_HEAVY, "2024-01-05"]).exit_code == 1
+    assert ledger(project)[TOO_HEAVY] == ("accepted", True)
+    assert total(project, "2024-01-05") == rows_of("2024-01-03", TOO_HEAVY, "2024-01-05")
+
+
+def test_a_rejected_batch_stays_so_until_it_is_repaired(project: Project, dqsql: DqSql) -> None:
+    chosen = ("2024-01-03", TOO_HEAVY)
+    result = dqsql(project, "review", "reject", "sales", *chosen, "--reason", "scales broken")
+    assert result.exit_code == 0, result.output
+    assert set(ledger(project).values()) == {("rejected", False)}
+    project.run(batches=[TOO_HEAVY, "2024-01-05"])
+    assert ledger(project)[TOO_HEAVY][0] == "rejected"
+    # The total that the first run stored is not used: it holds a batch that was rejected since.
+    assert total(project, "2024-01-05") == rows_of("2024-01-05")
+    repair(project)
+    project.run(batches=[*chosen, LAST])
+    assert ledger(project)[TOO_HEAVY] == ("accepted", True)
+    assert not [r for r in project.rows("dq_results") if r["status"] != "pass"]
+    assert total(project, LAST) == rows_of(*chosen, "2024-01-05", LAST)
+
+
+def test_the_newest_review_holds(project: Project) -> None:
+    for verdict in ("reject", "accept"):
+        review("sales", [TOO_HEAVY], verdict, "so", project_dir=project.root, spark=project.spark)
+    project.run(batches=[TOO_HEAVY])
+    assert ledger(project)[TOO_HEAVY] == ("accepted", True)
+    assert len(project.rows("dq_reviews")) == 2
+
+
+def test_the_list_says_what_waits_and_why(project: Project, dqsql: DqSql) -> None:
+    (found,) = waiting(project.root, spark=project.spark)
+    assert (found.model, found.batch, found.rows) == ("sales", TOO_HEAVY, rows_of(TOO_HEAVY))
+    assert [f.check for f in found.findings] == ["max < 100"]
+    text = dqsql(project, "review", "list").output
+    assert f"sales {TOO_HEAVY}" in text
+    assert "max(weight) is 400" in text
+    assert "1 batch waits for a review." in text
+    answer = json.loads(dqsql(project, "review", "list", "--output", "json").stdout)
+    assert [b["batch"] for b in answer["waiting"]] == [TOO_HEAVY]
+    dqsql(project, "review", "reject", "sales", TOO_HEAVY, "--reason", "no")
+    assert "None waits." in dqsql(project, "review", "list").output
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("saless", TOO_HEAVY), ("there is no check model 'saless'", "did you mean 'sales'?")),
+        (("sales", "2024-01-44"), ("sales has no checked batch '2024-01-44'", "2024-01-04")),
+        (("sales", TOO_HEAVY, LAST), (f"sales has no checked batch '{LAST}'",)),
+    ],
+)
+def test_what_is_unknown_is_one_error_and_nothing_is_written(
+    args: tuple[str, ...], says: tuple[str, ...], project: Project, dqsql: DqSql
+) -> None:
+    before = project.tables()
+    result = dqsql(project, "review", "accept", *args, "--reason", "x")
+    assert result.exit_code == 2
+    for words in says:
+        assert words in result.output
+    assert project.tables() == before
+
+
+def test_a_review_needs_a_reason(tmp_path: Path, dqsql: DqSql) -> None:
+    result = dqsql(tmp_path, "review", "accept", "sales", TOO_HEAVY)
+    assert result.exit_code == 2
+    assert "--reason" in result.output
+    with pytest.raises(UsageError, match="needs a reason"):
+        review("sales", [TOO_HEAVY], "accept", " ", project_dir=tmp_path)

@@ -1,0 +1,132 @@
+"""Settings of monitors that cannot be used are errors of `dqsql compile`, at their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dqsql.cli.main import cli
+
+from .conftest import PROJECT_YML, write_project
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A model with a fault in its line 3 unless said otherwise, and what is said of it."""
+
+    annotation: str
+    says: tuple[str, ...]
+    config: str = "batch_by = 'day'"
+    place: str = "checks/m.sql:3:11"
+
+
+WRONG = {
+    "rate out of range": Wrong("@avh(fpr => 2)", ("'fpr' of @avh", "between 0 and 1, not 2")),
+    "rate of zero": Wrong("@avh(fpr => 0)", ("between 0 and 1, not 0",)),
+    "rate is text": Wrong("@avh(fpr => 'low')", ("between 0 and 1, not 'low'",)),
+    "unknown argument": Wrong(
+        "@avh(fprr => 0.1)", ("@avh has no setting 'fprr'", "did you mean 'fpr'?")
+    ),
+    "positional argument": Wrong("@avh(0.1)", ("named arguments only", "write @avh(fpr => ..)")),
+    "unknown word in braces": Wrong(
+        "@avh {fprr: 0.1}", ("unknown setting 'fprr'", "did you mean 'fpr'?"), place="m.sql:3:17"
+    ),
+    "another monitor's word": Wrong(
+        "@avh {period: 7}", ("@avh has no setting 'period'", "two_distribution")
+    ),
+    "count of nothing": Wrong("@avh {max_clauses: 0}", ("a whole number of at least 1, not 0",)),
+    "no flag": Wrong("@avh {stationarity: 3}", ("'stationarity' of @avh must be true or false",)),
+    "unknown bounds": Wrong("@avh(bounds => 'loose')", ("'calibrated' or 'paper', not 'loose'",)),
+    "history too short": Wrong("@avh(min_history => 2)", ("at least 3, not 2",)),
+    "rate is null": Wrong("@avh(fpr => null)", ("between 0 and 1, not None",)),
+    "unknown word in config": Wrong(
+        "@avh",
+        ("@avh has no setting 'fprr', as config(avh = ..) says", "did you mean 'fpr'?"),
+        config="batch_by = 'day', avh = {'fprr': 0.1}",
+        place="checks/m.sql:1:1",
+    ),
+    "bad value in config": Wrong(
+        "@avh",
+        ("'window' of config(avh = ..) must be a whole number of at least 3, not 1",),
+        config="batch_by = 'day', avh = {'window': 1}",
+        place="checks/m.sql:1:1",
+    ),
+    "config is a number": Wrong(
+        "@avh",
+        ("config(avh = ..) must be true or a mapping of settings, not 3",),
+        config="batch_by = 'day', avh = 3",
+        place="checks/m.sql:1:1",
+    ),
+}
+
+
+def compile_model(root: Path, wrong: Wrong) -> tuple[int, str]:
+    sql = f"{{{{ config({wrong.config}) }}}}\nselect day,\n    a  -- {wrong.annotation}\nfrom t\n"
+    write_project(root, {"checks/m.sql": sql})
+    args = ["compile", "--project-dir", str(root), "--profiles-dir", str(root)]
+    result = CliRunner().invoke(cli, args)
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_is_one_error_with_a_place(name: str, tmp_path: Path) -> None:
+    wrong = WRONG[name]
+    code, output = compile_model(tmp_path, wrong)
+    assert code == 2
+    assert wrong.place in output
+    for words in wrong.says:
+        assert words in output
+    assert "errors" not in output
+
+
+def test_all_settings_may_stand_in_braces_and_in_the_call(tmp_path: Path) -> None:
+    braces = (
+        "@avh {fpr: 0.001, bounds: paper, stationarity: false, two_distribution: false,"
+        " max_clauses: 3, min_history: 7, window: 60, refit_every: 5, sample_size: 100}"
+    )
+    call = "@avh(fpr => 0.001, bounds => 'paper', stationarity => false, refit_every => 5)"
+    for place, annotation in enumerate((braces, call)):
+        code, output = compile_model(tmp_path / str(place), Wrong(annotation, ()))
+        assert code == 0, output
+
+
+@pytest.mark.parametrize(
+    ("budget", "says"),
+    [
+        ("1 per wek", "did you mean 'week'?"),
+        ("often", "cannot read the false-alarm budget 'often'"),
+        ("0 per week", "allows no false alarm"),
+        ("3", "cannot read the false-alarm budget '3'"),
+    ],
+)
+def test_a_budget_that_cannot_be_read_has_its_line(budget: str, says: str, tmp_path: Path) -> None:
+    yml = PROJECT_YML.replace("1 per month", budget)
+    write_project(tmp_path, {"checks/m.sql": "select 1 as a", "dqsql_project.yml": yml})
+    args = ["compile", "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
+    result = CliRunner().invoke(cli, args)
+    assert result.exit_code == 2
+    assert "dqsql_project.yml:4:1" in result.output
+    assert says in result.output
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("{fprr: 0.1}", "@avh has no setting 'fprr', as the project's 'avh' says"),
+        ("{fpr: 2}", "'fpr' of the project's 'avh' must be a number between 0 and 1, not 2"),
+        ("true", "'avh' must be a mapping of settings, not True"),
+    ],
+)
+def test_settings_for_the_whole_project_are_checked_too(
+    setting: str, says: str, tmp_path: Path
+) -> None:
+    yml = PROJECT_YML + f"avh: {setting}\n"
+    write_project(tmp_path, {"checks/m.sql": "select 1 as a", "dqsql_project.yml": yml})
+    args = ["compile", "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
+    result = CliRunner().invoke(cli, args)
+    assert result.exit_code == 2
+    assert "dqsql_project.yml:5:1" in result.output
+    assert says in result.output
