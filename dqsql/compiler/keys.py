@@ -51,10 +51,9 @@ def segment_label(segments: Sequence[str]) -> exp.Expr:
 
 
 def union_all(first: exp.Select, second: exp.Select) -> exp.Select:
-    """All rows of both queries."""
-    return exp.select(exp.Star()).from_(
-        exp.union(first, second, distinct=False).subquery("rows_of_batch")
-    )
+    """All rows of both queries, which become part of the result."""
+    both = exp.union(first, second, distinct=False, copy=False)
+    return exp.select(exp.Star()).from_(both.subquery("rows_of_batch", copy=False), copy=False)
 
 
 def not_null(value: exp.Expr) -> exp.Expr:

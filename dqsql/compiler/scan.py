@@ -190,21 +190,25 @@ class Scan:
             return parts[0]
         first = parts[0]
         query = exp.select(*(column(k, "g0") for k in self._key_names))
-        query = query.from_(first.subquery("g0"))
+        query = query.from_(first.subquery("g0", copy=False), copy=False)
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
             if i and group.relation is not None:
-                query = query.select(*(counted_state(s, "g0", f"g{i}") for s in group.states))
+                counts = (counted_state(s, "g0", f"g{i}") for s in group.states)
+                query = query.select(*counts, copy=False)
                 on = belongs_to(group.relation, "g0", f"g{i}")
-                query = query.join(part.subquery(f"g{i}"), on=on, join_type="left")
+                joined = part.subquery(f"g{i}", copy=False)
+                query = query.join(joined, on=on, join_type="left", copy=False)
                 continue
-            query = query.select(*(_joined_state(s, f"g{i}") for s in group.states))
+            values = (_joined_state(s, f"g{i}") for s in group.states)
+            query = query.select(*values, copy=False)
             if i:
                 # A frequency table of nothing but nulls has no entry; the batch must stay.
                 kind = "left" if group.counts_values else "inner"
                 # The batch's text is the label there, where there is but one.
                 one = group.counts_values and self.only_batch is not None
                 same = self._same_key(f"g{i}", (SEGMENT,) if one else (BATCH, SEGMENT))
-                query = query.join(part.subquery(f"g{i}"), on=same, join_type=kind)
+                joined = part.subquery(f"g{i}", copy=False)
+                query = query.join(joined, on=same, join_type=kind, copy=False)
         return query
 
     @property

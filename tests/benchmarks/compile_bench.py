@@ -110,6 +110,10 @@ def main() -> None:
         compiled.raise_errors()
         (plan,) = compiled.plans
         print(f"{took:6.2f} s  compile: {len(plan.metrics)} metrics, {len(plan.states)} states")
+        start = time.perf_counter()
+        statements = compiled.queries[plan.model.name]
+        took = time.perf_counter() - start
+        print(f"{took:6.2f} s  write {len(statements)} statements", flush=True)
         if not arguments.run:
             return
         write_data(root, arguments.columns, arguments.rows)
