@@ -86,6 +86,52 @@ class Result:
         """Whether a person should look at it."""
         return self.status in (Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA)
 
+    @property
+    def id(self) -> str:
+        """What names this verdict in all runs; see `result_id`."""
+        return result_id(self.check_id, self.batch, self.segment)
+
+
+def result_id(check_id: str, batch: str | None, segment: str | None) -> str:
+    """The name of a verdict: `check_id@batch`, for a segment `check_id@batch/segment`.
+
+    Checking a batch again gives its verdicts the same names.
+    """
+    about = "" if segment is None else f"/{segment}"
+    return f"{check_id}@{batch or ''}{about}"
+
+
+@dataclass(frozen=True, slots=True)
+class RankedFinding:
+    """A finding, and the one in the same batch that explains it; None for a root symptom."""
+
+    result: Result
+    cause: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFinding:
+    """All that was found in one batch of a model, as one finding.
+
+    Attributes:
+        model: name of the check model.
+        batch: name of the batch.
+        severity: the worst of the findings'.
+        findings: root symptoms first; at least one.
+        segments: the segments that explain it; empty when it is about all rows.
+    """
+
+    model: str
+    batch: str
+    severity: Severity
+    findings: tuple[RankedFinding, ...]
+    segments: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> tuple[Result, ...]:
+        """The findings that no other one explains."""
+        return tuple(f.result for f in self.findings if f.cause is None)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
@@ -120,7 +166,11 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
-    """What a run did for one check model. `error` is set when the model could not be checked."""
+    """What a run did for one check model.
+
+    `error` is set when the model could not be checked. `groups` are the findings put together by
+    batch, oldest first.
+    """
 
     model: str
     path: str
@@ -134,6 +184,7 @@ class ModelResult:
     error: DqsqlError | None = None
     skipped: str | None = None
     notes: tuple[str, ...] = ()
+    groups: tuple[BatchFinding, ...] = ()
 
     def count(self, *statuses: Status) -> int:
         """Number of results with one of the given statuses."""

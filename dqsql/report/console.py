@@ -6,14 +6,22 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from dqsql.model.results import ModelResult, RunResult, Status
+from dqsql.model.project import Severity
+from dqsql.model.results import BatchFinding, ModelResult, RunResult, Status
 from dqsql.report.errors import print_error
-from dqsql.report.findings import FindingGroup, describe, group_findings, tally
+from dqsql.report.findings import (
+    FindingGroup,
+    describe,
+    describe_batch,
+    group_findings,
+    tally,
+)
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import duration, plural, printable, shorten
 
 MAX_FINDINGS = 10
+MAX_BATCHES = 10
 _WIDTH = 80
 _COLORS = {
     Status.PASS: "green",
@@ -102,6 +110,7 @@ class ConsoleListener:
             self._say("Nothing to do.")
             return
         counts = tally(*result.models)
+        self._print_batches(result)
         self._print("")
         self._say(f"{_work_done(result)} in {duration(result.seconds)}.")
         self._say(self._verdict(result))
@@ -122,6 +131,25 @@ class ConsoleListener:
             self._print(
                 f"            ... and {rest} more: see dq_results or target/run_results.json"
             )
+
+    def _print_batches(self, result: RunResult) -> None:
+        """Print a line for each batch that several checks found something in, the newest first."""
+        found = [g for m in result.models for g in reversed(m.groups) if len(g.findings) > 1]
+        if not found:
+            return
+        found.sort(key=lambda g: g.severity is not Severity.ERROR)
+        self._print("")
+        self._say("What was found, by batch:")
+        for group in found[:MAX_BATCHES]:
+            self._print(f"            {self._batch(group)}")
+        rest = len(found) - MAX_BATCHES
+        if rest > 0:
+            self._print(f"            ... and {plural(rest, 'more batch', 'more batches')}")
+
+    def _batch(self, group: BatchFinding) -> str:
+        status = Status.FAIL if group.severity is Severity.ERROR else Status.WARN
+        where = printable(f"{group.model} {group.batch}".strip())
+        return f"{self._word(status)} {where}: {shorten(describe_batch(group), 400)}"
 
     def _finding(self, group: FindingGroup, batches: int) -> str:
         # A run need not list its batches (one without `batch_by` may not), the findings do.

@@ -119,6 +119,7 @@ class JsonListener:
 def finding_record(result: Result) -> dict[str, Any]:
     """Return one verdict as plain data, under the names of the columns of `dq_results`."""
     return {
+        "id": result.id,
         "batch": result.batch,
         "segment": result.segment,
         "status": result.status.value,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
 from dqsql.report.text import number, plural, printable, shorten
 
 # The worst first.
@@ -19,6 +19,8 @@ _ORDER = (
     Status.PASS,
 )
 _MAX_MESSAGE = 300
+# Further root symptoms of a batch that one line names.
+_MAX_ROOTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +175,25 @@ def describe(group: FindingGroup, batches: int) -> str:
     if group.segments > 1:
         extent += f", {plural(group.segments, 'segment')}"
     return f"{label}: {extent}, worst {place(worst)} ({seen})"
+
+
+def headline(result: Result) -> str:
+    """Return one finding in a line of its own, without its batch: which check, what was seen."""
+    label = check_label(result.check_name, result.column)
+    if result.detector != "constraint" and result.message:
+        return observation(result)
+    return f"{label}: {observation(result).removesuffix(f', expected {label}')}"
+
+
+def describe_batch(found: BatchFinding) -> str:
+    """Return one line about all that was found in a batch: the first root symptom, and the rest."""
+    first, *others = found.roots
+    text = headline(first)
+    if found.segments:
+        text += f" (only in {printable(', '.join(found.segments))})"
+    named = list(dict.fromkeys(check_label(r.check_name, r.column) for r in others))[:_MAX_ROOTS]
+    parts = [f"also {', '.join(named)}"] if named else []
+    further = len(found.findings) - 1 - len(named)
+    if further > 0:
+        parts.append(f"and {plural(further, 'further symptom')}")
+    return "; ".join([text, *parts])

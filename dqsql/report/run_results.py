@@ -13,9 +13,16 @@ from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST
-from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
 from dqsql.report.events import finding_record, model_record
-from dqsql.report.findings import describe, group_findings, run_status, tally, worst_status
+from dqsql.report.findings import (
+    describe,
+    describe_batch,
+    group_findings,
+    run_status,
+    tally,
+    worst_status,
+)
 from dqsql.report.jsonable import timestamp
 
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
@@ -193,4 +200,26 @@ def _particulars(
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
         "left_out": model.skipped == FAIL_FAST,
         "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
+        # A batch's findings are listed once: with the check that found its first root symptom.
+        "batch_findings": [
+            batch_record(g)
+            for g in model.groups
+            if len(g.findings) > 1 and g.roots[0].check_id in {v.check_id for v in verdicts}
+        ][-MAX_FINDINGS:],
+    }
+
+
+def batch_record(found: BatchFinding) -> dict[str, Any]:
+    """Return what was found in a batch as plain data: ids of verdicts, root symptoms first."""
+    return {
+        "model": found.model,
+        "batch": found.batch,
+        "severity": found.severity.value,
+        "segments": list(found.segments),
+        "message": describe_batch(found),
+        "symptoms": [
+            {"id": f.result.id, "cause": f.cause.id if f.cause else None}
+            for f in found.findings[:MAX_FINDINGS]
+        ],
+        "symptoms_left_out": max(len(found.findings) - MAX_FINDINGS, 0),
     }

@@ -35,6 +35,7 @@ from dqsql.runner.batches import BatchChoice, BatchRequest
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
+from dqsql.runner.grouping import grouped
 from dqsql.runner.limits import Limits
 from dqsql.runner.monitors.context import defaults_of
 from dqsql.runner.monitors.history import PROFILES
@@ -331,6 +332,7 @@ class ModelRun:
             path=self.plan.model.path,
             batches=batches,
             results=results,
+            groups=grouped(results),
             checks=len(self.plan.checks) + len(self.plan.monitors),
             metrics=metrics,
             scans=scans,

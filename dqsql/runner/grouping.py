@@ -1,0 +1,112 @@
+"""The findings of each batch of a model as one: root symptoms first, and what follows from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dqsql.decisions.grouping import VALUES, Symptom, group_findings
+from dqsql.engine.layout import batch_order
+from dqsql.model.project import Severity
+from dqsql.model.results import BatchFinding, RankedFinding, Result, Status
+
+_SYMPTOMS = (Status.FAIL, Status.WARN, Status.NO_DATA)
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def grouped(results: Iterable[Result]) -> tuple[BatchFinding, ...]:
+    """The findings of one model put together by batch, oldest batch first.
+
+    Checks that could not be evaluated are left out: they say nothing of the data.
+    """
+    by_batch: dict[str, list[Result]] = {}
+    for result in results:
+        by_batch.setdefault(result.batch or "", []).append(result)
+    found = (_of_batch(by_batch[b]) for b in sorted(by_batch, key=batch_order))
+    return tuple(g for g in found if g is not None)
+
+
+def _of_batch(results: Iterable[Result]) -> BatchFinding | None:
+    every = list(results)
+    by_id = {r.id: r for r in every if r.status in _SYMPTOMS}
+    if not by_id:
+        return None
+    segments = len({r.segment for r in every if r.segment is not None}) or None
+    first = every[0]
+    symptoms = [symptom_of(r) for r in by_id.values()]
+    group = group_findings(first.model, first.batch or "", symptoms, segments)
+    if group is None:
+        return None
+    ranked = tuple(
+        RankedFinding(by_id[str(s.symptom.key)], by_id[str(s.cause.key)] if s.cause else None)
+        for s in group.symptoms
+    )
+    return BatchFinding(group.model, group.batch, Severity(group.severity), ranked, group.segments)
+
+
+def symptom_of(result: Result) -> Symptom:
+    """As much of a finding as ranking needs."""
+    metric = _metric(result)
+    symptom = Symptom(
+        check=result.check_name,
+        metric=metric,
+        column=result.column,
+        segment=result.segment,
+        severity="error" if result.status is Status.FAIL else "warn",
+        score=_score(result),
+        p_value=_p_value(result.details),
+        message=result.message,
+        key=result.id,
+    )
+    if metric != "row_count":
+        return symptom
+    # The number of rows is one of the batch, whatever column's monitor has seen it; what looks at
+    # the batch itself says it best.
+    return replace(symptom, column=None, score=None if result.column else symptom.score)
+
+
+def _score(result: Result) -> float | None:
+    """How far beyond its bounds it is; of a constraint, in units of the bound."""
+    if result.score is not None or result.observed is None:
+        return result.score
+    for bound, sign in ((result.lower, -1), (result.upper, 1)):
+        if bound is not None and (result.observed - bound) * sign > 0:
+            return 1 + abs(result.observed - bound) / (abs(bound) or 1.0)
+    return None
+
+
+def _metric(result: Result) -> str:
+    """The name of the metric that the finding is about, or of the check where that says more."""
+    details = result.details
+    broken = [
+        str(c["metric"])
+        for c in details.get("clauses", ())
+        if c.get("status") != "pass" and c.get("metric")
+    ]
+    if broken:
+        # A program is broken in many places at once: what comes first in the chain of causes.
+        return min(broken, key=lambda name: Symptom(name, name).stage)
+    if result.detector not in ("constraint", "anomaly"):
+        return result.detector
+    check = _name(str(details.get("expression") or result.check_name))
+    if result.detector == "constraint" and Symptom(check, check).stage != VALUES:
+        return check
+    metrics = details.get("metrics")
+    text = next(iter(metrics), "") if isinstance(metrics, Mapping) else details.get("metric")
+    return _name(str(text or "")) or check
+
+
+def _name(text: str) -> str:
+    found = _WORD.search(text)
+    return found.group().lower() if found else ""
+
+
+def _p_value(details: Mapping[str, Any]) -> float | None:
+    decision = details.get("decision")
+    value = (decision if isinstance(decision, Mapping) else details).get("p_value")
+    return float(value) if isinstance(value, int | float) else None
+
+
+__all__ = ["grouped", "symptom_of"]

@@ -1,0 +1,139 @@
+"""The findings of one batch as one line: root symptoms first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.findings import describe_batch
+from dqsql.report.run_results import run_results
+from dqsql.runner.grouping import grouped, symptom_of
+
+from .test_report_console import Console
+
+Make = Callable[..., Result]
+
+
+@pytest.fixture
+def bad_batch(make_result: Make) -> tuple[Result, ...]:
+    def make(check: str, column: str | None, detector: str = "constraint", **more: Any) -> Result:
+        given = {"check_id": f"flights.{column}.{check}", "check_name": check, "column": column}
+        status = more.pop("status", Status.FAIL)
+        return make_result(status=status, detector=detector, **given, **more)
+
+    clauses = [
+        {"metric": "mean", "status": "fail", "observed": 3.0},
+        {"metric": "row_count", "status": "fail", "observed": 3.0},
+    ]
+    return (
+        make("sum > 9", "fare", details={"expression": "sum > 9", "metrics": {"sum(fare)": 2.0}}),
+        make("avh", "dest", "avh", message="dest is unlike", details={"clauses": clauses}),
+        make("novelty", None, "novelty", message="far away", status=Status.WARN),
+        make(
+            "row_count > 90",
+            None,
+            observed=50.0,
+            lower=90.0,
+            upper=None,
+            details={"expression": "row_count > 90", "metrics": {"row_count": 50.0}},
+        ),
+        make("max < 5", "fare", status=Status.PASS),
+        make("boom", "fare", status=Status.ERROR),
+    )
+
+
+def test_a_bad_batch_is_one_finding(bad_batch: tuple[Result, ...]) -> None:
+    (found,) = grouped(bad_batch)
+    assert [r.check_name for r in found.roots] == ["row_count > 90"]
+    assert len(found.findings) == 4
+    assert {f.result.check_name: f.cause.check_name for f in found.findings if f.cause} == {
+        "sum > 9": "row_count > 90",
+        "avh": "row_count > 90",
+        "novelty": "row_count > 90",
+    }
+    assert describe_batch(found) == (
+        "row_count > 90: observed 50, expected at least 90; and 3 further symptoms"
+    )
+
+
+def test_the_console_shows_a_line_for_it(
+    bad_batch: tuple[Result, ...],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    console = Console()
+    model = make_model(*bad_batch, groups=grouped(bad_batch))
+    console.listener.run_finished(make_run(model))
+    lines = console.text.splitlines()
+    assert lines[1] == "12:34:56  What was found, by batch:"
+    assert lines[2].strip().startswith("FAIL flights 2025-03-01: row_count > 90: observed 50")
+
+
+def test_many_batches_are_bounded_and_errors_come_first(
+    make_result: Make, make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    results = [
+        make_result(f"2025-01-{day:02d}", status, check_id=f"c{i}")
+        for day in range(1, 16)
+        for i in range(2)
+        for status in [Status.FAIL if day == 3 else Status.WARN]
+    ]
+    console = Console()
+    console.listener.run_finished(make_run(make_model(*results, groups=grouped(results))))
+    lines = [line.strip() for line in console.text.splitlines()]
+    assert lines[2].startswith("FAIL flights 2025-01-03")
+    assert lines[3].startswith("WARN flights 2025-01-15")
+    assert "... and 5 more batches" in lines
+
+
+def test_one_finding_in_a_batch_is_not_told_twice(
+    make_result: Make, make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    results = [make_result(status=Status.FAIL), make_result()]
+    console = Console()
+    console.listener.run_finished(make_run(make_model(*results, groups=grouped(results))))
+    assert "by batch" not in console.text
+
+
+def test_segments_that_explain_it_are_named(make_result: Make) -> None:
+    def one(segment: str | None, status: Status) -> Result:
+        return make_result(status=status, segment=segment)
+
+    states = {"EWR": Status.FAIL, "JFK": Status.PASS, "LGA": Status.PASS}
+    results = [one(None, Status.FAIL), *(one(s, status) for s, status in states.items())]
+    (found,) = grouped(results)
+    assert found.segments == ("EWR",)
+    assert "(only in EWR)" in describe_batch(found)
+
+
+def test_run_results_list_a_batch_once(
+    bad_batch: tuple[Result, ...],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    run = make_run(make_model(*bad_batch, groups=grouped(bad_batch)))
+    parts = [r["adapter_response"]["dqsql"] for r in run_results(run)["results"]]
+    listed = [g for part in parts for g in part["batch_findings"]]
+    assert len(listed) == 1
+    root = "flights.None.row_count > 90@2025-03-01"
+    assert listed[0]["symptoms"][0] == {"id": root, "cause": None}
+    assert {s["cause"] for s in listed[0]["symptoms"][1:]} == {root}
+    ids = [f["id"] for part in parts for f in part["findings"]]
+    assert root in ids
+
+
+def test_what_a_check_is_about(make_result: Make) -> None:
+    cases = {
+        "completeness >= 0.9": ("complete_ratio(x)", "completeness"),
+        "mean between 1 and 2": ("mean(x)", "mean"),
+        "matches '[a-z]+'": ("compliance(x rlike 'y')", "matches"),
+        "> 3": ("max(x)", "max"),
+    }
+    for text, (metric, expected) in cases.items():
+        result = make_result(details={"expression": text, "metrics": {metric: 1.0}})
+        assert symptom_of(result).metric == expected
+    told = make_result(detector="anomaly", details={"metric": "row_count", "expression": "x"})
+    assert (symptom_of(told).metric, symptom_of(told).column) == ("row_count", None)
