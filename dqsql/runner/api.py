@@ -58,6 +58,7 @@ def run(
     state: str | PathLike[str] | None = None,
     batches_of: Mapping[str, Sequence[str]] | None = None,
     listener: RunListener | None = None,
+    compiled: CompileResult | None = None,
 ) -> RunResult:
     """Check the new batches of a project's check models and store metrics and verdicts.
 
@@ -81,6 +82,7 @@ def run(
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
         batches_of: batches by model, checked instead of its new ones.
         listener: is told of the progress.
+        compiled: what `compile_project` gave for the same arguments, if that is at hand.
 
     Returns:
         The verdicts of the run; failed checks do not raise.
@@ -103,17 +105,18 @@ def run(
     }
     request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
     request.check()
-    compiled = compile_project(
-        project_dir,
-        select=select,
-        exclude=exclude,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        dbt_tests=dbt_tests,
-        state=state,
-    )
+    if compiled is None:
+        compiled = compile_project(
+            project_dir,
+            select=select,
+            exclude=exclude,
+            target=target,
+            profile=profile,
+            profiles_dir=profiles_dir,
+            vars=vars,
+            dbt_tests=dbt_tests,
+            state=state,
+        )
     compiled.raise_errors()
     if spark is None:
         refuse_foreign_method(compiled.project.target)

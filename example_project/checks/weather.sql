@@ -23,3 +23,4 @@ from {{ source('nyc', 'weather') }}
 
 -- @row_count between 66 and 75
 -- @approx_count_distinct(origin) = 3
+-- @novelty {severity: warn, min_history: 30, description: a day unlike the days before it}

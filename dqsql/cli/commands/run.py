@@ -56,6 +56,7 @@ def command(
             exclude=words(exclude),
             batches=tuple(batches),
             listener=session.listener(progress),
+            compiled=compiled,
             **settings,
         )
     write_run_artefacts(session, compiled, result)
