@@ -51,6 +51,12 @@ def refuse_foreign_method(target: Target) -> None:
 
 def project_warnings(project: Project) -> tuple[str, ...]:
     """What a person should know after a run: stale files, tests that are left to dbt."""
+    of_dbt = [m for m in project.models if m.relation is not None]
+    if of_dbt and not any(m.annotations for m in of_dbt):
+        return (
+            *project.warnings,
+            "no model has an annotation; `--dbt-tests` adopts the generic tests of the project",
+        )
     left = len(project.left_tests)
     if not left:
         return project.warnings

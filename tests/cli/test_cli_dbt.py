@@ -109,3 +109,13 @@ def test_errors_as_annotations_of_github(shop: Path, monkeypatch: pytest.MonkeyP
     assert done.exit_code == 2
     start = "::error file=shop/models/marts/orders.sql,line=6,title=compile error::"
     assert any(line.startswith(start) for line in done.stdout.splitlines()), done.stdout
+
+
+def test_a_project_without_annotations_hears_of_its_tests(shop: Path) -> None:
+    for file in (shop / "models").rglob("*.sql"):
+        file.write_text(file.read_text("utf-8").replace("@", ""), "utf-8")
+    manifest = (shop / "target/manifest.json").read_text("utf-8").replace('"dqsql"', '"other"')
+    (shop / "target/manifest.json").write_text(manifest, "utf-8")
+    done = call(shop, "run")
+    assert done.exit_code == 0, done.output
+    assert "no model has an annotation; `--dbt-tests` adopts" in done.output
