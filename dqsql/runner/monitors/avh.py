@@ -348,10 +348,11 @@ class AvhDetector:
             fpr_bound=program.fpr_bound,
             bounds=program.bounds,
             history=[past[0], past[-1], len(past)],
+            left_out=history.left_out(past),
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,
-            clauses=[_clause_details(c) for c in verdict.clauses],
+            clauses=[_clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
 
     def _store(self, unit: Unit, program: Program, batch: str) -> None:
@@ -410,7 +411,9 @@ def _short(verdict: ClauseVerdict) -> str:
         expected = f"at least {low:.6g}"
     else:
         expected = f"{low:.6g} to {high:.6g}"
-    words = transform_words(verdict.clause.transform)
+    transform = verdict.clause.transform
+    # Bounds are told in the metric's own unit; a scale would only puzzle.
+    words = transform_words(transform) if transform.lag else ""
     return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
 
 
@@ -432,10 +435,11 @@ def describe_program(program: Program) -> str:
     return "; ".join(parts)
 
 
-def _clause_details(verdict: ClauseVerdict) -> dict[str, Any]:
+def _clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
     clause = verdict.clause
     return {
         "metric": clause.metric,
+        "series": list(key[:4]),
         "observed": _finite(verdict.observed),
         "lower": _finite(verdict.lower),
         "upper": _finite(verdict.upper),
@@ -443,6 +447,8 @@ def _clause_details(verdict: ClauseVerdict) -> dict[str, Any]:
         "status": verdict.status,
         "transform": clause.transform.name,
         "lag": clause.transform.lag,
+        # As learned: of the transformed metric.
+        "bounds": [_finite(clause.lower), _finite(clause.upper)],
         "fpr": clause.fpr,
         "method": clause.method,
         "center": _finite(clause.center),
