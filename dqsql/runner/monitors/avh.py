@@ -17,6 +17,7 @@ import numpy as np
 
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.runner.monitors.context import (
@@ -276,7 +277,8 @@ class AvhDetector:
         """
         if len(earlier) < unit.settings.config.min_history:
             return None
-        if evidence_batch is None:
+        # A batch that was rejected since, or that comes later, is no evidence.
+        if evidence_batch is None or evidence_batch not in earlier:
             return earlier[-1]
         age = self.context.history.between(evidence_batch, batch)
         return earlier[-1] if age >= unit.settings.refit_every else None
@@ -359,6 +361,9 @@ class AvhDetector:
         past = self._past(unit, batch)
         book = self.context.programs
         before = book.current(unit.monitor.id)
+        if before is not None and batch_order(past[-1]) < batch_order(before.learned_to):
+            # An old batch is judged again: what was learned since stays in force.
+            return
         evidence = unit.evidence.to_dict() if unit.evidence else None
         sampled = unit.evidence.batch if unit.evidence else None
         known = (before.evidence or {}).get("batch") if before else None
