@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 
 
 def stored_rows(
-    store: Store, table: Table, model: str, batches: Collection[str]
+    store: Store,
+    table: Table,
+    model: str,
+    batches: Collection[str],
+    metrics: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of some batches of a model in a table laid out by batch. Raises EngineError."""
+    """The rows of some batches of a model in a table laid out by batch; of some metrics, if given.
+
+    Raises EngineError.
+    """
     frame = store.read(table) if batches else None
     if frame is None:
         return []
@@ -30,6 +37,8 @@ def stored_rows(
         if "chunk" in found.columns:
             found = found.where(among("chunk", {chunk_of(b) for b in batches}))
         found = found.where(among("batch", batches))
+        if metrics:
+            found = found.where(among("metric", metrics))
         columns = [c for c in table.column_names if c in found.columns]
         rows: list[dict[str, Any]] = found.select(*columns).toArrow().to_pylist()
     return rows

@@ -35,12 +35,16 @@ class MonitorContext:
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    _by_alias: dict[str, Metric] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._by_alias = {m.alias: m for m in self.plan.metrics}
 
     def metric(self, monitor: Monitor, name: str) -> Metric | None:
         """The metric that a monitor knows by a name, or None where it could not be computed."""
         for watched in monitor.watched:
             if watched.name == name and watched.alias not in self.failed:
-                return self.plan.metric(watched.alias)
+                return self._by_alias[watched.alias]
         return None
 
     def defaults(self, kind: str) -> dict[str, Any]:

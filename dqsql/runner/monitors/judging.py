@@ -25,11 +25,12 @@ from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, METRICS, PROGRAMS
 from dqsql.runner.monitors.anomaly import AnomalyDetector
-from dqsql.runner.monitors.avh import AvhDetector
-from dqsql.runner.monitors.context import Detector, MonitorContext
+from dqsql.runner.monitors.avh import AvhDetector, avh_settings
+from dqsql.runner.monitors.context import Detector, MonitorContext, defaults_of
+from dqsql.runner.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
 from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.novelty import NoveltyDetector
+from dqsql.runner.monitors.novelty import PECULIARITY, NoveltyDetector
 from dqsql.runner.monitors.pattern import PatternDetector, Source
 from dqsql.runner.monitors.programs import ProgramBook
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from dqsql.engine.storage import Store
 
-# How many accepted batches before the run are read; the longest window of any monitor fits in.
+# How many accepted batches before the run are read for monitors that look at all of them.
 HISTORY_DEPTH = 400
 # A verdict that keeps its batch from being learned from.
 _KEEPS_OUT = (Status.FAIL, Status.ERROR)
@@ -126,7 +127,10 @@ class MonitorRun:
             lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch]),
             known=(*self.ledger, *batches),
         )
-        history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted))
+        aliases = {a for m in self.plan.monitors for a in m.metrics}
+        names = {m.name for m in self.plan.metrics if m.alias in aliases}
+        names |= {*NUMERIC_DISTANCES, *TEXT_DISTANCES, PECULIARITY}
+        history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted, names))
         return MonitorContext(
             plan=self.plan,
             history=history,
@@ -148,7 +152,17 @@ class MonitorRun:
             for b, r in self.ledger.items()
             if r.status is BatchStatus.ACCEPTED and b not in again and batch_order(b) < last
         ]
-        return sorted(found, key=batch_order)[-HISTORY_DEPTH:]
+        return sorted(found, key=batch_order)[-self._depth :]
+
+    @property
+    def _depth(self) -> int:
+        """How many accepted batches of before the run are needed."""
+        if any(m.kind in ("anomaly", "novelty") for m in self.plan.monitors):
+            return HISTORY_DEPTH
+        given = self.project.settings.get("avh"), self.plan.model.config.extra.get("avh")
+        defaults = defaults_of(*given)
+        settings = [avh_settings(m, defaults) for m in self.plan.monitors if m.kind == "avh"]
+        return max((s.window + s.refit_every for s in settings), default=1)
 
     def _detectors(self, context: MonitorContext) -> list[Detector]:
         kinds = {m.kind for m in self.plan.monitors}
