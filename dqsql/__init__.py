@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
+    from dqsql.runner.explain import explain
     from dqsql.runner.fit import fit
     from dqsql.runner.review import review, waiting
 
-__all__ = ["backtest", "compile_project", "fit", "review", "run", "waiting"]
+__all__ = ["backtest", "compile_project", "explain", "fit", "review", "run", "waiting"]
 
 _MODULES = {
     "backtest": "dqsql.runner.backtest",
+    "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",
     "review": "dqsql.runner.review",
     "waiting": "dqsql.runner.review",

@@ -22,6 +22,7 @@ COMMANDS = {
     "retry": CommandEntry(f"{_COMMANDS}.retry", "Check again what failed in the last run."),
     "fit": CommandEntry(f"{_COMMANDS}.fit", "Learn and show the bounds of monitors."),
     "backtest": CommandEntry(f"{_COMMANDS}.backtest", "Replay monitors over stored batches."),
+    "explain": CommandEntry(f"{_COMMANDS}.explain", "Explain one verdict, and compute it again."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),

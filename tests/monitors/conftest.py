@@ -20,6 +20,8 @@ from dqsql.cli.main import cli
 from tests.conftest import PROFILES_YML
 from tests.run.conftest import SOURCES, Project
 
+from .families import MODEL, ROWS
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -114,6 +116,18 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pr
     root = tmp_path_factory.mktemp("monitors") / "shop"
     write_project(root, {"checks/sales.sql": SALES}, sales())
     project = Project(root, spark)
+    with clean_environment():
+        project.run()
+    return project
+
+
+@pytest.fixture(scope="session")
+def families(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with monitors of every family, after its first run. Shared, as `checked`."""
+    root = tmp_path_factory.mktemp("families") / "shop"
+    write_project(root, {"checks/sales.sql": MODEL})
+    project = Project(root, spark)
+    project.data(ROWS)
     with clean_environment():
         project.run()
     return project

@@ -141,7 +141,8 @@ class AnomalyDetector:
             told = f": {broken.message}" if broken else ""
             text = f"{monitor.span}: {monitor.expression}{told}"
             return result_of(monitor, batch, Status.ERROR, text, segment)
-        given, past = self._input(call, key_of(metric, segment), batch)
+        key = key_of(metric, segment)
+        given, past = self._input(call, key, batch)
         decision = evaluate_many(call.strategy, [given], call.settings)[0]
         result = result_of(
             monitor,
@@ -163,7 +164,10 @@ class AnomalyDetector:
             strategy=call.strategy.to_dict(),
             settings=call.settings.to_dict(),
             decision=decision.to_dict(),
+            series=list(key[:4]),
             history=[past[0], past[-1], len(past)] if past else None,
+            left_out=self.context.history.left_out(past),
+            excluded=[b for b in past if b in self._excluded.get(call.exclude_where or "", ())],
         )
 
     def _input(

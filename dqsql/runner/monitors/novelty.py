@@ -153,6 +153,7 @@ class NoveltyDetector:
             settings=config.to_dict(),
             decision=record,
             history=[past[0], past[-1], len(past)],
+            left_out=history.left_out(past),
         )
 
 

@@ -235,6 +235,11 @@ class PatternDetector:
             numbers.append(int(value))
         return numbers[0], numbers[1]
 
+    def _series(self, monitor: Monitor) -> list[list[str | None]]:
+        """What the counts of values and of matching values are stored as."""
+        found = (self.context.metric(monitor, name) for name in ("count", "matches"))
+        return [list(key_of(metric)[:4]) for metric in found if metric is not None]
+
     def _with_exact_counts(
         self,
         monitor: Monitor,
@@ -310,6 +315,7 @@ class PatternDetector:
             nonconforming=rows - matching,
             training_rows=found.rows,
             training_nonconforming=found.nonconforming,
+            series=self._series(monitor),
             history=[training[0], training[-1], len(training)] if training else None,
         )
 

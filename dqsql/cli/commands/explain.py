@@ -1,0 +1,152 @@
+"""`dqsql explain`: one stored verdict, and the same computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.report.text import number, plural, printable
+
+if TYPE_CHECKING:
+    from dqsql.runner.explain import Explanation
+
+_SHOWN_VALUES = 10
+
+
+@click.command("explain", cls=Command)
+@click.argument("result", metavar="RESULT")
+@click.option("--batch", metavar="BATCH", envvar="DQSQL_BATCH", help="If RESULT is a check's id.")
+@click.option(
+    "--segment", metavar="SEGMENT", envvar="DQSQL_SEGMENT", help="With --batch: of this segment."
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def command(
+    session: Session,
+    *,
+    result: str,
+    batch: str | None,
+    segment: str | None,
+    project_dir: Path,
+    output: str,
+    **where: Any,
+) -> int:
+    """Explain a verdict: what was seen and expected, from which history.
+
+    RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
+    or the id of a check, with --batch. What a monitor decided is computed again from stored
+    metrics, by the stored settings, and held against the stored verdict. No data is scanned.
+    """
+    from dqsql.runner.explain import explain
+
+    with session.progress() as progress:
+        found = explain(
+            result,
+            batch=batch,
+            segment=segment,
+            project_dir=project_dir,
+            step=progress.step,
+            **where,
+        )
+    if session.json:
+        session.print_json({"status": "success", "exit_code": 0, **_record(found)})
+    _print(session, found)
+    return 0
+
+
+def _record(found: Explanation) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        **found.row,
+        "details": found.details,
+        "history": list(found.past),
+        "values": [{"batch": b, "value": v} for b, v in found.values],
+        "recomputed": [
+            {"name": c.name, "stored": c.stored, "recomputed": c.again, "same": c.same}
+            for c in found.compared
+        ],
+        "same": found.same,
+        "note": found.note,
+    }
+
+
+def _print(session: Session, found: Explanation) -> None:
+    row = found.row
+    session.say(session.out.style(printable(found.id), "bold"))
+    session.say(printable(f"  {row['status'].upper()} {row['message'] or row['check_name']}"))
+    facts = {
+        "check": found.details.get("expression") or row["check_name"],
+        "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
+        "expected": _expected(found),
+        "band": _band(row["lower_bound"], row["upper_bound"]),
+        "score": None if row["score"] is None else _cell(row["score"]),
+        "decided by": _method(found),
+        "history": _history(found),
+    }
+    for name, text in facts.items():
+        if text is not None:
+            session.say(printable(f"  {name:<11}{text}"))
+    for batch, value in found.values[-_SHOWN_VALUES:]:
+        session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
+    _print_again(session, found)
+
+
+def _print_again(session: Session, found: Explanation) -> None:
+    if found.same:
+        same = plural(len(found.compared), "number")
+        session.say(f"  computed again from stored metrics: the same ({same} compared)")
+    elif found.compared:
+        session.say("  computed again from stored metrics: not the same")
+        for one in found.compared:
+            if not one.same:
+                text = f"{one.name}: {_cell(one.stored)} then, {_cell(one.again)} now"
+                session.say(printable(f"    {text}"))
+    if found.note:
+        session.say(printable(f"  note: {found.note}"))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "none"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _expected(found: Explanation) -> str | None:
+    decision = found.details.get("decision") or {}
+    value = decision.get("expected")
+    return None if value is None else _cell(value)
+
+
+def _band(lower: float | None, upper: float | None) -> str | None:
+    if lower is None and upper is None:
+        return None
+    if lower is None:
+        return f"at most {_cell(upper)}"
+    return f"at least {_cell(lower)}" if upper is None else f"{_cell(lower)} to {_cell(upper)}"
+
+
+def _method(found: Explanation) -> str | None:
+    details = found.details
+    given = details.get("strategy")
+    if given is not None:
+        chosen = [f"{k} => {v}" for k, v in given.items() if k != "name" and v is not None]
+        return f"{given['name']}({', '.join(chosen)})"
+    if "pattern" in details:
+        return f"{details['test']} test at {details['significance']:g} of {details['pattern']}"
+    if details.get("clauses"):
+        return f"{plural(len(details['clauses']), 'learned bound')}, together {details['fpr']:g}"
+    return None
+
+
+def _history(found: Explanation) -> str | None:
+    extent = found.details.get("history")
+    if not extent:
+        return None
+    text = f"{plural(extent[2], 'batch')}, {extent[0]} to {extent[1]}"
+    left_out = found.details.get("left_out") or []
+    return f"{text}, without {', '.join(left_out[:5])}" if left_out else text

@@ -1,0 +1,286 @@
+"""A stored verdict of a monitor, decided again from stored metrics by the stored settings.
+
+Everything but the metrics comes from the verdict's `details` in dq_results: strategy, settings,
+bounds as learned, the metrics' keys, and which batches the verdict rests on. Reads nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
+from dqsql.decisions.anomaly_settings import AnomalySettings
+from dqsql.decisions.avh import evaluate
+from dqsql.decisions.novelty import Feature, decide_novelty, feature_vector
+from dqsql.decisions.novelty_config import novelty_config
+from dqsql.decisions.program import Clause, Program
+from dqsql.decisions.stationarity import Transform
+from dqsql.engine.layout import batch_order
+from dqsql.errors import DecisionError
+from dqsql.patterns.validate import decide
+from dqsql.runner.monitors.anomaly import time_of
+from dqsql.runner.monitors.history import History, MetricKey
+
+# Stored numbers are read back as they were; what is fitted may differ in the last digits.
+_TOLERANCE = 1e-9
+_BOUNDS = ("lower", "upper", "error_lower", "error_upper")
+_ANOMALY = ("status", "severity", "value", "expected", *_BOUNDS, "score", "p_value", "history_size")
+_NOVELTY = ("status", "score", "threshold", "expected", "p_value", "history_size")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number or word of a verdict: as stored, and computed again."""
+
+    name: str
+    stored: Any
+    again: Any
+
+    @property
+    def same(self) -> bool:
+        """Whether both are equal, numbers up to rounding."""
+        return _equal(self.stored, self.again)
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """A verdict computed again.
+
+    Attributes:
+        compared: what was compared; empty where nothing could be computed.
+        note: why not, or what to know of it.
+        series: the series of stored values that the verdict is about, None without a single one.
+    """
+
+    compared: tuple[Compared, ...] = ()
+    note: str | None = None
+    series: MetricKey | None = None
+
+    @property
+    def same(self) -> bool | None:
+        """Whether all is as stored; None where nothing was computed."""
+        return all(c.same for c in self.compared) if self.compared else None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A verdict as stored, and the metrics that are stored of its batch and those before.
+
+    `past` are the batches that it rests on, oldest first. `novelty` are the metrics that a vector
+    consists of, which the project's files say.
+    """
+
+    row: Mapping[str, Any]
+    details: Mapping[str, Any]
+    history: History
+    past: Sequence[str]
+    novelty: Mapping[Feature, MetricKey]
+
+    @property
+    def batch(self) -> str:
+        """The batch that was decided on."""
+        return str(self.row["batch"])
+
+
+def recompute(stored: Stored) -> Recomputed:
+    """Decide again, as far as the verdict's kind allows it."""
+    how = _KINDS.get(stored.row["detector"])
+    if how is None:
+        return Recomputed(note="nothing was learned for it: there is nothing to compute again")
+    try:
+        return how(stored)
+    except (KeyError, TypeError) as error:
+        return Recomputed(note=f"its details lack what is needed ({error}): an older version's")
+    except DecisionError as error:
+        return Recomputed(note=f"it cannot be computed again: {error.message}")
+
+
+def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
+    """The batches that a verdict rests on, oldest first, of all that were checked."""
+    extent = details.get("history")
+    if not extent:
+        return []
+    first, last, _ = extent
+    out = set(details.get("left_out") or ())
+    low, high = batch_order(first), batch_order(last)
+    found = [b for b in checked if low <= batch_order(b) <= high and b not in out]
+    return sorted(found, key=batch_order)
+
+
+# --- by kind -----------------------------------------------------------------------------------
+
+
+def _anomaly(stored: Stored) -> Recomputed:
+    details, history = stored.details, stored.history
+    then = details.get("decision")
+    if then is None:
+        return Recomputed(note="it was not decided")
+    key = _key(details["series"])._replace(segment=stored.row["segment"])
+    given = dict(details["strategy"])
+    chosen = strategy(str(given.pop("name")), **{k: _number(v) for k, v in given.items()})
+    odd = set(details.get("excluded") or ())
+    times = [time_of(b) for b in (*stored.past, stored.batch)]
+    timed = all(t is not None for t in times)
+    value = history.value(key, stored.batch)
+    asked = AnomalyInput(
+        values=history.series(key, stored.past),
+        times=[t for t in times[:-1] if t is not None] if timed else None,
+        value=None if math.isnan(value) else value,
+        time=times[-1] if timed else None,
+        exclude=[b in odd for b in stored.past],
+        excluded=then["status"] == "excluded",
+    )
+    now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()
+    return Recomputed(_compared(_ANOMALY, then, now), series=key)
+
+
+def _novelty(stored: Stored) -> Recomputed:
+    then, history = stored.details.get("decision"), stored.history
+    if then is None:
+        return Recomputed(note="it was not decided")
+    if not stored.novelty:
+        return Recomputed(note="the check is not in the project any more, which names its metrics")
+    features = list(stored.novelty)
+    matrix = np.column_stack([history.series(stored.novelty[f], stored.past) for f in features])
+    new = {f: history.value(k, stored.batch) for f, k in stored.novelty.items()}
+    config = novelty_config(**stored.details["settings"])
+    now = decide_novelty(features, matrix, feature_vector(features, new), config).to_dict()
+    compared = _compared(_NOVELTY, then, now)
+    by_name = {(c["column"], c["metric"]): c for c in now["contributions"]}
+    for one in then["contributions"]:
+        again = by_name.get((one["column"], one["metric"]), {})
+        label = one["metric"] if one["column"] is None else f"{one['metric']}({one['column']})"
+        compared += (Compared(f"distance of {label}", one["score"], again.get("score")),)
+    return Recomputed(compared)
+
+
+def _avh(stored: Stored) -> Recomputed:
+    details, history = stored.details, stored.history
+    clauses = details.get("clauses")
+    if not clauses:
+        return Recomputed(note="it had learned no bounds")
+    keys = {c["metric"]: _key(c["series"]) for c in clauses}
+    series = {name: history.series(key, stored.past) for name, key in keys.items()}
+    new = {name: history.value(key, stored.batch) for name, key in keys.items()}
+    program = Program(
+        str(stored.row["column_name"]),
+        tuple(_clause(c, stored.past) for c in clauses),
+        details["fpr"],
+        details["bounds"],
+        details["issues"],
+        details["caught"],
+    )
+    verdict = evaluate(program, series, new)
+    # Two clauses may be about one metric; both lists have the worst clause first.
+    now = {(v.clause.metric, v.clause.transform.name, v.clause.lower): v for v in verdict.clauses}
+    compared: tuple[Compared, ...] = ()
+    for one, clause in zip(clauses, program.clauses, strict=True):
+        again = now[clause.metric, clause.transform.name, clause.lower]
+        past = clause.transform.series(series[clause.metric])
+        past = past[np.isfinite(past)]
+        found = {
+            "status": again.status,
+            "observed": again.observed,
+            "lower": again.lower,
+            "upper": again.upper,
+            "score": again.score,
+            "center": float(past.mean()) if past.size else None,
+            "history": int(past.size),
+        }
+        for name, value in found.items():
+            label = f"{clause.metric}: {'mean of history' if name == 'center' else name}"
+            compared += (Compared(label, one[name], value),)
+    return Recomputed(compared, series=keys[clauses[0]["metric"]])
+
+
+def _clause(data: Mapping[str, Any], past: Sequence[str]) -> Clause:
+    lower, upper = data["bounds"]
+    return Clause(
+        metric=data["metric"],
+        transform=Transform("log" in data["transform"], data["lag"]),
+        lower=-math.inf if lower is None else lower,
+        upper=math.inf if upper is None else upper,
+        center=data["center"],
+        spread=data["spread"],
+        fpr=data["fpr"],
+        method=data["method"],
+        catches=tuple(data["catches"]),
+        history_size=data["history"],
+        first_batch=past[0] if past else "",
+        last_batch=past[-1] if past else "",
+    )
+
+
+def _pattern(stored: Stored) -> Recomputed:
+    details, row = stored.details, stored.row
+    if "pattern" not in details:
+        return Recomputed(note="it was not decided")
+    keys = [_key(series) for series in details["series"]]
+    rows, matching = (stored.history.value(key, stored.batch) for key in keys)
+    if math.isnan(rows) or math.isnan(matching):
+        return Recomputed(note="the counts of its values are not stored any more")
+    decision = decide(
+        details["pattern"],
+        training_rows=details["training_rows"],
+        training_nonconforming=details["training_nonconforming"],
+        rows=int(rows),
+        nonconforming=int(rows - matching),
+        significance=details["significance"],
+        test=details["test"],
+    )
+    failed = {"pass": ("pass",), "fail": ("fail", "warn"), "empty": ("no_data",)}[decision.status]
+    return Recomputed(
+        (
+            Compared("status", row["status"], row["status"] if row["status"] in failed else failed),
+            Compared("values", details["rows"], int(rows)),
+            Compared("not matching", details["nonconforming"], int(rows - matching)),
+            Compared("share not matching", row["observed"], decision.nonconforming_share),
+            Compared("limit", row["upper_bound"], decision.threshold_share),
+            Compared("p_value", details["p_value"], decision.p_value),
+        )
+    )
+
+
+_KINDS: Mapping[str, Callable[[Stored], Recomputed]] = {
+    "anomaly": _anomaly,
+    "novelty": _novelty,
+    "avh": _avh,
+    "pattern": _pattern,
+}
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+
+def _key(series: Sequence[str]) -> MetricKey:
+    column, metric, parameters, scope = series
+    return MetricKey(column, metric, parameters, scope)
+
+
+def _compared(
+    names: Sequence[str], then: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[Compared, ...]:
+    found = (Compared(name, then.get(name), now.get(name)) for name in names)
+    return tuple(c for c in found if c.stored is not None or c.again is not None)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    first, second = (_number(v) for v in (one, other))
+    if isinstance(first, float | int) and isinstance(second, float | int):
+        return math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
+    # What is not finite is stored as null.
+    return bool(_finite(first) == _finite(second))
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: Any) -> Any:
+    """JSON's stand-ins for what it has no numbers for, as numbers."""
+    return float(value) if value in ("inf", "-inf", "nan") else value

@@ -1,0 +1,135 @@
+"""`dqsql explain`: stored verdicts are computed again from stored metrics, to the same numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from dqsql import explain
+from dqsql.errors import UsageError
+from dqsql.model.results import result_id
+from tests.run.conftest import Project
+
+from .conftest import DqSql
+from .families import LAST, ODD, TENFOLD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def stored(families: Project) -> Iterator[list[dict[str, Any]]]:
+    yield families.rows("dq_results")
+
+
+def of(rows: list[dict[str, Any]], batch: str, detector: str, **more: Any) -> dict[str, Any]:
+    wanted = {"batch": batch, "detector": detector, "segment": None, **more}
+    return next(r for r in rows if all(r[k] == v for k, v in wanted.items()))
+
+
+def id_of(row: dict[str, Any]) -> str:
+    return result_id(row["check_id"], row["batch"], row["segment"])
+
+
+@pytest.mark.parametrize("detector", ["avh", "anomaly", "novelty", "pattern"])
+def test_a_verdict_is_computed_again_to_the_same(
+    families: Project, stored: list[dict[str, Any]], detector: str
+) -> None:
+    row = of(stored, LAST, detector)
+    found = explain(id_of(row), project_dir=families.root, spark=families.spark)
+    assert found.note is None
+    assert [(c.name, c.stored, c.again) for c in found.compared if not c.same] == []
+    assert found.same
+    assert len(found.compared) >= 4
+    assert found.row["message"] == row["message"]
+    assert TENFOLD not in found.past
+    if detector in ("avh", "anomaly"):
+        assert found.values[-1] == (LAST, pytest.approx(row["observed"]))
+
+
+def test_segments_and_conditions(families: Project, stored: list[dict[str, Any]]) -> None:
+    row = of(stored, LAST, "anomaly", segment="shop=small", column_name=None)
+    found = explain(
+        row["check_id"],
+        batch=LAST,
+        segment="shop=small",
+        project_dir=families.root,
+        spark=families.spark,
+    )
+    assert found.same, found.compared
+    assert found.id == f"{row['check_id']}@{LAST}/shop=small"
+    assert found.details["excluded"] == [ODD]
+    assert explain(found.id, project_dir=families.root, spark=families.spark) == found
+
+
+def test_a_changed_metric_is_noticed(
+    families: Project, stored: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    copy = Project(tmp_path / "shop", families.spark)
+    shutil.copytree(families.root, copy.root)
+    for file in (copy.root / "warehouse" / "dq" / "dq_metrics").rglob("*.parquet"):
+        table = pq.ParquetFile(file).read()
+        rows = table.to_pylist()
+        for row in rows:
+            if row["batch"] == "2024-01-20" and row["metric"] == "mean":
+                row["value"] += 1.0
+        pq.write_table(type(table).from_pylist(rows, table.schema), file)
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    row = of(stored, LAST, "anomaly", column_name="fare")
+    found = explain(id_of(row), project_dir=copy.root, spark=copy.spark)
+    assert found.same is False
+    changed = {c.name for c in found.compared if not c.same}
+    assert "expected" in changed
+    assert "value" not in changed
+
+
+def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:
+    row = of(stored, LAST, "anomaly", column_name="fare")
+    shown = dqsql(families, "explain", id_of(row))
+    assert shown.exit_code == 0, shown.output
+    assert id_of(row) in shown.output
+    assert "FAIL mean" in shown.output
+    assert "history    28 batches, 2024-01-01 to 2024-01-28" in shown.output
+    assert "computed again from stored metrics: the same" in shown.output
+
+    before = families.tables()
+    result = dqsql(
+        families, "explain", row["check_id"], "--batch", LAST, "--output", "json", "--quiet"
+    )
+    content = json.loads(result.stdout)
+    assert content["same"] is True
+    assert content["id"] == id_of(row)
+    assert math.isclose(content["values"][-1]["value"], row["observed"])
+    assert families.tables() == before
+
+
+def test_a_constraint_has_nothing_to_compute(
+    families: Project, stored: list[dict[str, Any]]
+) -> None:
+    row = of(stored, LAST, "constraint")
+    found = explain(id_of(row), project_dir=families.root, spark=families.spark)
+    assert (found.same, found.compared) == (None, ())
+    assert found.note is not None
+
+
+def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:
+    check = of(stored, LAST, "novelty")["check_id"]
+    cases = {
+        f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
+        check: "is a check: on which batch?",
+        "nonsense@2024-01-01": "no check 'nonsense' has been run",
+        "nonsense": "there is no verdict 'nonsense'",
+    }
+    for text, message in cases.items():
+        with pytest.raises(UsageError) as caught:
+            explain(text, project_dir=families.root, spark=families.spark)
+        assert message in str(caught.value)
+    result = dqsql(families, "explain", check, "--batch", "x")
+    assert result.exit_code == 2
+    assert "on batch 'x'" in result.output
