@@ -85,11 +85,12 @@ def foreign_key(
 ) -> Suggestion | None:
     """A reference where the key's values hold the column's: the union adds nothing.
 
-    `union` is about how many distinct values both have together, `alone` those of the key, both by
-    the union of sketches. The sketch of a union with a subset is the same sketch, so that the two
-    numbers are equal, whatever the sketches' error.
+    `union` is about how many distinct values both have together, `alone` those of the key's sketch
+    in union with itself. A union with a subset leaves the registers as they are, so that its
+    estimate is one of the two that the key's own sketch has (a sketch that was merged is estimated
+    in another way than one that was not), whatever the sketches' error.
     """
-    if union > alone:
+    if union > max(alone, key.distinct):
         return None
     name = quoted(column.name)
     arguments = (key.relation, quoted(key.column))

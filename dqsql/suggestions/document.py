@@ -103,11 +103,8 @@ def plain(name: str) -> str:
 
 def difference(before: str, after: str, path: str) -> str:
     """A unified diff."""
+    texts = [text.splitlines(keepends=True) for text in (before, after)]
+    lines = difflib.unified_diff(*texts, f"a/{path}", f"b/{path}")
     return "".join(
-        difflib.unified_diff(
-            before.splitlines(keepends=True),
-            after.splitlines(keepends=True),
-            f"a/{path}",
-            f"b/{path}",
-        )
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -1,0 +1,271 @@
+"""Rules, bounds and verdicts, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dqsql.errors import Span
+from dqsql.model.project import Annotation, CheckSettings
+from dqsql.suggestions.across import (
+    KeyColumn,
+    column_sets,
+    date_orders,
+    dependencies,
+    dependency_candidates,
+    foreign_key,
+    foreign_key_pairs,
+)
+from dqsql.suggestions.existing import Existing
+from dqsql.suggestions.intervals import (
+    floor_to,
+    round_down,
+    round_up,
+    wald_lower,
+    wilson_lower,
+    written,
+)
+from dqsql.suggestions.names import unique_names
+from dqsql.suggestions.outcomes import Outcome, coverage_of, decide
+from dqsql.suggestions.profiles import (
+    ColumnProfile,
+    Distribution,
+    Profile,
+    Summary,
+    TimeOrder,
+    histogram,
+)
+from dqsql.suggestions.rules import Evidence, column_suggestions
+from dqsql.suggestions.suggestion import Suggestion, Verdict
+
+
+def column(name: str, kind: str, count: int = 1_000, **more: object) -> ColumnProfile:
+    return ColumnProfile(name, kind, 1_000, count, **more)  # type: ignore[arg-type]
+
+
+def suggestions(*columns: ColumnProfile) -> dict[str, Suggestion]:
+    profile = Profile("shop.orders", 1_000, columns)
+    found = column_suggestions(Evidence(profile, "orders", unique_names()))
+    return {s.rule: s for s in found}
+
+
+# --- intervals ---------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 1), st.integers(1, 10**9))
+def test_lower_ends_lie_below_the_share(share: float, n: int) -> None:
+    assert 0 <= wald_lower(share, n) <= share
+    assert 0 <= wilson_lower(share, n) <= share + 1e-12
+
+
+def test_intervals_against_known_values() -> None:
+    # R: prop.test(90, 100, correct = FALSE)$conf.int[1] is 0.8256343; Wald: 0.9 - 1.96 * 0.03.
+    assert wilson_lower(0.9, 100) == pytest.approx(0.8256, abs=1e-4)
+    assert wald_lower(0.9, 100) == pytest.approx(0.8412)
+    assert wilson_lower(1.0, 1_000) < 1 == wald_lower(1.0, 1_000)
+
+
+@given(st.floats(-1e12, 1e12, allow_subnormal=False))
+def test_rounded_bounds_hold_and_read_back(value: float) -> None:
+    low, high = round_down(value), round_up(value)
+    assert low <= value + abs(value) * 1e-8 and high >= value - abs(value) * 1e-8
+    assert low == pytest.approx(value, rel=0.02, abs=1e-300)
+    assert float(written(low)) == pytest.approx(low, rel=1e-12, abs=1e-20)
+    assert "e" not in written(low) or abs(low) >= 1
+
+
+def test_floor_to_keeps_what_is_written() -> None:
+    assert floor_to(0.29) == 0.29
+    assert floor_to(0.28076) == 0.28
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def test_incomplete_column_gets_the_lower_end() -> None:
+    found = suggestions(column("city", "string", 280))
+    assert found["RetainCompleteness"].annotation(inside=True) == "@completeness >= 0.25"
+
+
+def test_nothing_is_said_of_empty_columns_and_relations() -> None:
+    assert suggestions(column("city", "string", 0, types={})) == {}
+    assert suggestions(ColumnProfile("city", "string", 0, 0)) == {}
+
+
+def test_unique_needs_values_and_name() -> None:
+    unique = suggestions(column("order_id", "bigint", distinct=996.0))
+    assert unique["UniqueIfApproximatelyUnique"].verdict is Verdict.SUGGESTED
+    count = suggestions(column("clicks_count", "bigint", distinct=996.0))
+    assert count["UniqueIfApproximatelyUnique"].verdict is Verdict.REFUSED
+    assert "UniqueIfApproximatelyUnique" not in suggestions(
+        column("order_id", "bigint", distinct=700.0)
+    )
+
+
+def test_numbers_that_are_not_finite_have_no_bounds() -> None:
+    wild = Summary(float("-inf"), float("nan"), float("nan"), float("nan"))
+    assert {*suggestions(column("x", "double", summary=wild))} == {"CompleteIfComplete"}
+
+
+def test_bounds_and_keys() -> None:
+    numbers = Summary(-12.0, 512.0, 10.0, 4.0)
+    found = suggestions(column("delay", "int", summary=numbers, distinct=300.0))
+    assert found["HasMin"].annotation(inside=True) == "@min >= -12 {severity: warn}"
+    assert found["HasMax"].comparison == "<= 512"
+    assert found["HasMean"].comparison == "between 6 and 14"
+    assert found["HasStandardDeviation"].comparison == "between 3.6 and 4.4"
+    assert "HasMax" not in suggestions(column("customer_id", "int", summary=numbers, distinct=9.0))
+
+
+def test_texts_that_read_as_numbers_are_compared_as_numbers() -> None:
+    found = suggestions(
+        column("n", "string", types={"integral": 1_000}, summary=Summary(0.0, 9e9, 5.0, 1.0))
+    )
+    assert "try_cast(`n` as double) >= 0" in found["NonNegativeNumbers"].expression(inside=True)
+    assert "type_count(`n`, 'integral') = count(`n`)" in found["RetainType"].expression(inside=True)
+
+
+def test_values_that_cannot_stand_in_a_comment_are_not_listed() -> None:
+    for value in ("{{ x }}", "a\nb", "back\\", "tick`"):
+        few = Distribution((value, "b"), (600, 400))
+        found = suggestions(column("kind", "string", distinct=2.0, distribution=few))
+        assert "CategoricalRange" not in found
+    few = Distribution(("it's", "-- @x"), (600, 400))
+    found = suggestions(column("kind", "string", distinct=2.0, distribution=few))
+    assert found["CategoricalRange"].arguments == ("'-- @x'", r"'it\'s'")
+
+
+def test_frequent_values_where_the_list_is_open() -> None:
+    many = Distribution(tuple(f"v{i}" for i in range(50)), (800, 100, *[1] * 48), other=52)
+    found = suggestions(column("lang", "string", distinct=100.0, distribution=many))
+    fraction = found["FractionalCategoricalRange"]
+    assert fraction.arguments == ("`lang` is null or `lang` in ('v0', 'v1')",)
+    assert fraction.comparison == ">= 0.87"
+
+
+# --- several columns ---------------------------------------------------------------------------
+
+
+def test_foreign_keys_need_inclusion_and_for_numbers_a_name() -> None:
+    key = KeyColumn("shop.customers", "customers", "id", "bigint", 500.0, b"")
+    named = column("customer_id", "bigint", distinct=300.0)
+    other = column("quantity", "bigint", distinct=9.0)
+    profile = Profile("orders", 1_000, (named, other))
+    assert [c.name for c, _ in foreign_key_pairs(profile, "orders", [key])] == ["customer_id"]
+    found = foreign_key(named, key, 500.0, 502.0)
+    assert found is not None
+    assert found.annotation(inside=True) == "@references(shop.customers, `id`)"
+    assert foreign_key(named, key, 512.0, 502.0) is None
+
+
+def test_dependencies_that_hold_and_are_no_chance() -> None:
+    few = Distribution(("DE", "FR"), (600, 400))
+    columns = (
+        column(
+            "city", "string", distinct=5.0, distribution=Distribution(tuple("abcde"), (200,) * 5)
+        ),
+        column("country", "string", distinct=2.0, distribution=few),
+    )
+    profile = Profile("orders", 1_000, columns)
+    candidates = dependency_candidates(profile)
+    assert column_sets(candidates) == [("city", "country")]
+    found = dependencies(profile, candidates, {("city", "country"): 5.0})
+    assert [s.reason for s in found] == ["city fixes country in 1,000 rows"]
+    assert dependencies(profile, candidates, {("city", "country"): 9.0}) == []
+    # A column that is nearly constant follows from anything.
+    flat = Distribution(("DE", "FR"), (999, 1))
+    columns = (columns[0], column("country", "string", distinct=2.0, distribution=flat))
+    profile = Profile("orders", 1_000, columns)
+    assert dependencies(profile, candidates, {("city", "country"): 5.0}) == []
+
+
+def test_order_of_dates_in_either_direction() -> None:
+    orders = (TimeOrder("a", "b", 900, 900, 10), TimeOrder("a", "c", 900, 20, 20))
+    profile = Profile("t", 1_000, (), (*orders, TimeOrder("a", "d", 900, 500, 0)))
+    conditions = [s.arguments[1] for s in date_orders(profile)]
+    assert conditions == ["`a` <= `b`", "`c` <= `a`"]
+
+
+# --- verdicts ----------------------------------------------------------------------------------
+
+
+def bounded() -> Suggestion:
+    return suggestions(column("delay", "int", summary=Summary(-1.0, 9.0, 3.0, 1.0)))["HasMean"]
+
+
+def test_bounds_that_failed_follow_the_batches() -> None:
+    outcome = Outcome((True, False, True, None), None, (3.0, 7.0, 5.0, None))
+    (found,) = decide(bounded(), {"s": outcome}, "s")
+    assert found.annotation(inside=True) == (
+        "@mean between 1 and 9 {severity: warn, no_data: ignore}"
+    )
+    assert found.verdict is Verdict.SUGGESTED and found.held == 4
+
+
+def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
+    complete = suggestions(column("city", "string"))["CompleteIfComplete"]
+    outcomes = {
+        "s": Outcome((True, False), 0.999),
+        "sw": Outcome((True, True), None, (1.0, 0.998)),
+    }
+    refused, weaker = decide(complete, outcomes, "s")
+    assert refused.verdict is Verdict.REFUSED and "99.9%" in refused.reason
+    assert weaker.annotation(inside=True) == "@completeness >= 0.996"
+
+
+def test_what_was_not_measured_is_not_suggested() -> None:
+    (found,) = decide(bounded(), {}, "s")
+    assert found.verdict is Verdict.REFUSED
+    (found,) = decide(bounded(), {"s": Outcome((None, None), None, (None, None))}, "s")
+    assert found.verdict is Verdict.REFUSED
+
+
+def test_coverage_counts_violations_among_held_out_rows() -> None:
+    assert coverage_of([0.99, 1.0], [500, 500], 900) == pytest.approx(1 - 5 / 900)
+    assert coverage_of([1.0], [10], 0) is None
+
+
+def test_histogram_of_quantiles() -> None:
+    even = Summary(0.0, 100.0, 50.0, 29.0, tuple(i + 0.5 for i in range(100)))
+    assert histogram(even, 4) == pytest.approx((0.25,) * 4, abs=0.01)
+    assert histogram(Summary(1.0, 1.0, 1.0, 0.0, (1.0,))) == ()
+    skewed = Summary(0.0, 1000.0, 1.0, 9.0, (1.0,) * 99 + (999.0,))
+    shares = histogram(skewed, 8)
+    assert sum(shares) == pytest.approx(1) and shares[0] > 0.97
+
+
+# --- what is there already ---------------------------------------------------------------------
+
+
+def existing(*annotations: tuple[str | None, str]) -> Existing:
+    place = Span("a.sql")
+    return Existing.of(Annotation(text, CheckSettings(), place, home) for home, text in annotations)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("delay", "mean > 3"),
+        (None, "mean(delay) between 1 and 2"),
+        (None, "expect(avg(`Delay`) < 5)"),
+    ],
+)
+def test_a_users_own_check_of_the_kind_stands(given: tuple[str | None, str]) -> None:
+    assert existing(given).has(bounded())
+    assert not existing(("other", "mean > 3"), (None, "row_count > 3")).has(bounded())
+
+
+def test_suggestions_find_themselves_again() -> None:
+    few = Distribution(("a", "b"), (600, 400))
+    found = [
+        *suggestions(
+            column("kind", "string", distinct=2.0, distribution=few),
+            column("delay", "int", summary=Summary(-1.0, 9.0, 3.0, 1.0)),
+            column("n", "string", types={"integral": 1_000}, summary=Summary(0.0, 9.0, 5.0, 1.0)),
+        ).values(),
+        *date_orders(Profile("t", 99, (), (TimeOrder("a", "b", 90, 90, 1),))),
+    ]
+    for each in found:
+        assert existing((each.column, each.expression(inside=True))).has(each), each
+        assert existing((None, each.expression(inside=False))).has(each), each
