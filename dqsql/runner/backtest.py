@@ -16,6 +16,7 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.learners import Learners, Stored, learnable
+from dqsql.runner.monitors.learning import REPLAYERS, Replayer
 from dqsql.runner.monitors.replay import Replayed
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
@@ -120,7 +121,7 @@ def backtest(
         dbt_tests=dbt_tests,
     )
     compiled.raise_errors()
-    plans = list(learnable(compiled.plans))
+    plans = list(learnable(compiled.plans, REPLAYERS))
     if not plans:
         return ()
     with open_warehouse(compiled.project, spark, step) as (session, store):
@@ -151,7 +152,7 @@ class _Backtest:
             -self.newest :
         ]
         flagged = {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
-        learners = self.stored.learners(plan, "", dt.datetime.now(dt.UTC))
+        learners = self.stored.learners(plan, "", dt.datetime.now(dt.UTC), REPLAYERS)
         self._add_metrics(learners, sorted(flagged))
         start = time.process_time()
         replayed = [
@@ -173,7 +174,7 @@ class _Backtest:
             seconds=seconds / decided if decided else None,
         )
 
-    def _add_metrics(self, learners: Learners, batches: Sequence[str]) -> None:
+    def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
         """Let the learners see batches that are no part of their history."""
         from dqsql.engine.history import stored_rows
 

@@ -14,6 +14,7 @@ from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.learners import Stored, learnable
+from dqsql.runner.monitors.learning import LEARNERS
 from dqsql.runner.monitors.replay import Learned
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
@@ -92,7 +93,7 @@ def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: 
     name = plan.model.name
     step(f"{name}: learning")
     try:
-        learners = stored.learners(plan, run_id, now)
+        learners = stored.learners(plan, run_id, now, LEARNERS)
         learned = [one for learner in learners.by_kind.values() for one in learner.learn()]
         known = [m.id for m in plan.monitors]
         rows = learners.context.programs.rows(name, known, run_id, now)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import for_types
@@ -15,8 +15,10 @@ from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
 from dqsql.runner.api import read_ledgers
 from dqsql.runner.monitors.context import MonitorContext
-from dqsql.runner.monitors.judging import MonitorRun
-from dqsql.runner.monitors.learning import LEARNERS, Learner
+from dqsql.runner.monitors.injection import Injector
+from dqsql.runner.monitors.judging import HISTORY_DEPTH, MonitorRun, stored_book
+from dqsql.runner.monitors.learning import LEARNERS, Replayer
+from dqsql.runner.monitors.pattern_learning import with_known_patterns
 from dqsql.runner.rates import project_fpr
 
 if TYPE_CHECKING:
@@ -25,13 +27,16 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
 
 
+L = TypeVar("L", bound=Replayer)
+
+
 @dataclass(frozen=True)
-class Learners:
+class Learners(Generic[L]):
     """The learners of one model by kind of monitor, and what they know."""
 
     plan: Plan
     context: MonitorContext
-    by_kind: Mapping[str, Learner]
+    by_kind: Mapping[str, L]
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,23 @@ class Stored:
         """The batches of a model that were checked."""
         return self.ledgers.get(plan.model.name, {})
 
-    def learners(self, plan: Plan, run_id: str, now: dt.datetime) -> Learners:
+    def learners(
+        self,
+        plan: Plan,
+        run_id: str,
+        now: dt.datetime,
+        makers: Mapping[str, Callable[[MonitorContext, Injector], L]],
+    ) -> Learners[L]:
         """The learners of a model, whose history ends behind its newest accepted batch.
 
+        `makers` make them, by kind of monitor.
         Spark looks at the model's columns, not at its rows. Raises DqsqlError.
         """
         types, batch_type = self._types(plan)
+        book = stored_book(self.store, plan.model.name)
+        typed = for_types(plan, types)
         run = MonitorRun(
-            plan=for_types(plan, types),
+            plan=with_known_patterns(typed, book) if "pattern" in makers else typed,
             project=self.project,
             spark=self.spark,
             store=self.store,
@@ -74,10 +88,12 @@ class Stored:
             run_id=run_id,
             now=now,
             fpr=self.fpr,
+            book=book,
+            depth=HISTORY_DEPTH,
         )
         context = run.after_all()
         kinds = {m.kind for m in plan.monitors}
-        by_kind = {k: make(context, run.injector()) for k, make in LEARNERS.items() if k in kinds}
+        by_kind = {k: make(context, run.injector()) for k, make in makers.items() if k in kinds}
         return Learners(run.plan, context, by_kind)
 
     def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
@@ -101,6 +117,6 @@ class Stored:
         return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]
 
 
-def learnable(plans: Sequence[Plan]) -> Iterator[Plan]:
-    """The plans with monitors that learn."""
-    return (p for p in plans if any(m.kind in LEARNERS for m in p.monitors))
+def learnable(plans: Sequence[Plan], kinds: Collection[str] = LEARNERS) -> Iterator[Plan]:
+    """The plans with monitors of some kinds: those that learn."""
+    return (p for p in plans if any(m.kind in kinds for m in p.monitors))

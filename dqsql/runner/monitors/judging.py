@@ -59,6 +59,7 @@ class MonitorRun:
     """The monitors of one model at work.
 
     `ledger` is that of before the run; `accepted_by_review` are batches that a person accepted.
+    `depth` is how many accepted batches are read, None for as many as deciding needs.
     """
 
     plan: Plan
@@ -75,6 +76,7 @@ class MonitorRun:
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
     book: ProgramBook | None = None
+    depth: int | None = None
 
     def judge(
         self,
@@ -157,6 +159,8 @@ class MonitorRun:
     @property
     def _depth(self) -> int:
         """How many accepted batches of before the run are needed."""
+        if self.depth is not None:
+            return self.depth
         if any(m.kind in ("anomaly", "novelty") for m in self.plan.monitors):
             return HISTORY_DEPTH
         given = self.project.settings.get("avh"), self.plan.model.config.extra.get("avh")

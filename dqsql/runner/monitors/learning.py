@@ -1,27 +1,28 @@
 """Monitors that learn and that can be replayed: what `dqsql fit` and `dqsql backtest` ask of them.
 
-A new kind of monitor takes part by a class with these methods and a line in `LEARNERS`.
+A new kind of monitor takes part by a class with these methods, and a line in `LEARNERS` or
+`REPLAYERS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
+from dqsql.engine.history import batches_where
+from dqsql.runner.monitors.anomaly_learning import AnomalyLearner
 from dqsql.runner.monitors.avh_learning import AvhLearner
 from dqsql.runner.monitors.context import MonitorContext
 from dqsql.runner.monitors.injection import Injector
+from dqsql.runner.monitors.novelty_learning import NoveltyLearner
+from dqsql.runner.monitors.pattern import Source
+from dqsql.runner.monitors.pattern_learning import PatternLearner
 from dqsql.runner.monitors.replay import Learned, Replayed
 
 
-class Learner(Protocol):
-    """Learns and replays all monitors of one kind of one model."""
-
-    def learn(self) -> list[Learned]:
-        """Learn from all accepted batches, and put what was learned into the context's programs.
-
-        Raises EngineError.
-        """
+class Replayer(Protocol):
+    """Replays all monitors of one kind of one model."""
 
     def replay(
         self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
@@ -35,4 +36,37 @@ class Learner(Protocol):
         """
 
 
+class Learner(Replayer, Protocol):
+    """Learns, too."""
+
+    def learn(self) -> list[Learned]:
+        """Learn from all accepted batches, and put what was learned into the context's programs.
+
+        Raises EngineError.
+        """
+
+
+def _anomaly(context: MonitorContext, injector: Injector) -> Replayer:
+    return AnomalyLearner(context, partial(batches_where, injector.spark))
+
+
+def _novelty(context: MonitorContext, injector: Injector) -> Replayer:
+    # Measured in runs: a replay reads what they stored.
+    return NoveltyLearner(context, lambda columns, batches, where: {})
+
+
+def _pattern(context: MonitorContext, injector: Injector) -> Replayer:
+    source = Source(
+        injector.spark, injector.project, injector.plan, injector.types, injector.batch_type
+    )
+    return PatternLearner(context, source)
+
+
+# What learns beside runs. Patterns are learned in runs only, all else decides anew each time.
 LEARNERS: Mapping[str, Callable[[MonitorContext, Injector], Learner]] = {"avh": AvhLearner}
+REPLAYERS: Mapping[str, Callable[[MonitorContext, Injector], Replayer]] = {
+    **LEARNERS,
+    "pattern": _pattern,
+    "anomaly": _anomaly,
+    "novelty": _novelty,
+}

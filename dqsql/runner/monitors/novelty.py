@@ -49,7 +49,9 @@ def novelty_settings(
 
 
 @dataclass
-class _Unit:
+class VectorUnit:
+    """One monitor: its settings, its metrics, and the texts among its columns."""
+
     monitor: Monitor
     config: NoveltyConfig
     keys: dict[Feature, MetricKey]
@@ -62,7 +64,7 @@ class NoveltyDetector:
 
     context: MonitorContext
     peculiarity: Peculiarity
-    units: list[_Unit] = field(default_factory=list)
+    units: list[VectorUnit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
@@ -71,7 +73,7 @@ class NoveltyDetector:
             if monitor.kind == KIND:
                 self.units.append(self._unit(monitor, novelty_settings(monitor, defaults, budget)))
 
-    def _unit(self, monitor: Monitor, config: NoveltyConfig) -> _Unit:
+    def _unit(self, monitor: Monitor, config: NoveltyConfig) -> VectorUnit:
         keys: dict[Feature, MetricKey] = {}
         texts: list[str] = []
         for watched in monitor.watched:
@@ -86,7 +88,7 @@ class NoveltyDetector:
                 keys[feature] = MetricKey(metric.column, PECULIARITY, where, "delta")
                 continue
             keys[Feature(metric.column, metric.name)] = key_of(metric)
-        return _Unit(monitor, config, keys, tuple(texts))
+        return VectorUnit(monitor, config, keys, tuple(texts))
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Measure the index of peculiarity of the texts of all batches of the run."""
@@ -118,24 +120,32 @@ class NoveltyDetector:
         """The verdicts on one batch."""
         return [self._verdict(unit, batch) for unit in self.units]
 
-    def _verdict(self, unit: _Unit, batch: str) -> Result:
+    def _past(self, unit: VectorUnit, batch: str) -> list[str]:
+        """The accepted batches that the unit's metrics were measured on, oldest first."""
+        history = self.context.history
+        keys, window = unit.keys.values(), unit.config.window
+        past = [b for b in history.before(batch) if any(history.measured(k, b) for k in keys)]
+        return past[-window:] if window else past
+
+    def _decision(self, unit: VectorUnit, past: Sequence[str], batch: str) -> NoveltyDecision:
+        history, features = self.context.history, list(unit.keys)
+        matrix = np.column_stack([history.series(unit.keys[f], past) for f in features])
+        new = {f: history.value(k, batch) for f, k in unit.keys.items()}
+        return decide_novelty(features, matrix, feature_vector(features, new), unit.config)
+
+    def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
         if not unit.keys:
             error = self.context.first_error(unit.monitor)
             told = f": {error.message}" if error else ""
             text = f"{unit.monitor.span}: no metric could be computed{told}"
             return result_of(unit.monitor, batch, Status.ERROR, text)
-        features = list(unit.keys)
-        accepted = history.before(batch)
-        past = [b for b in accepted if any(history.measured(k, b) for k in unit.keys.values())]
-        past = past[-config.window :] if config.window else past
+        past = self._past(unit, batch)
         if len(past) < config.min_history:
-            unmeasured = len(accepted[-config.min_history :]) - len(past)
+            unmeasured = len(history.before(batch, config.min_history)) - len(past)
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
-        matrix = np.column_stack([history.series(unit.keys[f], past) for f in features])
-        new = {f: history.value(k, batch) for f, k in unit.keys.items()}
-        decision = decide_novelty(features, matrix, feature_vector(features, new), config)
+        decision = self._decision(unit, past, batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dqsql.model.plan import Monitor
@@ -74,3 +74,42 @@ class Replayed:
     def alarm_rate(self) -> float | None:
         """Share of the accepted batches that it would have flagged; None without any."""
         return len(self.alarms) / self.accepted if self.accepted else None
+
+
+@dataclass
+class Tally:
+    """Counts what a monitor without injected issues would have done at one rate."""
+
+    monitor: Monitor
+    fpr: float
+    flagged: Collection[str]
+    accepted_count: int = 0
+    flagged_count: int = 0
+    learning: int = 0
+    alarms: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+
+    def add(self, batch: str, alarm: bool | None) -> None:
+        """Count one batch; None where the history was too short to decide."""
+        if alarm is None:
+            self.learning += 1
+        elif batch in self.flagged:
+            self.flagged_count += 1
+            self.found += [batch] if alarm else []
+        else:
+            self.accepted_count += 1
+            self.alarms += [batch] if alarm else []
+
+    def result(self, note: str | None = None) -> Replayed:
+        """The counts; `note` says why they are not of this rate."""
+        decided = self.accepted_count + self.flagged_count
+        return Replayed(
+            monitor=self.monitor,
+            fpr=self.fpr,
+            accepted=self.accepted_count,
+            alarms=tuple(self.alarms),
+            flagged=self.flagged_count,
+            found=tuple(self.found),
+            learning=self.learning,
+            note=note or (None if decided else "too short a history"),
+        )

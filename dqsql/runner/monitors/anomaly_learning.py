@@ -1,0 +1,103 @@
+"""`@anomaly` replayed over stored batches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from dqsql.decisions.anomaly import AnomalyInput, evaluate_many
+from dqsql.decisions.strategies import Learned as LearnedStrategy
+from dqsql.decisions.strategies import Strategy
+from dqsql.errors import DecisionError
+from dqsql.model.plan import Monitor
+from dqsql.runner.monitors.anomaly import AnomalyCall, AnomalyDetector
+from dqsql.runner.monitors.history import key_of
+from dqsql.runner.monitors.replay import Replayed, Tally
+
+_DECIDED = ("ok", "anomalous")
+
+
+class AnomalyLearner(AnomalyDetector):
+    """All `@anomaly` of one model; the context's history ends behind the newest accepted batch."""
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Decide on stored batches by the same strategy at several rates.
+
+        A batch is an alarm if it, or one of its segments where they are watched, is anomalous.
+        Bounds that a person wrote (limits, or numbers of standard deviations) hang on no rate: they
+        are replayed as they are, which a note says.
+        """
+        self.prepare(batches)
+        found: list[Replayed] = []
+        for monitor in self._monitors:
+            call = self.calls[monitor.id]
+            why = self._obstacle(monitor, call)
+            if why is not None:
+                found += [Replayed(monitor, rate, note=why) for rate in rates]
+                continue
+            asked = [(b, given) for b in batches for given in self._asked(monitor, call, b)]
+            for rate in rates:
+                try:
+                    found.append(self._replayed(monitor, call, asked, flagged, rate))
+                except DecisionError as error:
+                    found.append(Replayed(monitor, rate, note=error.message))
+        return found
+
+    def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
+        if self.context.metric(monitor, "metric") is None:
+            return "its metric could not be computed"
+        failed = self._failed.get(call.exclude_where or "")
+        return None if failed is None else failed.message
+
+    def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
+        """The whole batch, and its segments, where they were measured."""
+        metric = self.context.metric(monitor, "metric")
+        segments: list[str | None] = [None]
+        if call.segments:
+            segments += self.context.history.segments(batch)
+        keys = [key_of(metric, s) for s in segments] if metric is not None else []
+        measured = [k for k in keys if self.context.history.measured(k, batch)]
+        return [self._input(call, key, batch)[0] for key in measured]
+
+    def _replayed(
+        self,
+        monitor: Monitor,
+        call: AnomalyCall,
+        asked: Sequence[tuple[str, AnomalyInput]],
+        flagged: Collection[str],
+        rate: float,
+    ) -> Replayed:
+        chosen = at_rate(call.strategy, rate)
+        decisions = evaluate_many(
+            chosen or call.strategy, [given for _, given in asked], call.settings
+        )
+        by_batch: dict[str, list[bool]] = {}
+        for (batch, _), decision in zip(asked, decisions, strict=True):
+            told = by_batch.setdefault(batch, [])
+            if decision.status in _DECIDED:
+                told.append(decision.anomalous)
+        tally = Tally(monitor, rate, flagged)
+        for batch, told in by_batch.items():
+            tally.add(batch, any(told) if told else None)
+        result = tally.result()
+        return result if chosen is not None or result.note else _as_written(result)
+
+
+def at_rate(given: Strategy, rate: float) -> Strategy | None:
+    """The strategy at a false-positive rate; None where its bounds were written by a person."""
+    if not isinstance(given, LearnedStrategy):
+        return None
+    if given.fpr is not None:
+        return replace(given, fpr=rate)
+    chosen = given.with_rate(rate)
+    return None if chosen is given else chosen
+
+
+def _as_written(result: Replayed) -> Replayed:
+    text = (
+        f"its bounds are written, no rate moves them: as they are, {len(result.alarms)} alarms on"
+        f" {result.accepted} accepted batches, {len(result.found)} on {result.flagged} flagged ones"
+    )
+    return replace(result, note=text)

@@ -1,0 +1,76 @@
+"""`@pattern` replayed over stored batches: by the counts that runs have stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from dqsql.compiler.monitors import with_matches
+from dqsql.model.plan import Monitor, Plan
+from dqsql.patterns import LearnedPattern
+from dqsql.runner import patterns
+from dqsql.runner.monitors.pattern import KIND, PatternDetector, pattern_settings
+from dqsql.runner.monitors.programs import ProgramBook
+from dqsql.runner.monitors.replay import Replayed, Tally
+
+
+def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
+    """The plan with the counts of matching values of all patterns that were learned."""
+    for monitor in plan.monitors:
+        program = book.current(monitor.id) if monitor.kind == KIND else None
+        found = None if program is None else patterns.from_record(program.program)
+        if isinstance(found, LearnedPattern) and monitor.column is not None:
+            matching = patterns.matching_count(monitor.column, found.pattern)
+            plan = with_matches(plan, monitor, found.pattern, matching)
+    return plan
+
+
+class PatternLearner(PatternDetector):
+    """All `@pattern` of one model, of a plan that `with_known_patterns` made."""
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Judge stored counts by the pattern in force, with the rate as significance.
+
+        Batches that the pattern was learned from count as learning; those that were checked while
+        another pattern was in force have no counts, and are left out.
+        """
+        found: list[Replayed] = []
+        for monitor in self.context.plan.monitors:
+            if monitor.kind == KIND:
+                found += self._of_monitor(monitor, batches, flagged, rates)
+        return found
+
+    def _of_monitor(
+        self,
+        monitor: Monitor,
+        batches: Sequence[str],
+        flagged: Collection[str],
+        rates: Sequence[float],
+    ) -> list[Replayed]:
+        program = self.context.programs.current(monitor.id)
+        if program is None:
+            why = "no pattern was learned yet: `dqsql run` learns it"
+            return [Replayed(monitor, rate, note=why) for rate in rates]
+        learned = patterns.from_record(program.program)
+        if not isinstance(learned, LearnedPattern):
+            why = f"no pattern could be learned: {learned.reason}"
+            return [Replayed(monitor, rate, note=why) for rate in rates]
+        training = list((program.evidence or {}).get("batches", ()))
+        learned = self._with_exact_counts(monitor, program, learned, training)
+        test = pattern_settings(monitor, self.context.defaults(KIND)).get("test", "fisher")
+        counted = [(b, c) for b in batches if (c := self._counts(monitor, b)) is not None]
+        found = []
+        for rate in rates:
+            tally = Tally(monitor, rate, flagged)
+            for batch, (rows, matching) in counted:
+                if batch in training:
+                    tally.add(batch, None)
+                    continue
+                decision = patterns.judge(
+                    learned, rows=rows, matching=matching, significance=rate, test=test
+                )
+                if decision.status != "empty":
+                    tally.add(batch, decision.status == "fail")
+            found.append(tally.result())
+        return found
