@@ -309,18 +309,11 @@ class Scenario:
         """What the slower of two runs is told, that replace the same batches."""
         store = self.store("conflict")
         FLIGHTS.write(self.spark, store)
-        slow = (
-            FLIGHTS._state(self.spark)
-            .selectExpr(
-                "batch",
-                "segment",
-                "price__sum",
-                "price__hll",
-                "reflect('java.lang.Thread', 'sleep', 1500L * (1 + length(batch) * 0)) as nap",
-            )
-            .where("nap is null or nap != 'x'")
-            .drop("nap")
-        )
+        begun, go_on = self.folder / "begun", self.folder / "go_on"
+        for flag in (begun, go_on):
+            flag.unlink(missing_ok=True)
+        rows = FLIGHTS._state(self.spark)
+        slow = rows.mapInArrow(_held(begun, go_on), rows.schema)
         said: list[str] = []
 
         def write() -> None:
@@ -331,9 +324,13 @@ class Scenario:
 
         thread = threading.Thread(target=write)
         thread.start()
-        time.sleep(4)
-        store.replace_state("flights", FLIGHTS._state(self.spark), FIRST, [])
-        thread.join()
+        while thread.is_alive() and not begun.exists():
+            time.sleep(0.05)
+        try:
+            store.replace_state("flights", rows, FIRST, [])
+        finally:
+            go_on.touch()
+            thread.join()
         return "".join(said)
 
     def retyped(self) -> str:
@@ -347,9 +344,22 @@ class Scenario:
         return ""
 
 
+def _held(begun: Path, go_on: Path) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Passes rows on, but not before the file `go_on` is there; says by `begun` that it waits."""
+
+    def held(batches: Iterator[Any]) -> Iterator[Any]:
+        begun.touch()
+        while not go_on.exists():
+            time.sleep(0.05)
+        yield from batches
+
+    return held
+
+
 def start(folder: Path, formats: set[str]) -> SparkSession:
     """A small session for some table formats."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = {
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
