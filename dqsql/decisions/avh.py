@@ -40,6 +40,8 @@ MIN_HISTORY = 8
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
+# Metrics in the column's unit, which may be negative.
+_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "sum"})
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
 
@@ -235,9 +237,19 @@ def _offers(metric: str, transform: Transform | None, values: FloatArray) -> tup
     lag = _season(values) if seasonal else 0
     if lag:
         offers.append(Transform(lag=lag))
-    if values.min() > 0:
+    if _is_positive(metric, values):
         offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
     return tuple(dict.fromkeys(offers))
+
+
+def _is_positive(metric: str, values: FloatArray) -> bool:
+    """Return whether a logarithm makes sense: the metric is never zero or below, not by luck only.
+
+    A mean of delays was above zero for a month and falls below it one day: that is no infinite
+    distance.
+    """
+    least = float(values.min())
+    return least > (float(np.ptp(values)) if metric in _SIGNED_METRICS else 0.0)
 
 
 def _drifts(values: FloatArray) -> bool:
