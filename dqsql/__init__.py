@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
     from dqsql.runner.fit import fit
+    from dqsql.runner.report import report
     from dqsql.runner.review import review, waiting
 
-__all__ = ["backtest", "compile_project", "explain", "fit", "review", "run", "waiting"]
+__all__ = ["backtest", "compile_project", "explain", "fit", "report", "review", "run", "waiting"]
 
 _MODULES = {
     "backtest": "dqsql.runner.backtest",
     "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",
+    "report": "dqsql.runner.report",
     "review": "dqsql.runner.review",
     "waiting": "dqsql.runner.review",
 }

@@ -191,6 +191,8 @@ def describe_batch(found: BatchFinding) -> str:
     text = headline(first)
     if found.segments:
         text += f" (only in {printable(', '.join(found.segments))})"
+    elif first.segment is not None:
+        text += f" (in {printable(first.segment)})"
     named = list(dict.fromkeys(check_label(r.check_name, r.column) for r in others))[:_MAX_ROOTS]
     parts = [f"also {', '.join(named)}"] if named else []
     further = len(found.findings) - 1 - len(named)

@@ -1,0 +1,227 @@
+"""The report of a project: what is stored of its newest batches, on one page."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dqsql.engine.layout import batch_order
+from dqsql.loading import load_project
+from dqsql.model.project import Project, Severity
+from dqsql.model.results import Result, Status
+from dqsql.model.tables import BATCHES, METRICS, MODELS, PROGRAMS, RESULTS, REVIEWS
+from dqsql.report.artefacts import write_atomically
+from dqsql.report.html import REPORT, render
+from dqsql.report.page import (
+    MetricValues,
+    ModelFacts,
+    ModelPage,
+    Page,
+    SeriesKey,
+    model_page,
+    wanted_series,
+)
+from dqsql.report.text import plural
+from dqsql.runner.compilation import Variables
+from dqsql.runner.grouping import grouped
+from dqsql.runner.selection import select_models
+from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+DAYS = 90
+# More columns of pixels than this say nothing.
+MAX_BATCHES = 400
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where the report was written, and what it covers."""
+
+    path: Path
+    models: int
+    batches: int
+    findings: int
+
+
+def report(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    days: int = DAYS,
+    output_file: str | PathLike[str] | None = None,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> Report:
+    """Write what is stored of a project's newest batches as one HTML file. No data is scanned.
+
+    Args:
+        project_dir: folder of the project.
+        days: days before the newest batch of each model, at least 1; of models whose batches are no
+            dates, as many of the newest batches.
+        output_file: the file; `target/report.html` of the project by default.
+        spark: an existing session to use.
+        select: models, in dbt's selection syntax; all when empty.
+        exclude: models to leave out.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
+    """
+    project = load_project(
+        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+    )
+    names = [m.name for m in select_models(project.models, select, exclude)]
+    default = project.root / project.target_path / REPORT
+    path = default if output_file is None else Path(output_file)
+    with open_warehouse(project, spark, step) as (_, store):
+        step("Reading verdicts")
+        facts = _Reader(store, days).read(names)
+    page = make_page(project, facts, days, dt.datetime.now(dt.UTC))
+    write_atomically(path, render(page))
+    return Report(
+        path,
+        len(facts),
+        sum(len(f.batches) for f in facts),
+        sum(len(g.findings) for f in facts for g in f.groups),
+    )
+
+
+def make_page(
+    project: Project, facts: Sequence[ModelFacts], days: int, made_at: dt.datetime
+) -> Page:
+    """The report of what is stored."""
+    models: list[ModelPage] = [model_page(f, i) for i, f in enumerate(facts)]
+    return Page(
+        project=project.name,
+        target=project.target.name,
+        made_at=made_at,
+        version=VERSION,
+        period=f"the newest {plural(days, 'day')} of each model",
+        models=tuple(models),
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    store: Store
+    days: int
+
+    def read(self, names: Sequence[str]) -> list[ModelFacts]:
+        """What is stored of those models that have been checked."""
+        ledger = self.store.rows(BATCHES)
+        dimensions = {r["model"]: r for r in self.store.rows(MODELS) if r["valid_to"] is None}
+        reviews: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for row in sorted(self.store.rows(REVIEWS), key=lambda r: r["at"]):
+            reviews.setdefault(row["model"], {})[row["batch"]] = row
+        facts = []
+        for name in names:
+            mine = [r for r in ledger if r["model"] == name]
+            if mine:
+                batches = newest(mine, self.days)
+                found = dimensions.get(name, {})
+                facts.append(self._model(name, batches, reviews.get(name, {}), found))
+        return facts
+
+    def _model(
+        self,
+        name: str,
+        batches: Sequence[Mapping[str, Any]],
+        reviews: Mapping[str, Mapping[str, Any]],
+        dimension: Mapping[str, Any],
+    ) -> ModelFacts:
+        from dqsql.engine.history import stored_of_model, stored_rows
+
+        names = [str(r["batch"]) for r in batches]
+        results = [result_of_row(r) for r in stored_rows(self.store, RESULTS, name, names)]
+        results.sort(key=lambda r: (r.check_id, r.segment or "", batch_order(r.batch or "")))
+        programs = stored_of_model(self.store, PROGRAMS, name)
+        return ModelFacts(
+            name=name,
+            batches=batches,
+            results=results,
+            groups=grouped(results),
+            values=self._values(name, names, results),
+            programs=[r for r in programs if r["valid_to"] is None],
+            reviews=reviews,
+            dimension=dimension,
+        )
+
+    def _values(
+        self, model: str, batches: Sequence[str], results: Sequence[Result]
+    ) -> MetricValues:
+        from dqsql.engine.history import stored_rows
+
+        wanted = wanted_series(results)
+        if not wanted:
+            return {}
+        found: dict[SeriesKey, dict[str, float | None]] = {}
+        metrics = {key[1] for key in wanted}
+        for row in stored_rows(self.store, METRICS, model, batches, metrics):
+            key = (
+                row["column_name"] or "",
+                row["metric"],
+                row["parameters"] or "",
+                row["scope"],
+            )
+            if row["segment"] is None and key in wanted:
+                found.setdefault(key, {})[row["batch"]] = row["value"]
+        return found
+
+
+def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, Any]]:
+    """The rows of the newest batches, oldest first: of so many days, or so many that are no dates.
+
+    At most MAX_BATCHES.
+    """
+    # numpy comes with it.
+    from dqsql.runner.monitors.anomaly import time_of
+
+    ordered = sorted(rows, key=lambda r: batch_order(r["batch"]))
+    times = [time_of(r["batch"]) for r in ordered]
+    known = [t for t in times if t is not None]
+    if len(known) < len(ordered):
+        return ordered[-min(days, MAX_BATCHES) :]
+    since = max(known) - dt.timedelta(days=days)
+    kept = [r for r, t in zip(ordered, known, strict=True) if t > since]
+    return kept[-MAX_BATCHES:]
+
+
+def result_of_row(row: Mapping[str, Any]) -> Result:
+    """A verdict as it was, of its row of dq_results."""
+    return Result(
+        check_id=row["check_id"],
+        model=row["model"],
+        batch=row["batch"],
+        segment=row["segment"],
+        column=row["column_name"],
+        check_name=row["check_name"],
+        detector=row["detector"],
+        status=Status(row["status"]),
+        severity=Severity(row["severity"]),
+        message=row["message"] or "",
+        observed=row["observed"],
+        observed_text=row["observed_text"],
+        lower=row["lower_bound"],
+        upper=row["upper_bound"],
+        score=row["score"],
+        details=json.loads(row["details"] or "{}"),
+    )
