@@ -237,8 +237,8 @@ def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
         return min([*others, *columns], key=_rank, default=None)
     schema = [s for s in whole if s.stage == SCHEMA and s.stage < symptom.stage]
     if symptom.column is None:
-        # Several checks and monitors may watch the same metric of the batch as a whole.
-        alike = [s for s in whole if s.metric == symptom.metric]
+        # Several checks and monitors may watch the number of rows.
+        alike = [s for s in whole if s.stage == VOLUME and s.metric == symptom.metric]
         if alike and alike[0] is not symptom:
             return alike[0]
         return schema[0] if schema and symptom.stage == CONFORMITY else None

@@ -52,7 +52,7 @@ def symptom_of(result: Result) -> Symptom:
     symptom = Symptom(
         check=result.check_name,
         metric=metric,
-        column=result.column,
+        column=result.column or _column(result),
         segment=result.segment,
         severity="error" if result.status is Status.FAIL else "warn",
         score=_score(result),
@@ -101,6 +101,12 @@ def _metric(result: Result) -> str:
 def _name(text: str) -> str:
     found = _WORD.search(text)
     return found.group().lower() if found else ""
+
+
+def _column(result: Result) -> str | None:
+    """The column that a monitor of the model watches, if it is one metric of one column."""
+    series = result.details.get("series")
+    return str(series[0]) or None if result.detector == "anomaly" and series else None
 
 
 def _p_value(details: Mapping[str, Any]) -> float | None:

@@ -137,3 +137,14 @@ def test_what_a_check_is_about(make_result: Make) -> None:
         assert symptom_of(result).metric == expected
     told = make_result(detector="anomaly", details={"metric": "row_count", "expression": "x"})
     assert (symptom_of(told).metric, symptom_of(told).column) == ("row_count", None)
+    about = {"metric": "mean(fare)", "series": ["fare", "mean", "", "delta"]}
+    assert symptom_of(make_result(detector="anomaly", column=None, details=about)).column == "fare"
+
+
+def test_two_conditions_on_rows_do_not_explain_each_other(make_result: Make) -> None:
+    results = [
+        make_result(status=Status.FAIL, check_id=c, column=None, check_name=f"compliance({c}) = 1")
+        for c in ("a", "b")
+    ]
+    (found,) = grouped(results)
+    assert len(found.roots) == 2
