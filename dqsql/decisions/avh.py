@@ -209,21 +209,25 @@ def _transforms(
             stacked = np.stack([flat[row] for row in rows])
             for row, transform in zip(rows, choose_transforms(stacked), strict=True):
                 chosen[row] = transform
-    names = [
-        history.metrics[position]
+    places = [
+        (history, position)
         for history, column in zip(histories, columns, strict=True)
         for position in column.positions
     ]
     expand = _offers if config.bounds == "calibrated" else _alone
-    offers = iter([expand(*row) for row in zip(names, chosen, flat, strict=True)])
+    offers = iter([expand(*p, *row) for p, *row in zip(places, chosen, flat, strict=True)])
     return [[next(offers) for _ in column.series] for column in columns]
 
 
-def _alone(metric: str, transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+def _alone(
+    history: ColumnHistory, position: int, transform: Transform | None, values: FloatArray
+) -> tuple[Transform, ...]:
     return () if transform is None else (transform,)
 
 
-def _offers(metric: str, transform: Transform | None, values: FloatArray) -> tuple[Transform, ...]:
+def _offers(
+    history: ColumnHistory, position: int, transform: Transform | None, values: FloatArray
+) -> tuple[Transform, ...]:
     """Offer, beside the chosen transform, identity, seasonal differences, and all of them in log.
 
     Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
@@ -233,23 +237,26 @@ def _offers(metric: str, transform: Transform | None, values: FloatArray) -> tup
     offers = [] if transform is None else [transform]
     if Transform() not in offers and not _drifts(values):
         offers.append(Transform())
+    metric = history.metrics[position]
     seasonal = Transform() in offers and metric not in fpr_bounds.DISTANCE_METRICS
     lag = _season(values) if seasonal else 0
     if lag:
         offers.append(Transform(lag=lag))
-    if _is_positive(metric, values):
+    if values.min() > 0 and _has_logarithm(history, position):
         offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
     return tuple(dict.fromkeys(offers))
 
 
-def _is_positive(metric: str, values: FloatArray) -> bool:
-    """Return whether a logarithm makes sense: the metric is never zero or below, not by luck only.
+def _has_logarithm(history: ColumnHistory, position: int) -> bool:
+    """Return whether the logarithm of a metric makes sense: it cannot fall to zero or below.
 
-    A mean of delays was above zero for a month and falls below it one day: that is no infinite
-    distance.
+    A mean of delays that was above zero for a month falls below it one day, and that is no infinite
+    distance. So metrics in the column's unit need a column without negative values.
     """
-    least = float(values.min())
-    return least > (float(np.ptp(values)) if metric in _SIGNED_METRICS else 0.0)
+    if history.metrics[position] in _SIGNED_METRICS and "min" in history.metrics:
+        least = history.values[:, history.metrics.index("min")]
+        return bool(np.isfinite(least).all() and least.min() >= 0)
+    return True
 
 
 def _drifts(values: FloatArray) -> bool:
