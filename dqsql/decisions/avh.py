@@ -215,7 +215,12 @@ def _transforms(
         for position in column.positions
     ]
     expand = _offers if config.bounds == "calibrated" else _alone
-    offers = iter([expand(*p, *row) for p, *row in zip(places, chosen, flat, strict=True)])
+    offers = iter(
+        [
+            expand(history, position, transform, values)
+            for (history, position), transform, values in zip(places, chosen, flat, strict=True)
+        ]
+    )
     return [[next(offers) for _ in column.series] for column in columns]
 
 
