@@ -103,8 +103,8 @@ def plain(name: str) -> str:
 
 def difference(before: str, after: str, path: str) -> str:
     """A unified diff."""
-    texts = [text.splitlines(keepends=True) for text in (before, after)]
-    lines = difflib.unified_diff(*texts, f"a/{path}", f"b/{path}")
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
