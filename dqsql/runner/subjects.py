@@ -37,8 +37,13 @@ class Subject:
         """The last part of the name, without a file's ending."""
         last = re.split(r"[/\\]", self.name)[-1]
         stem = last.rsplit(".", 1)
-        is_file = "/" in self.name or (len(stem) == 2 and stem[1] in _ENDINGS)
-        return stem[0] if is_file else stem[-1]
+        return stem[0] if self.is_file else stem[-1]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file or folder that no source names."""
+        named = self.model is not None or self.source is not None
+        return not named and _is_file(self.name)
 
     @property
     def config(self) -> ModelConfig:
@@ -54,6 +59,10 @@ class Subject:
 
 
 _ENDINGS = ("parquet", "csv", "tsv", "json", "orc", "txt")
+
+
+def _is_file(name: str) -> bool:
+    return "/" in name or name.rpartition(".")[2] in _ENDINGS
 
 
 @dataclass
@@ -131,7 +140,7 @@ class Subjects:
         found, frame = Lake(self.project, self.spark, 1).single(name)
         view = "relation__" + re.sub(r"\W+", "_", found)
         types = register(frame, view_name(view))
-        parts = "/" in name or name.rsplit(".", 1)[-1] in _ENDINGS
-        ending = name.rsplit(".", 1)[-1]
-        reads = f"{ending if ending in _ENDINGS else 'parquet'}.`{name}`" if parts else found
+        ending = name.rpartition(".")[2]
+        kind = ending if ending in _ENDINGS else "parquet"
+        reads = f"{kind}.`{name}`" if _is_file(name) else found
         return Subject(found, view, types, reads)

@@ -38,6 +38,7 @@ class Draft:
     before: str
     after: str
     model: str
+    relation: str
 
     @property
     def changed(self) -> bool:
@@ -60,7 +61,7 @@ def draft(
     """
     subject = proposal.subject
     if subject.model is None:
-        return _new(proposal, accepted)
+        return _new(project, proposal, accepted)
     model = subject.model
     if not model.raw_sql or not model.path.endswith(".sql"):
         raise UsageError(
@@ -71,7 +72,7 @@ def draft(
         {} if apart or (model.relation is not None and not model.projections) else _places(model)
     )
     after = inserted(model.raw_sql, accepted, places) if accepted else model.raw_sql
-    return Draft(model.path, model.raw_sql, after, model.name)
+    return Draft(model.path, model.raw_sql, after, model.name, subject.name)
 
 
 def _places(model: CheckModel) -> dict[str, tuple[int, int]]:
@@ -84,7 +85,7 @@ def _places(model: CheckModel) -> dict[str, tuple[int, int]]:
     }
 
 
-def _new(proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
+def _new(project: Project, proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
     subject = proposal.subject
     name = re.sub(r"\W+", "_", subject.table)
     template = (resource_dir("templates") / "suggest" / "check.sql").read_text(encoding="utf-8")
@@ -96,7 +97,13 @@ def _new(proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
         list(subject.types),
         accepted,
     )
-    return Draft(f"{_FOLDER}/{name}.sql", "", text, name)
+    return Draft(f"{_folder(project)}/{name}.sql", "", text, name, subject.name)
+
+
+def _folder(project: Project) -> str:
+    """The folder of the project's check models."""
+    folders = [m.path.rpartition("/")[0] for m in project.models if m.relation is None]
+    return next((f.partition("/")[0] for f in folders if f), _FOLDER)
 
 
 def _evidence(proposal: Proposal) -> str:
@@ -115,24 +122,43 @@ def write(where: Where, proposal: Proposal, accepted: Sequence[Suggestion]) -> D
             file is then as it was.
     """
     project = where.project()
-    for apart in (False, True):
-        made = draft(project, proposal, accepted, apart=apart)
-        if not made.changed:
-            return made
-        if not made.before and (project.root / made.path).exists():
-            raise ConfigError(
-                f"{made.path} exists and is not about {proposal.subject.name}",
-                hint="rename the file, or name its check model",
-            )
-        _require_comments_only(made)
-        try:
-            _write_verified(where, project, made, accepted)
-        except LoadError:
-            if apart or not made.before:
-                raise
-            continue
+    _require_place(project, proposal.subject)
+    made = draft(project, proposal, accepted)
+    try:
+        return _written(where, project, made, accepted)
+    except DqsqlError:
+        if not made.before:
+            raise
+    return _written(where, project, draft(project, proposal, accepted, apart=True), accepted)
+
+
+def _require_place(project: Project, subject: Subject) -> None:
+    """Refuse a relation that no check file of the project could read or hold."""
+    if subject.model is not None:
+        return
+    if subject.is_file:
+        raise UsageError(
+            f"{subject.name} is a file that no source names",
+            hint="declare it under `sources:` with its path, and name the source",
+        )
+    if any(m.relation is not None for m in project.models):
+        raise UsageError(
+            "a dbt project has no check files of its own",
+            hint="name a model of dbt, or leave --write out to see the suggestions",
+        )
+
+
+def _written(where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]) -> Draft:
+    if not made.changed:
         return made
-    raise AssertionError("unreachable")
+    if not made.before and (project.root / made.path).exists():
+        raise ConfigError(
+            f"{made.path} exists and is not about {made.relation}",
+            hint="rename the file, or name its check model",
+        )
+    _require_comments_only(made)
+    _write_verified(where, project, made, accepted)
+    return made
 
 
 def _require_comments_only(made: Draft) -> None:

@@ -6,6 +6,9 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 LANGUAGES = ("en", "es", "ja", "pt", "ar", "fr", "th", "ko", "id", "ru")
 RARE = ("tr", "hu", "en-gb", "en-GB", "pl", "el", "uk", "fi", "sv", "cs", "da", "nb")
@@ -67,3 +70,13 @@ def write_csv(rows: list[dict[str, str]], file: Path) -> None:
         writer = csv.DictWriter(stream, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def write_parquet(frame: pd.DataFrame, file: Path) -> None:
+    """Write a frame; in a column `nan`, NaN stays a number."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    if "nan" in frame:
+        values = pa.array([float(v) for v in frame["nan"]], type=pa.float64(), from_pandas=False)
+        table = table.set_column(table.column_names.index("nan"), "nan", values)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, file)

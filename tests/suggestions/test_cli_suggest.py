@@ -1,0 +1,119 @@
+"""The commands `profile` and `suggest`: what they print, ask and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dqsql.cli.main import cli
+from dqsql.runner import profile as profiling
+from dqsql.runner import suggest as suggesting
+from dqsql.runner.subjects import Subject
+from dqsql.runner.suggest import Proposal
+from dqsql.suggestions.profiles import ColumnProfile, Distribution, Profile, Summary
+from dqsql.suggestions.suggestion import Suggestion, Verdict
+from tests.conftest import MakeProject
+
+COLUMNS = (
+    ColumnProfile(
+        "city", "string", 1_000, 999, 3.0, distribution=Distribution(("A\x1b[2J", "B"), (900, 99))
+    ),
+    ColumnProfile(
+        "amount", "double", 1_000, 1_000, 900.0, summary=Summary(0, 10, 5, 2, (2.5, 5.0, 7.5))
+    ),
+)
+PROFILE = Profile("shop.orders", 1_000, COLUMNS, passes=3)
+FOUND = (
+    Suggestion(
+        "CompleteIfComplete", "completeness", "amount", "not_null", "complete", measured=1.0
+    ),
+    Suggestion("HasMax", "upper", "amount", "max", "largest", comparison="<= 10", measured=0.99999),
+    Suggestion("RetainType", "schema", None, "schema", "types", takes_column=False),
+    Suggestion(
+        "CategoricalRange", "values", "city", "unique", "no", verdict=Verdict.REFUSED, measured=0.5
+    ),
+)
+
+
+def proposal(*found: Suggestion) -> Proposal:
+    subject = Subject("shop.orders", "v", {"city": "string", "amount": "double"}, "t")
+    return Proposal(subject, PROFILE, 1_000, 100, 900, 0, found or FOUND)
+
+
+@pytest.fixture
+def call(make_project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    root = make_project({"checks/a.sql": "select 1 as a"})
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: (PROFILE,))
+    monkeypatch.setattr(suggesting, "suggest", lambda *_, **__: proposal())
+
+    def run(*args: str, **more: Any) -> Result:
+        return CliRunner().invoke(cli, list(args), prog_name="dqsql", **more)
+
+    return run
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the input of the test stand for a person's."""
+    from click.testing import _NamedTextIOWrapper
+
+    monkeypatch.setattr(_NamedTextIOWrapper, "isatty", lambda self: True, raising=False)
+
+
+def test_profile_prints_a_table_without_escapes(call: Callable[..., Result]) -> None:
+    result = call("profile", "shop.orders")
+    assert result.exit_code == 0
+    assert "read 3 times" in result.output and "\x1b" not in result.output
+    assert "99.9%" in result.output and "A?[2J 90%" in result.output
+    assert "█" in result.output
+
+
+def test_profile_as_json(call: Callable[..., Result]) -> None:
+    record = json.loads(call("profile", "shop.orders", "--output", "json").stdout)
+    (found,) = record["profiles"]
+    assert found["columns"][1]["histogram"] and found["columns"][0]["completeness"] == 0.999
+
+
+def test_suggest_prints_a_file_and_writes_nothing(call: Callable[..., Result]) -> None:
+    result = call("suggest", "shop.orders")
+    assert result.exit_code == 0
+    assert "    -- complete: @not_null\n" in result.output
+    assert "100.00%" not in result.output and "99.99%" in result.output
+    assert "Not suggested" in result.output
+    assert not Path("checks/orders.sql").exists()
+
+
+def test_suggest_as_json(call: Callable[..., Result]) -> None:
+    record = json.loads(call("suggest", "shop.orders", "--output", "json").stdout)
+    assert [s["verdict"] for s in record["suggestions"]] == ["suggested"] * 3 + ["refused"]
+    assert record["path"] == "checks/orders.sql" and record["written"] is False
+
+
+def test_without_a_terminal_writing_needs_yes(call: Callable[..., Result]) -> None:
+    result = call("suggest", "shop.orders", "--write")
+    assert result.exit_code == 2 and "--yes" in result.output
+    result = call("suggest", "shop.orders", "--write", "--yes")
+    assert result.exit_code == 0 and "Wrote 3 checks" in result.output
+    assert "@max <= 10" in Path("checks/orders.sql").read_text()
+    result = call("suggest", "shop.orders", "--write", "--yes")
+    assert result.exit_code == 2 and "exists and is not about shop.orders" in result.output
+
+
+@pytest.mark.usefixtures("terminal")
+def test_review_accepts_edits_and_rejects(call: Callable[..., Result]) -> None:
+    result = call("suggest", "shop.orders", "--write", input="a\ne\nmax <\nmax < 12\nr\n")
+    assert result.exit_code == 0, result.output
+    text = Path("checks/orders.sql").read_text()
+    assert "@not_null" in text and "@max < 12" in text and "@schema" not in text
+
+
+@pytest.mark.usefixtures("terminal")
+def test_review_that_ends_early_rejects_the_rest(call: Callable[..., Result]) -> None:
+    result = call("suggest", "shop.orders", "--write", input="a\nq\n")
+    assert "Wrote 1 check" in result.output
