@@ -182,7 +182,9 @@ def headline(result: Result) -> str:
     label = check_label(result.check_name, result.column)
     if result.detector != "constraint" and result.message:
         return observation(result)
-    return f"{label}: {observation(result).removesuffix(f', expected {label}')}"
+    # The label says already what was expected, where the message only repeats it.
+    seen = observation(result).removesuffix(f", expected {printable(result.check_name)}")
+    return f"{label}: {seen}"
 
 
 def describe_batch(found: BatchFinding) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dqsql.model.results import ModelResult, Result, RunResult, Status
-from dqsql.report.findings import describe_batch
+from dqsql.report.findings import describe_batch, headline
 from dqsql.report.run_results import run_results
 from dqsql.runner.grouping import grouped, symptom_of
 
@@ -148,3 +148,10 @@ def test_two_conditions_on_rows_do_not_explain_each_other(make_result: Make) -> 
     ]
     (found,) = grouped(results)
     assert len(found.roots) == 2
+
+
+def test_what_the_check_says_already_is_not_said_again(make_result: Make) -> None:
+    name = "completeness >= 0.9"
+    message = f"completeness(note) is 0.5, expected {name}"
+    found = make_result(status=Status.FAIL, check_name=name, column="note", message=message)
+    assert headline(found) == "completeness >= 0.9 on note: completeness(note) is 0.5"

@@ -12,13 +12,15 @@ from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
 from dqsql.cli.session import Session, with_session
 from dqsql.report.errors import error_record
-from dqsql.report.text import plural, printable
+from dqsql.report.text import plural, printable, shorten
 
 if TYPE_CHECKING:
+    from dqsql.model.plan import Monitor
     from dqsql.runner.backtest import ModelBacktest
     from dqsql.runner.monitors.replay import Replayed
 
 _HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "recall", "bounds")
+_NAME = 48
 
 
 def _rates(
@@ -119,6 +121,7 @@ def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
         "check_id": one.monitor.id,
         "column": one.monitor.column,
         "monitor": one.monitor.kind,
+        "name": one.monitor.name,
         "fpr": one.fpr,
         "accepted": one.accepted,
         "alarms": list(one.alarms),
@@ -144,7 +147,7 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
     rows: list[tuple[str, ...]] = [_HEADER]
     notes: dict[str, None] = {}
     for one in tested.replayed:
-        name = f"{one.monitor.column or 'model'} @{one.monitor.kind}"
+        name = _label(one.monitor)
         if one.note:
             notes[f"  {name}: {one.note}"] = None
         else:
@@ -162,6 +165,15 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
             f"  cost: {plural(tested.metrics, 'metric')} a batch,"
             f" {tested.seconds * 1000:.1f} ms to learn and decide for a monitor and batch"
         )
+
+
+def _label(monitor: Monitor) -> str:
+    """What it watches and what it is; a column or model may have several of `@anomaly`."""
+    kind = monitor.kind
+    if kind == "anomaly":
+        named = monitor.name.startswith(kind)
+        kind = shorten(monitor.name if named else f"{kind} {monitor.name}", _NAME)
+    return f"{monitor.column or 'model'} @{kind}"
 
 
 def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
