@@ -14,18 +14,27 @@ if TYPE_CHECKING:
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
     from dqsql.runner.fit import fit
-    from dqsql.runner.report import report
+    from dqsql.runner.report import write_report
     from dqsql.runner.review import review, waiting
 
-__all__ = ["backtest", "compile_project", "explain", "fit", "report", "review", "run", "waiting"]
+__all__ = [
+    "backtest",
+    "compile_project",
+    "explain",
+    "fit",
+    "review",
+    "run",
+    "waiting",
+    "write_report",
+]
 
 _MODULES = {
     "backtest": "dqsql.runner.backtest",
     "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",
-    "report": "dqsql.runner.report",
     "review": "dqsql.runner.review",
     "waiting": "dqsql.runner.review",
+    "write_report": "dqsql.runner.report",
 }
 
 

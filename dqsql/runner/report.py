@@ -53,7 +53,7 @@ class Report:
     findings: int
 
 
-def report(
+def write_report(
     project_dir: str | PathLike[str] = ".",
     *,
     days: int = DAYS,

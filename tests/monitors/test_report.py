@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from dqsql import report
+from dqsql import write_report
 
 from .conftest import DqSql, write_project
 from .families import LAST, TENFOLD
@@ -43,7 +43,7 @@ def test_an_empty_warehouse(families: Project, dqsql: DqSql, tmp_path: Path) -> 
     result = dqsql(root, "report")
     assert result.exit_code == 0, result.output
     assert "No batch has been checked yet" in result.output
-    made = report(root, spark=families.spark)
+    made = write_report(root, spark=families.spark)
     assert (made.models, made.findings) == (0, 0)
     assert "No batch has been checked yet" in made.path.read_text(encoding="utf-8")
 

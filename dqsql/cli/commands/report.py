@@ -46,10 +46,10 @@ def command(
     Batches by status, findings by batch, charts of what monitors watch, and what they have learned.
     Reads the warehouse tables only.
     """
-    from dqsql.runner.report import DAYS, report
+    from dqsql.runner.report import DAYS, write_report
 
     with session.progress() as progress:
-        made = report(
+        made = write_report(
             project_dir,
             days=days or DAYS,
             output_file=output_file,
