@@ -1,7 +1,7 @@
 """dqsql: data quality for SQL teams on Spark.
 
-The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`
-and `waiting` around it.
+The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`,
+`waiting`, `explain` and `write_report` around it.
 """
 
 from __future__ import annotations
