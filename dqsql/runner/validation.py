@@ -18,7 +18,7 @@ from dqsql.engine.execution import CheckOutcome, ModelExecution, ScanBuilder
 from dqsql.engine.failures import translated
 from dqsql.errors import Span
 from dqsql.model.plan import Plan, StateColumn
-from dqsql.model.project import Annotation, CheckSettings, Project
+from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
 from dqsql.runner.measuring import made_up_model
 from dqsql.runner.preparation import prepare, relation_ids
 from dqsql.runner.subjects import Subject
@@ -70,8 +70,11 @@ class Validator:
         flat = dict(_with_weaker(candidates))
         annotations = [a for key, c in flat.items() for a in self._annotations(key, c)]
         model = replace(
-            made_up_model(self.rows.view, {}, self.subject.config.batch_by, self.subject.name),
+            made_up_model(self.rows.view, {}, path=self.subject.name),
             annotations=tuple(annotations),
+            config=ModelConfig(
+                batch_by=self.subject.config.batch_by, segment_by=self.subject.config.segment_by
+            ),
         )
         plan = compile_model(model, self.project, self.catalog)
         self._register_relations(plan)
@@ -83,9 +86,16 @@ class Validator:
             checked = by_name.get(key)
             if checked is None:
                 continue
-            coverage = self._coverage(candidate, by_name.get(f"{key}.{_COVERAGE}", []))
+            covered = by_name.get(f"{key}.{_COVERAGE}", [])
+            whole = [o for o in covered if o.segment is None]
             values = [o.observed[0].value for o in by_name.get(f"{key}.{_VALUE}", [])]
-            found[key] = Outcome(tuple(o.holds for o in checked), coverage, tuple(values))
+            found[key] = Outcome(
+                tuple(o.holds for o in checked),
+                self._coverage(candidate, whole),
+                tuple(values),
+                len({o.batch for o in checked}),
+                len({o.batch for o in checked if o.holds is False}),
+            )
         return found
 
     def _annotations(self, key: str, candidate: Suggestion) -> Iterator[Annotation]:

@@ -18,7 +18,8 @@ MIN_BATCHES = 3
 class Outcome:
     """What was measured of one candidate.
 
-    `holds` has one entry a batch, None where there was nothing to measure. `coverage` is the share
+    `holds` has one entry a batch (and segment), None where there was nothing to measure; `failed`
+    are the batches on which it failed, `batches` how many there are. `coverage` is the share
     of held-out rows that comply, None where none were held out or the check is of no rows.
     `values` are the values of the envelope's metric, by batch.
     """
@@ -26,11 +27,13 @@ class Outcome:
     holds: tuple[bool | None, ...]
     coverage: float | None = None
     values: tuple[float | None, ...] = ()
+    batches: int = 0
+    failed: int = 0
 
     @property
     def held(self) -> int:
         """The number of batches on which the check did not fail."""
-        return sum(h is not False for h in self.holds)
+        return self.batches - self.failed
 
     @property
     def all_held(self) -> bool:
@@ -64,7 +67,7 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
 
 
 def _measured(candidate: Suggestion, outcome: Outcome) -> Suggestion:
-    batches = len(outcome.holds)
+    batches = outcome.batches
     coverage = outcome.coverage
     if coverage is None and candidate.coverage is None and batches:
         coverage = outcome.held / batches
@@ -95,13 +98,13 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     lower, upper = _bounds(envelope, low, high, margin)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
-    words = f"{candidate.reason}; as it was in {_batches(len(outcome.holds))}"
+    words = f"{candidate.reason}; as it was in {_batches(outcome.batches)}"
     fitted = replace(
         candidate,
         reason=words,
         comparison=comparison(lower, upper),
         envelope=replace(envelope, lower=lower, upper=upper),
-        held=len(outcome.holds),
+        held=outcome.batches,
         measured=1.0,
     )
     return _silent(
@@ -125,12 +128,11 @@ def _bounds(
 
 
 def _why(candidate: Suggestion, outcome: Outcome) -> str:
-    failed = len(outcome.holds) - outcome.held
     if outcome.coverage is not None and outcome.coverage < 1:
         return f"it holds for {_share(outcome.coverage)} of the held-out rows only"
     if not any(outcome.holds):
         return "there was nothing to measure"
-    return f"it failed on {failed:,} of {_batches(len(outcome.holds))}"
+    return f"it failed on {outcome.failed:,} of {_batches(outcome.batches)}"
 
 
 def _share(value: float) -> str:

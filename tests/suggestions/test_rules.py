@@ -195,7 +195,7 @@ def bounded() -> Suggestion:
 
 
 def test_bounds_that_failed_follow_the_batches() -> None:
-    outcome = Outcome((True, False, True, None), None, (3.0, 7.0, 5.0, None))
+    outcome = Outcome((True, False, True, None), None, (3.0, 7.0, 5.0, None), 4, 1)
     (found,) = decide(bounded(), {"s": outcome}, "s")
     assert found.annotation(inside=True) == (
         "@mean between 1 and 9 {severity: warn, no_data: ignore}"
@@ -206,8 +206,8 @@ def test_bounds_that_failed_follow_the_batches() -> None:
 def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
     complete = suggestions(column("city", "string"))["CompleteIfComplete"]
     outcomes = {
-        "s": Outcome((True, False), 0.999),
-        "sw": Outcome((True, True), None, (1.0, 0.998)),
+        "s": Outcome((True, False), 0.999, (), 2, 1),
+        "sw": Outcome((True, True), None, (1.0, 0.998), 2, 0),
     }
     refused, weaker = decide(complete, outcomes, "s")
     assert refused.verdict is Verdict.REFUSED and "99.9%" in refused.reason

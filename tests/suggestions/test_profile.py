@@ -1,0 +1,130 @@
+"""Profiles against pandas, and the edges: nothing, nulls, NaN, odd names and types."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dqsql.errors import DqsqlError, UsageError
+from dqsql.runner.index import Where
+from dqsql.runner.profile import profile
+from dqsql.suggestions.profiles import Profile
+from tests.conftest import PROFILES_YML, PROJECT_YML
+from tests.suggestions.generators import write_parquet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCES = """\
+version: 2
+sources:
+  - name: lake
+    tables:
+      - {name: many, path: data/many.parquet, format: parquet}
+      - {name: none, path: data/none.parquet, format: parquet}
+"""
+
+
+FILES = {
+    "dqsql_project.yml": PROJECT_YML,
+    "profiles.yml": PROFILES_YML,
+    "sources.yml": SOURCES,
+}
+
+
+def many() -> pd.DataFrame:
+    draw = np.random.default_rng(7)
+    n = 3_000
+    numbers = draw.normal(10, 3, n)
+    day = dt.date(2024, 1, 1)
+    return pd.DataFrame(
+        {
+            "number": np.where(draw.random(n) < 0.1, None, numbers).astype(float),
+            "whole": draw.integers(-5, 5, n),
+            "text": draw.choice(["a", "bb", "", "ünï"], n, p=[0.5, 0.3, 0.1, 0.1]),
+            "as number": [f"{x:.2f}" for x in numbers],
+            "as `whole`.x": [str(i) for i in range(n)],
+            "flag": draw.random(n) < 0.25,
+            "first": [day + dt.timedelta(days=int(d)) for d in draw.integers(0, 300, n)],
+            "nan": [float("nan"), 1.0, 2.0] * (n // 3),
+            "list": [[1, 2]] * n,
+            "empty": pd.Series([None] * n, dtype="string"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Where:
+    root = tmp_path_factory.mktemp("lake")
+    for name, text in FILES.items():
+        (root / name).write_text(text)
+    (root / "data").mkdir()
+    write_parquet(many(), root / "data/many.parquet")
+    write_parquet(many().head(0), root / "data/none.parquet")
+    return Where(root)
+
+
+@pytest.fixture(scope="module")
+def profiles(lake: Where, spark: SparkSession) -> dict[str, Profile]:
+    return {p.relation: p for p in profile(lake, ["lake.many", "lake.none"], spark=spark)}
+
+
+def test_profile_against_pandas(profiles: dict[str, Profile]) -> None:
+    frame, found = many(), profiles["lake.many"]
+    assert found.passes == 3 and found.rows == len(frame)
+    assert [c.name for c in found.columns] == list(frame.columns)
+    for each in found.columns:
+        assert each.count == frame[each.name].notna().sum() + each.nan, each.name
+    number = found.column("number")
+    assert number.summary is not None
+    assert number.summary.mean == pytest.approx(frame["number"].mean())
+    assert number.summary.stddev == pytest.approx(frame["number"].std())
+    assert (number.summary.minimum, number.summary.maximum) == (
+        frame["number"].min(),
+        frame["number"].max(),
+    )
+    median = float(np.median(number.summary.quantiles))
+    assert frame["number"].quantile(0.46) < median < frame["number"].quantile(0.54)
+    assert number.distinct == pytest.approx(frame["number"].nunique(), rel=0.06)
+
+    text = found.column("text")
+    assert text.distribution is not None and text.lengths is not None
+    counted = frame["text"].value_counts()
+    assert dict(zip(text.distribution.values, text.distribution.counts, strict=True)) == (
+        counted.to_dict()
+    )
+    assert text.distribution.complete and text.lengths.maximum == 3
+    assert found.column("flag").distribution is not None
+
+    assert found.column("as number").detected == "fractional"
+    assert found.column("as `whole`.x").detected == "integral"
+    summary = found.column("as number").summary
+    assert summary is not None and summary.mean == pytest.approx(frame["number"].mean(), abs=0.2)
+    assert found.column("first").earliest == str(frame["first"].min())
+    assert found.column("nan").nan == 1_000
+    assert found.column("list").distinct is None
+    empty = found.column("empty")
+    assert (empty.count, empty.completeness, empty.distinct, empty.detected) == (0, 0.0, 0.0, None)
+
+
+def test_relation_without_rows(profiles: dict[str, Profile]) -> None:
+    found = profiles["lake.none"]
+    assert (found.rows, found.passes) == (0, 1)
+    assert found.column("number").completeness is None
+
+
+def test_unknown_relations_and_none(lake: Where, spark: SparkSession) -> None:
+    with pytest.raises(DqsqlError, match=r"there is no table, schema or file lake\.manny"):
+        profile(lake, ["lake.manny"], spark=spark)
+    with pytest.raises(UsageError, match="no relation is named"):
+        profile(lake, [], spark=spark)
+
+
+def test_files_are_relations(lake: Where, spark: SparkSession) -> None:
+    (found,) = profile(lake, ["data/none.parquet"], spark=spark)
+    assert found.rows == 0 and Path(found.relation).name == "none.parquet"
