@@ -253,7 +253,8 @@ class _Suggesting:
 
     def _candidates(self, measured: ProfileWithSketches) -> list[Suggestion]:
         profile = measured.profile
-        evidence = Evidence(profile, self.subject.table, unique_names())
+        ordered = self.subject.model is None
+        evidence = Evidence(profile, self.subject.table, unique_names(), ordered)
         found = [
             Suggestion(
                 "RetainType",

@@ -41,12 +41,16 @@ _LONG_TEXTS = ("text", "clob")
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column as the classifier sees it: names, the SQL or Spark type, and all columns' names."""
+    """A column as the classifier sees it: names, the SQL or Spark type, and all columns' names.
+
+    `ordered` says that `columns` are in the table's own order, which a SELECT need not keep.
+    """
 
     table: str
     column: str
     kind: str
     columns: tuple[str, ...]
+    ordered: bool = True
 
 
 def type_kind(sql_type: str) -> str:
@@ -114,16 +118,20 @@ def _singular(word: str) -> str:
 def _about_neighbors(name: ColumnName, column: str) -> Iterator[str]:
     """Position, and what the other columns are called."""
     names = ["_".join(words(c)) for c in name.columns]
-    place = names.index(column) if column in names else len(names)
-    is_id = column == "id" or column.endswith("id")
-    yield f"p:{min(place, 4)}"
-    yield f"p:{min(place, 4)}:{'id' if is_id else '-'}"
+    mark = "id" if column.endswith("id") else "-"
     yield f"n:{min(len(names), 20).bit_length()}"
     ids = [n for n in names if n.endswith("id") and n != column]
-    mark = "id" if is_id else "-"
     yield f"o:ids:{min(len(ids), 4)}:{mark}"
     if "id" in ids:
         yield f"o:has_id:{mark}"
+    if name.ordered:
+        yield from _about_place(names, column, mark)
+
+
+def _about_place(names: Sequence[str], column: str, mark: str) -> Iterator[str]:
+    place = names.index(column) if column in names else len(names)
+    yield f"p:{min(place, 4)}"
+    yield f"p:{min(place, 4)}:{mark}"
     if place and names[0].endswith("id"):
         yield f"o:first_id:{mark}"
     if place == 0 and len(names) > 1 and names[1].endswith("id"):

@@ -42,18 +42,22 @@ _FRACTION = 0.9
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules know: the profile of the relation, its table's name, and the name classifier."""
+    """What rules know: the profile of the relation, its table's name, and the name classifier.
+
+    `ordered` says that the columns are in the table's own order.
+    """
 
     profile: Profile
     table: str
     names: UniqueNames
+    ordered: bool = True
 
     def unique_probability(self, column: ColumnProfile) -> float:
         """What the classifier says of a column's name."""
         columns = tuple(c.name for c in self.profile.columns)
         kind = {"integral": "bigint", "fractional": "double"}.get(column.detected or "")
         return self.names.probability(
-            ColumnName(self.table, column.name, kind or column.spark_type, columns)
+            ColumnName(self.table, column.name, kind or column.spark_type, columns, self.ordered)
         )
 
 

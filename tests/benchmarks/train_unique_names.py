@@ -15,11 +15,12 @@ import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold
@@ -60,25 +61,52 @@ def model() -> LogisticRegression:
     )
 
 
+@dataclass(frozen=True)
+class Examples:
+    """Columns with their features, once in the table's order and once without any order."""
+
+    ordered: csr_matrix
+    unordered: csr_matrix
+    labels: npt.NDArray[np.int64]
+    projects: npt.NDArray[np.str_]
+
+    def fitted(self, rows: npt.NDArray[np.int64]) -> LogisticRegression:
+        """A model of some of the columns, which it sees in both ways."""
+        x = vstack([self.ordered[rows], self.unordered[rows]])
+        return model().fit(x, np.concatenate([self.labels[rows]] * 2))
+
+
+def read_examples(path: Path) -> Examples:
+    """Read the CSV and compute the features."""
+    names, labels, projects = read_rows(path)
+    unordered = (replace(name, ordered=False) for name in names)
+    return Examples(matrix(names), matrix(unordered), labels, projects)
+
+
 def cross_validated(
-    x: csr_matrix, y: npt.NDArray[np.int64], splits: Iterable[tuple[np.ndarray, np.ndarray]]
-) -> float:
-    """The area under the ROC curve of all left-out predictions together."""
-    scores = np.zeros(len(y))
+    examples: Examples, splits: Iterable[tuple[np.ndarray, np.ndarray]]
+) -> tuple[float, float]:
+    """The areas under the ROC curve of all left-out predictions, with and without the order."""
+    scores = np.zeros((2, len(examples.labels)))
     for train, test in splits:
-        scores[test] = model().fit(x[train], y[train]).predict_proba(x[test])[:, 1]
-    return float(roc_auc_score(y, scores))
+        fitted = examples.fitted(train)
+        for i, x in enumerate((examples.ordered, examples.unordered)):
+            scores[i, test] = fitted.predict_proba(x[test])[:, 1]
+    known, unknown = (float(roc_auc_score(examples.labels, s)) for s in scores)
+    return known, unknown
 
 
-def evaluate(x: csr_matrix, y: npt.NDArray[np.int64], projects: npt.NDArray[np.str_]) -> None:
-    folds = StratifiedKFold(5, shuffle=True, random_state=SEED).split(x, y)
-    print(f"random 5-fold AUC              {cross_validated(x, y, folds):.4f}", flush=True)
-    left_out = LeaveOneGroupOut().split(x, y, projects)
-    print(f"leave-one-project-out AUC      {cross_validated(x, y, left_out):.4f}", flush=True)
+def evaluate(examples: Examples) -> None:
+    y = examples.labels
+    folds = StratifiedKFold(5, shuffle=True, random_state=SEED).split(y, y)
+    left_out = LeaveOneGroupOut().split(y, y, examples.projects)
+    for what, splits in (("random 5-fold", folds), ("leave one project out", left_out)):
+        known, unknown = cross_validated(examples, splits)
+        print(f"{what:24} AUC {known:.4f}, without order {unknown:.4f}", flush=True)
 
 
-def write(x: csr_matrix, y: npt.NDArray[np.int64], path: Path) -> None:
-    fitted = model().fit(x, y)
+def write(examples: Examples, path: Path) -> None:
+    fitted = examples.fitted(np.arange(len(examples.labels)))
     weights = np.round(fitted.coef_[0], 3)
     index = np.flatnonzero(weights)
     record = {
@@ -98,13 +126,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--output", type=Path, default=WEIGHTS_FILE)
     arguments = parser.parse_args()
-    names, y, projects = read_rows(arguments.schemas)
-    print(f"{len(names):,} columns of {len(set(projects)):,} projects, {y.sum():,} unique")
-    x = matrix(names)
-    if arguments.evaluate:
-        evaluate(x, y, projects)
+    examples = read_examples(arguments.schemas)
+    y, projects = examples.labels, examples.projects
+    print(f"{len(y):,} columns of {len(set(projects)):,} projects, {y.sum():,} unique", flush=True)
     if arguments.write:
-        write(x, y, arguments.output)
+        write(examples, arguments.output)
+    if arguments.evaluate:
+        evaluate(examples)
 
 
 if __name__ == "__main__":
