@@ -72,7 +72,7 @@ class Measurer:
         if plan.rejected:
             raise plan.rejected[0] if len(plan.rejected) == 1 else ErrorGroup(plan.rejected)
         query = _in_one_pass(plan, sketches)
-        row = rows_of(self.spark, query, f"cannot profile {self.name}")[0]
+        row = rows_of(self.spark, query, f"cannot profile {self.name}", len(plan.states))[0]
         found = {check.name: row[check.metrics[0]] for check in plan.checks}
         if sketches:
             for check in plan.checks:

@@ -16,6 +16,7 @@ from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import to_sql
 from dqsql.engine.execution import CheckOutcome, ModelExecution, ScanBuilder
 from dqsql.engine.failures import translated
+from dqsql.engine.profiling import many_aggregates
 from dqsql.errors import Span
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
 
 _COVERAGE, _VALUE = "coverage", "value"
+# What is refused by its name alone is measured only where counting its values is cheap.
+_FEW_ROWS = 200_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Validator:
 
         Weaker forms are measured along, under the key with a `w` behind it. Raises DqsqlError.
         """
-        flat = dict(_with_weaker(candidates))
+        flat = {k: c for k, c in _with_weaker(candidates) if self._worthwhile(c)}
         annotations = [a for key, c in flat.items() for a in self._annotations(key, c)]
         model = replace(
             made_up_model(self.rows.view, {}, path=self.subject.name),
@@ -98,6 +101,9 @@ class Validator:
             )
         return found
 
+    def _worthwhile(self, candidate: Suggestion) -> bool:
+        return candidate.verdict is Verdict.SUGGESTED or self.rows.total <= _FEW_ROWS
+
     def _annotations(self, key: str, candidate: Suggestion) -> Iterator[Annotation]:
         place = Span(self.subject.name)
         yield Annotation(candidate.expression(inside=False), CheckSettings(name=key), place)
@@ -114,9 +120,12 @@ class Validator:
         prepared = prepare(plan, self.spark, self.now)
         execution = ModelExecution(self.spark, self.store, plan, self._scan(plan), metric_query)
         part = execution.analyse(prepared.states, prepared.broken)
-        with translated(f"cannot validate suggestions for {self.subject.name}"):
+        with (
+            translated(f"cannot validate suggestions for {self.subject.name}"),
+            many_aggregates(self.spark, len(part.states)),
+        ):
             frame = self.spark.sql(to_sql(self._scan(plan)(part.states, part.types)))
-        return execution.measure_rows(part, frame).outcomes
+            return execution.measure_rows(part, frame).outcomes
 
     def _scan(self, plan: Plan) -> ScanBuilder:
         chosen = BatchFilter(self.rows.batches, self.rows.batch_type, self.subject.types)
