@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -14,8 +12,6 @@ from dqsql.engine.failures import SPARK_FAILURES, translated
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WHOLE_STAGE = "spark.sql.codegen.wholeStage"
-
 
 def measured_variants(
     spark: SparkSession, view: str, variants: exp.Expr, measure: exp.Expr
@@ -24,7 +20,7 @@ def measured_variants(
 
     Raises EngineError.
     """
-    with translated("cannot measure injected issues"), _interpreted(spark):
+    with translated("cannot measure injected issues"):
         frame = spark.sql(to_sql(variants))
         kept = _kept(frame)
         try:
@@ -34,26 +30,6 @@ def measured_variants(
             if kept:
                 frame.unpersist()
     return rows
-
-
-@contextmanager
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    """Do without whole-stage code: to compile all the issues takes longer than to run them once.
-
-    Of a run over 120 days of flights, monitors took 15 s with it and 8 s without. Not every Spark
-    lets one choose.
-    """
-    before = None
-    try:
-        before = spark.conf.get(_WHOLE_STAGE)
-        spark.conf.set(_WHOLE_STAGE, "false")
-    except SPARK_FAILURES:
-        before = None
-    try:
-        yield
-    finally:
-        if before is not None:
-            spark.conf.set(_WHOLE_STAGE, before)
 
 
 def _kept(frame: DataFrame) -> bool:
