@@ -200,5 +200,5 @@ def test_an_index_of_the_starter_project_in_a_process_of_its_own(project: Path) 
     built = run("build")
     assert built.returncode == 0, built.stderr
     assert "indexed orders\nindexed shop.orders\n" in built.stdout
-    assert "<letter>+" in run("show").stdout
+    assert "<lower>+" in run("show").stdout
     assert run("tag", "orders", "nosuch").returncode == 2
