@@ -16,7 +16,7 @@ from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from dqsql.errors import DqsqlError, JinjaError, MacroError, Span, nearest
-from dqsql.model.project import MacroFile, Project, Target
+from dqsql.model.project import MacroFile, Target
 
 # What a template can raise that is the template's fault. Everything else is a defect of dqsql.
 TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
@@ -424,11 +424,6 @@ def target_variables(target: Target) -> dict[str, object]:
         "schema": target.schema,
         "threads": target.threads,
     }
-
-
-def project_context(project: Project) -> dict[str, object]:
-    """What macros of a loaded project see: `var`, `env_var` and `target`."""
-    return base_context(project.vars, project.target)
 
 
 def base_context(variables: Mapping[str, Any], target: Target | None) -> dict[str, object]:

@@ -226,12 +226,8 @@ class Injection:
             exp.alias_(number, "dqsql_row"),
             *(column(n) for n in names),
         ).from_(identifier_table(view_name(self.model)))
-        condition = self.batches.condition(self.model)
-        if condition is not None:
-            query = query.where(condition)
-        if self.where is not None:
-            query = query.where(exp.Paren(this=parse_expression(self.where, Span(self.model.path))))
-        return query
+        condition = self.batches.condition(self.model, self.where)
+        return query if condition is None else query.where(condition)
 
 
 _NUMBER_TEXT = (

@@ -45,6 +45,26 @@ def read_time(text: str) -> dt.datetime | None:
         return None
 
 
+def time_of(batch: str) -> dt.datetime | None:
+    """The time in the name of a batch, as it is written there; None for other names.
+
+    It keeps its time zone, where one is written.
+    """
+    # Python also takes 20240131 for a date; such a name is a number here.
+    if "-" not in batch:
+        return None
+    try:
+        return dt.datetime.fromisoformat(batch)
+    except ValueError:
+        return None
+
+
+def wall_time_of(batch: str) -> dt.datetime | None:
+    """What a clock at the place of a batch shows: its time without a time zone."""
+    found = time_of(batch)
+    return None if found is None else found.replace(tzinfo=None)
+
+
 def read_number(text: str) -> Decimal | None:
     """A finite number."""
     try:

@@ -64,8 +64,6 @@ _WATCHED: Mapping[str, Watching] = {
 }
 # Monitors that are about one column.
 COLUMN_MONITORS = frozenset({"avh", "pattern"})
-# Monitors whose detectors are there to decide on them.
-AVAILABLE_MONITORS = frozenset({*_WATCHED, "anomaly", "novelty"})
 
 _NUMERIC_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")
 

@@ -14,7 +14,6 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.monitors import (
-    AVAILABLE_MONITORS,
     configured_annotations,
     watched_metrics,
 )
@@ -121,10 +120,6 @@ class _ModelCompiler:
             return
         try:
             call = self.resolver.monitor(annotation)
-            if call is not None and call.kind not in AVAILABLE_MONITORS:
-                raise CompileError(
-                    f"the monitor @{call.kind} is not available in this version of dqsql"
-                )
             if call is not None:
                 self.monitors.append(self._monitor(annotation, call))
                 return

@@ -28,7 +28,8 @@ from dqsql.compiler.relation_scan import (
     relation_query,
     rows_in_batch,
 )
-from dqsql.dialect import call, column, literal
+from dqsql.dialect import call, column, literal, parse_expression
+from dqsql.errors import Span
 from dqsql.model.plan import Buffer, Relation, StateColumn
 from dqsql.model.project import CheckModel
 
@@ -57,7 +58,18 @@ class BatchFilter:
     spark_type: str
     types: Mapping[str, str] = field(default_factory=dict)
 
-    def condition(self, model: CheckModel) -> exp.Expr | None:
+    def condition(self, model: CheckModel, where: str | None = None) -> exp.Expr | None:
+        """The rows of the batches that meet `where`; None for all rows.
+
+        Raises CompileError: `where` cannot be read.
+        """
+        batches = self._in_batches(model)
+        if where is None:
+            return batches
+        restricted = parse_expression(where, Span(model.path))
+        return restricted if batches is None else exp.and_(batches, restricted)
+
+    def _in_batches(self, model: CheckModel) -> exp.Expr | None:
         """`batch_by in (..)` on the typed expression, so that Spark can prune partitions.
 
         Where it is implied, a range of the column below `batch_by` comes before it.

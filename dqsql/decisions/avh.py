@@ -145,15 +145,6 @@ def evaluate(
     return ProgramVerdict(program, status, score, tuple(verdicts), " ".join(told))
 
 
-def evaluate_programs(
-    programs: Iterable[Program],
-    histories: Iterable[Mapping[str, npt.ArrayLike]],
-    new: Iterable[Mapping[str, float]],
-) -> list[ProgramVerdict]:
-    """Hold many new batches against their programs; see `evaluate`."""
-    return [evaluate(*row) for row in zip(programs, histories, new, strict=True)]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Usable:
     """Metrics of a column that can be learned from, without a leading NaN."""

@@ -74,22 +74,6 @@ class CategoricalState:
         return float(sum(self.counts.values())) + self.other
 
 
-def numeric_state(values: npt.ArrayLike, quantiles: int = 256) -> NumericState:
-    """Return the bounded state of raw values; NaN are left out.
-
-    Args:
-        values: 1-D values of the batch.
-        quantiles: number of equally spaced ranks to keep, > 0.
-    """
-    array = np.asarray(values, dtype=float)
-    kept = np.sort(array[~np.isnan(array)])
-    if not kept.size:
-        return NumericState(kept, 0.0, float("nan"), float("nan"))
-    ranks = (np.arange(quantiles) + 0.5) / quantiles * kept.size
-    sd = float(kept.std(ddof=1)) if kept.size > 1 else float("nan")
-    return NumericState(kept[ranks.astype(int)], float(kept.size), float(kept.mean()), sd)
-
-
 def earth_movers_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     """Return the area between two quantile functions (1-Wasserstein), in the column's unit.
 

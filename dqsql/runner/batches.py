@@ -28,11 +28,6 @@ class BatchRequest:
     end: str | None = None
     full_refresh: bool = False
 
-    @property
-    def reruns(self) -> bool:
-        """Whether batches that were checked before are checked again."""
-        return bool(self.batches or self.start or self.end or self.full_refresh)
-
     def check(self) -> None:
         """Refuse a range that no batch can lie in. Raises UsageError."""
         for flag, text in ((_START, self.start), (_END, self.end)):

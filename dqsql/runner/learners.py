@@ -18,7 +18,7 @@ from dqsql.runner.monitors.context import MonitorContext
 from dqsql.runner.monitors.injection import Injector
 from dqsql.runner.monitors.judging import HISTORY_DEPTH, MonitorRun, stored_book
 from dqsql.runner.monitors.learning import LEARNERS, Replayer
-from dqsql.runner.monitors.pattern_learning import with_known_patterns
+from dqsql.runner.monitors.pattern import with_known_patterns
 from dqsql.runner.rates import project_fpr
 
 if TYPE_CHECKING:

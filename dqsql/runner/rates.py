@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 
+from dqsql.compiler.moments import time_of
 from dqsql.compiler.plan import compile_model
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Plan
@@ -77,12 +78,8 @@ def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:
 
 def _day(batch: str) -> float | None:
     """The time in the name of a batch, in days; None where there is none."""
-    # Python also takes 20240131 for a date; such a name is a number here.
-    if "-" not in batch:
-        return None
-    try:
-        found = dt.datetime.fromisoformat(batch)
-    except ValueError:
+    found = time_of(batch)
+    if found is None:
         return None
     aware = found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found
     return aware.timestamp() / _DAY

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dqsql.compiler.moments import wall_time_of
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.avh import evaluate
@@ -23,7 +24,6 @@ from dqsql.decisions.stationarity import Transform
 from dqsql.engine.layout import batch_order
 from dqsql.errors import DecisionError
 from dqsql.patterns.validate import decide
-from dqsql.runner.monitors.anomaly import time_of
 from dqsql.runner.monitors.history import History, MetricKey
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
@@ -124,7 +124,7 @@ def _anomaly(stored: Stored) -> Recomputed:
     given = dict(details["strategy"])
     chosen = strategy(str(given.pop("name")), **{k: _number(v) for k, v in given.items()})
     odd = set(details.get("excluded") or ())
-    times = [time_of(b) for b in (*stored.past, stored.batch)]
+    times = [wall_time_of(b) for b in (*stored.past, stored.batch)]
     timed = all(t is not None for t in times)
     value = history.value(key, stored.batch)
     asked = AnomalyInput(

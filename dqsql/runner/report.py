@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.moments import wall_time_of
 from dqsql.engine.layout import batch_order
 from dqsql.loading import load_project
 from dqsql.model.project import Project, Severity
@@ -192,11 +193,8 @@ def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, An
 
     At most MAX_BATCHES.
     """
-    # numpy comes with it.
-    from dqsql.runner.monitors.anomaly import time_of
-
     ordered = sorted(rows, key=lambda r: batch_order(r["batch"]))
-    times = [time_of(r["batch"]) for r in ordered]
+    times = [wall_time_of(r["batch"]) for r in ordered]
     known = [t for t in times if t is not None]
     if len(known) < len(ordered):
         return ordered[-min(days, MAX_BATCHES) :]

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from avh_data import Sequence
 from avh_issues import BOTH, CODE, Variants, from_codes, inject, is_digit, is_letter, to_codes
+from avh_states import numeric_state
 
 from dqsql.decisions.distances import (
     CATEGORICAL_DISTANCES,
@@ -20,7 +21,6 @@ from dqsql.decisions.distances import (
     NumericState,
     categorical_distances,
     numeric_distances,
-    numeric_state,
 )
 
 SINGLE = {

@@ -10,6 +10,7 @@ from scipy import stats
 
 from dqsql.decisions import distances as d
 from dqsql.errors import DecisionError
+from tests.benchmarks.avh_states import numeric_state
 
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_size=6)
 
@@ -24,11 +25,11 @@ def test_numeric_distances_match_scipy() -> None:
 
 
 def test_numeric_distances_of_equal_and_disjoint_batches() -> None:
-    state = d.numeric_state(np.arange(100.0))
+    state = numeric_state(np.arange(100.0))
     same = d.numeric_distances(state, state)
     assert set(same) == set(d.NUMERIC_DISTANCES)
     assert all(value == pytest.approx(0.0, abs=1e-12) for value in same.values())
-    far = d.numeric_distances(state, d.numeric_state(np.arange(100.0) + 1000))
+    far = d.numeric_distances(state, numeric_state(np.arange(100.0) + 1000))
     assert far["ks_dist"] == 1.0
     assert far["emd"] == pytest.approx(1000.0)
     assert far["js_div"] == pytest.approx(np.log(2))
@@ -40,8 +41,8 @@ def test_unit_change_of_a_tenth_is_seen_by_the_divergences() -> None:
     values = rng.normal(100, 5, size=500)
     changed = values.copy()
     changed[:50] *= 1000
-    state = d.numeric_state(values)
-    assert d.numeric_distances(state, d.numeric_state(changed))["js_div"] > 0.02
+    state = numeric_state(values)
+    assert d.numeric_distances(state, numeric_state(changed))["js_div"] > 0.02
 
 
 def test_cohens_d() -> None:
@@ -79,7 +80,7 @@ def test_volume_alone_moves_no_share_based_distance() -> None:
 
 
 def test_empty_batches_are_unknown() -> None:
-    empty, state = d.numeric_state([np.nan]), d.numeric_state([1.0, 2.0])
+    empty, state = numeric_state([np.nan]), numeric_state([1.0, 2.0])
     assert all(np.isnan(v) for v in d.numeric_distances(empty, state).values())
     assert all(np.isnan(v) for v in d.numeric_distances(state, empty).values())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dqsql.compiler.moments import wall_time_of
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import Learned, Strategy
@@ -176,7 +176,7 @@ class AnomalyDetector:
         history = self.context.history
         past = [b for b in history.before(batch) if history.measured(key, b)]
         excluded = self._excluded.get(call.exclude_where or "", ())
-        times = [time_of(b) for b in (*past, batch)]
+        times = [wall_time_of(b) for b in (*past, batch)]
         timed = all(t is not None for t in times)
         value = history.value(key, batch)
         given = AnomalyInput(
@@ -188,17 +188,6 @@ class AnomalyDetector:
             excluded=batch in excluded,
         )
         return given, past
-
-
-def time_of(batch: str) -> dt.datetime | None:
-    """The time in the name of a batch, or None where it is no date or timestamp."""
-    if "-" not in batch:
-        return None
-    try:
-        found = dt.datetime.fromisoformat(batch)
-    except ValueError:
-        return None
-    return found.replace(tzinfo=None)
 
 
 def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:

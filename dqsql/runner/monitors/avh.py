@@ -135,11 +135,6 @@ class AvhDetector:
             unit.evidence = Evidence.from_dict(stored.evidence)
         self.units.append(unit)
 
-    @property
-    def window(self) -> int:
-        """How many accepted batches the monitors look back on."""
-        return max((u.settings.window for u in self.units), default=0)
-
     # --- deciding ------------------------------------------------------------------------------
 
     def prepare(self, batches: Sequence[str]) -> None:
@@ -172,9 +167,6 @@ class AvhDetector:
         self._refresh(ready, batch)
         results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
         return results
-
-    def _enough(self, unit: Unit, batch: str) -> bool:
-        return len(self._past(unit, batch)) >= unit.settings.config.min_history
 
     def _past(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches that the unit's metrics were measured on, oldest first.

@@ -93,7 +93,7 @@ class AvhLearner(AvhDetector):
             unit = tally.unit
             if unit.evidence is None or not history.measured(self._anchor(unit), batch):
                 continue
-            if self._enough(unit, batch):
+            if len(self._past(unit, batch)) >= unit.settings.config.min_history:
                 ready[id(unit)] = tally
             else:
                 tally.learning += 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.keys import batch_text, view_name
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import identifier, literal, parse_expression, to_sql
+from dqsql.dialect import identifier, literal, to_sql
 from dqsql.engine.history import batches_where, stored_of_model, stored_rows
 from dqsql.engine.layout import batch_order
 from dqsql.engine.peculiarity import index_of_peculiarity
@@ -206,10 +206,8 @@ def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
         columns: Sequence[str], batches: Sequence[str], where: str | None
     ) -> Mapping[tuple[str, str], float]:
         model = run.plan.model
-        condition = BatchFilter(tuple(batches), run.batch_type, run.types).condition(model)
-        if where is not None:
-            restricted = parse_expression(where)
-            condition = restricted if condition is None else condition.and_(restricted)
+        batch_filter = BatchFilter(tuple(batches), run.batch_type, run.types)
+        condition = batch_filter.condition(model, where)
         view = to_sql(identifier(view_name(model)))
         batch = batch_text(model) or literal(run.label)
         return index_of_peculiarity(run.spark, view, batch, columns, condition)

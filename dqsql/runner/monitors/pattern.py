@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import identifier, parse_expression, to_sql
+from dqsql.dialect import identifier, to_sql
 from dqsql.engine.layout import batch_order
 from dqsql.engine.value_samples import sample_values
 from dqsql.model.plan import Monitor, Plan
@@ -71,10 +71,8 @@ class Source:
     ) -> dict[str, list[str]]:
         """At most `limit` values of each column of some batches. Raises EngineError."""
         model = self.plan.model
-        condition = BatchFilter(tuple(batches), self.batch_type, self.types).condition(model)
-        if where is not None:
-            restricted = parse_expression(where)
-            condition = restricted if condition is None else condition.and_(restricted)
+        batch_filter = BatchFilter(tuple(batches), self.batch_type, self.types)
+        condition = batch_filter.condition(model, where)
         view = to_sql(identifier(view_name(model)))
         found = sample_values(
             self.spark,
@@ -91,6 +89,17 @@ class Source:
 def pattern_settings(monitor: Monitor, context: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a monitor. Raises AnnotationError."""
     return read_settings(monitor, PATTERN_SETTINGS, context)
+
+
+def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
+    """The plan with the counts of matching values of all patterns that were learned."""
+    for monitor in plan.monitors:
+        program = book.current(monitor.id) if monitor.kind == KIND else None
+        found = None if program is None else patterns.from_record(program.program)
+        if isinstance(found, LearnedPattern) and monitor.column is not None:
+            matching = patterns.matching_count(monitor.column, found.pattern)
+            plan = with_matches(plan, monitor, found.pattern, matching)
+    return plan
 
 
 @dataclass
@@ -110,15 +119,8 @@ class PatternPreparation:
     def plan(self) -> Plan:
         """The plan with the counts of matching values. Raises DqsqlError."""
         plan = self.source.plan
-        monitors = [m for m in plan.monitors if m.kind == KIND]
-        self._learn([m for m in monitors if self._due(m)])
-        for monitor in monitors:
-            program = self.book.current(monitor.id)
-            found = None if program is None else patterns.from_record(program.program)
-            if isinstance(found, LearnedPattern) and monitor.column is not None:
-                matching = patterns.matching_count(monitor.column, found.pattern)
-                plan = with_matches(plan, monitor, found.pattern, matching)
-        return plan
+        self._learn([m for m in plan.monitors if m.kind == KIND and self._due(m)])
+        return with_known_patterns(plan, self.book)
 
     def _due(self, monitor: Monitor) -> bool:
         """Whether a pattern is to be learned now.

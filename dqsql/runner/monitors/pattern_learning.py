@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dqsql.compiler.monitors import with_matches
-from dqsql.model.plan import Monitor, Plan
+from dqsql.model.plan import Monitor
 from dqsql.patterns import LearnedPattern
 from dqsql.runner import patterns
 from dqsql.runner.monitors.pattern import KIND, PatternDetector, pattern_settings
-from dqsql.runner.monitors.programs import ProgramBook
 from dqsql.runner.monitors.replay import Replayed, Tally
-
-
-def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
-    """The plan with the counts of matching values of all patterns that were learned."""
-    for monitor in plan.monitors:
-        program = book.current(monitor.id) if monitor.kind == KIND else None
-        found = None if program is None else patterns.from_record(program.program)
-        if isinstance(found, LearnedPattern) and monitor.column is not None:
-            matching = patterns.matching_count(monitor.column, found.pattern)
-            plan = with_matches(plan, monitor, found.pattern, matching)
-    return plan
 
 
 class PatternLearner(PatternDetector):

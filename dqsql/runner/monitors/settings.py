@@ -86,13 +86,6 @@ def a_rate(value: Any) -> float:
     return float(value)
 
 
-def a_number(value: Any) -> float:
-    """A number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a number")
-    return float(value)
-
-
 def a_flag(value: Any) -> bool:
     """True or false."""
     if not isinstance(value, bool):
