@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -24,7 +25,7 @@ from sqlglot.parser import Parser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dqsql.errors import DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
+from dqsql.errors import ConfigError, DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
 
 _KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
@@ -83,8 +84,24 @@ class OpaqueSpark(Spark):
             return _TYPES[name]
 
 
+def usable(dialect: Spark) -> Spark:
+    """The dialect, where sqlglot lets its classes be extended.
+
+    Its compiled build refuses that when such a class is first used. Raises ConfigError.
+    """
+    try:
+        dialect.parser()
+    except TypeError:
+        raise ConfigError(
+            "sqlglot's compiled build (the package sqlglotc) is installed, which no other"
+            " dialect can extend",
+            hint="pip uninstall sqlglotc, or install dqsql in a virtual environment of its own",
+        ) from None
+    return dialect
+
+
 _TYPES: dict[object, str] = {}
-_DIALECT = OpaqueSpark()
+_DIALECT = usable(OpaqueSpark())
 _CONTENT = frozenset(
     {
         TokenType.VAR,
@@ -109,19 +126,45 @@ def tokenize(text: str, span: Span | None = None) -> list[Token]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """An expression and the offset in the text behind its last character."""
+class _Parsed:
+    """An expression, the offset in the text behind its last character, and all tokens of it."""
 
     ast: exp.Expr
     end: int
+    tokens: tuple[Token, ...]
 
 
-def parse_prefix(text: str, span: Span | None = None) -> Parsed:
-    """Parse the longest expression at the start of `text`; what follows is left to the caller.
+def parse_prefix(text: str, span: Span | None = None) -> exp.Expr:
+    """Parse the longest expression at the start of `text`, whatever follows.
 
     Raises SqlSyntaxError when no expression stands there.
     """
-    tokens = tokenize(text, span)
+    with _about(span):
+        return _prefix(text).ast.copy()
+
+
+def prefix_end(text: str) -> int:
+    """The offset behind the longest expression at the start of `text`.
+
+    Raises SqlSyntaxError when no expression stands there.
+    """
+    # Without what surrounds it, so that the expression by itself is found parsed later.
+    return len(text) - len(text.lstrip()) + _prefix(text.strip()).end
+
+
+@contextmanager
+def _about(span: Span | None) -> Iterator[None]:
+    """Say of an error where the text stands."""
+    try:
+        yield
+    except DqsqlError as error:
+        error.span = span
+        raise
+
+
+@lru_cache(maxsize=4096)
+def _prefix(text: str) -> _Parsed:
+    tokens = tokenize(text)
     parser = OpaqueSpark.Parser(dialect=_DIALECT)
     try:
         # sqlglot takes `;` for the end of a statement and the rest for another one.
@@ -129,11 +172,11 @@ def parse_prefix(text: str, span: Span | None = None) -> Parsed:
         ast, consumed = _parse_tokens(parser, tokens[: next(ends, len(tokens))], text)
     except (ParseError, SqlglotError) as error:
         raise SqlSyntaxError(
-            f"cannot parse the expression {text.strip()!r}: {_first_line(error)}", span=span
+            f"cannot parse the expression {text.strip()!r}: {_first_line(error)}"
         ) from None
     if ast is None or consumed == 0:
-        raise SqlSyntaxError(f"expected a SQL expression, found {text.strip()!r}", span=span)
-    return Parsed(ast, tokens[consumed - 1].end + 1)
+        raise SqlSyntaxError(f"expected a SQL expression, found {text.strip()!r}")
+    return _Parsed(_without_places(ast), tokens[consumed - 1].end + 1, tuple(tokens))
 
 
 def _parse_tokens(
@@ -159,20 +202,17 @@ def parse_expression(text: str, span: Span | None = None) -> exp.Expr:
 
     Raises SqlSyntaxError or UnsupportedExpressionError.
     """
-    try:
+    with _about(span):
         return _parse_whole(text).copy()
-    except DqsqlError as error:
-        error.span = span
-        raise
 
 
 @lru_cache(maxsize=4096)
 def _parse_whole(text: str) -> exp.Expr:
-    parsed = parse_prefix(text)
+    parsed = _prefix(text)
     if rest := text[parsed.end :].strip():
         raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}")
-    check_fidelity(text, parsed.ast)
-    return _without_places(parsed.ast)
+    check_fidelity(text, parsed.tokens, parsed.ast)
+    return parsed.ast
 
 
 def _without_places(ast: exp.Expr) -> exp.Expr:
@@ -193,26 +233,24 @@ def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
     )
 
 
-def check_fidelity(text: str, ast: exp.Expr, span: Span | None = None) -> None:
+def check_fidelity(text: str, tokens: Iterable[Token], ast: exp.Expr) -> None:
     """Refuse an expression whose names, literals or numbers change when it is written again.
 
-    Operators and keywords may be respelled (`!=` as `<>`), content may not. Raises
-    UnsupportedExpressionError.
+    `tokens` are those of `text`. Operators and keywords may be respelled (`!=` as `<>`), content
+    may not. Raises UnsupportedExpressionError.
     """
-    written = to_sql(ast)
-    before, after = _content(text, span), _content(written, span)
+    before, after = _content(tokens), _content(tokenize(to_sql(ast)))
     if before != after:
         lost, gained = before - after, after - before
         odd = ", ".join(repr(word) for word in (lost or gained))
         raise UnsupportedExpressionError(
             f"the expression {text.strip()!r} would change its meaning when rewritten (at {odd})",
-            span=span,
             hint="compute it as a column of the SELECT, whose text runs verbatim, and check that",
         )
 
 
-def _content(text: str, span: Span | None) -> Counter[str]:
-    words = (_canonical(token) for token in tokenize(text, span) if token.token_type in _CONTENT)
+def _content(tokens: Iterable[Token]) -> Counter[str]:
+    words = (_canonical(token) for token in tokens if token.token_type in _CONTENT)
     return Counter(word for word in words if word not in _CAST_WORDS)
 
 
@@ -252,7 +290,7 @@ def literal(value: exp.Expr | int | float | str) -> exp.Expr:
 @lru_cache(maxsize=1024)
 def _template(text: str, operands: int) -> exp.Expr:
     text = text.format(*(f"`operand#{i}`" for i in range(operands)))
-    return _without_places(parse_prefix(text).ast)
+    return _prefix(text).ast
 
 
 def formula(text: str, *operands: exp.Expr) -> exp.Expr:

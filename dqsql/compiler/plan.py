@@ -67,9 +67,11 @@ class _ModelCompiler:
     rejected: list[DqsqlError] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
     _columns: tuple[str, ...] | None = None
+    _lower_columns: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self._columns = self.model.columns
+        self._lower_columns = frozenset(c.lower() for c in self._columns or ())
         self.states = StateRegistry(self.relations.used)
 
     def plan(self) -> Plan:
@@ -242,11 +244,10 @@ class _ModelCompiler:
         known = self._columns
         if known is None:
             return
-        lower = {c.lower() for c in known}
         for use in metrics:
             for reference in row_columns(use.sql):
                 head = reference.parts[0].name
-                if head.lower() not in lower:
+                if head.lower() not in self._lower_columns:
                     raise UnknownNameError(
                         f"the model {self.model.name} has no column {head!r}",
                         span=locate(annotation.span, head),

@@ -100,7 +100,7 @@ class RelationNames:
             if len(names) == 2:
                 return self._source(names[0], names[1], span)
         if isinstance(node, exp.Literal) and node.is_string:
-            node = parse_prefix(node.this, span).ast
+            node = parse_prefix(node.this, span)
         if not isinstance(node, exp.Column):
             raise CompileError(
                 f"expected a check model, a source or a table, found {to_sql(node)}",

@@ -13,9 +13,8 @@ from itertools import pairwise
 from typing import Any
 
 import yaml
-from sqlglot.tokenizer_core import TokenType
 
-from dqsql.dialect import parse_prefix, tokenize
+from dqsql.dialect import prefix_end
 from dqsql.errors import DqsqlError, SqlSyntaxError
 from dqsql.loading.settings import SettingProblem, read_check_settings
 from dqsql.model.project import CheckSettings
@@ -174,20 +173,12 @@ def _expression(text: str, offset: int) -> str:
     candidate = text
     while True:
         try:
-            return candidate[: parse_prefix(_until_semicolon(candidate)).end]
+            return candidate[: prefix_end(candidate)]
         except SqlSyntaxError as error:
             shorter = _without_prose_with_quote(candidate)
             if shorter is None:
                 raise _expression_problem(text, offset, error) from error
             candidate = shorter
-
-
-def _until_semicolon(text: str) -> str:
-    """`text` up to its first semicolon token, which ends a statement for sqlglot."""
-    for token in tokenize(text):
-        if token.token_type is TokenType.SEMICOLON:
-            return text[: token.start]
-    return text
 
 
 def _without_prose_with_quote(text: str) -> str | None:

@@ -61,14 +61,15 @@ def compile_project(
     `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
     say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
     """
-    project = load_project(
-        project_dir,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        dbt_tests=dbt_tests,
-    )
+    with _without_collector():
+        project = load_project(
+            project_dir,
+            target=target,
+            profile=profile,
+            profiles_dir=profiles_dir,
+            vars=vars,
+            dbt_tests=dbt_tests,
+        )
     catalog = catalog_of(project)
     methods = state_of(project, state).methods()
     selected = select_models(project.models, select, exclude, methods=methods)

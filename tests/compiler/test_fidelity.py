@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.dialect import parse_expression, to_sql
-from dqsql.errors import SqlSyntaxError, UnsupportedExpressionError
+from dqsql.dialect import OpaqueSpark, parse_expression, to_sql, usable
+from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,3 +114,16 @@ def test_any_name_survives(name: str) -> None:
     ast = parse_expression(text)
     assert ast.expressions[0].name == name
     assert to_sql(ast) == text
+
+
+class _Compiled(OpaqueSpark):
+    """What a dialect is like where sqlglot's parser is a compiled class."""
+
+    def parser(self, **opts: object) -> object:
+        raise TypeError("interpreted classes cannot inherit from compiled")
+
+
+def test_the_compiled_build_of_sqlglot_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ConfigError, match="sqlglotc") as raised:
+        usable(_Compiled())
+    assert "pip uninstall sqlglotc" in str(raised.value.hint)
