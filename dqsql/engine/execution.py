@@ -21,6 +21,7 @@ from dqsql.model.results import MetricValue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expr]
 MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expr], exp.Expr]
@@ -139,20 +140,25 @@ class ModelExecution:
         """
         part = Feasible([*states], list(self.plan.metrics), list(self.plan.checks))
         part.drop_states(broken)
-        part.drop_states(find_failing(part.states, self._analyse_states))
-        frame = self._analyse_states(part.states)
-        part.types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
-        frame.createOrReplaceTempView("dqsql__states")
-        part.drop_metrics(find_failing(part.metrics, self._analyse_metrics))
-        part.drop_checks(find_failing(part.checks, self._analyse_checks(part.metrics)))
+        try:
+            rows = self._analyse_states(part.states)
+        except EngineError:
+            part.drop_states(find_failing(part.states, self._analyse_states))
+            rows = self._analyse_states(part.states)
+        part.types = {f.name: f.dataType.simpleString() for f in rows.fields}
+        with translated("Spark refuses the state columns"):
+            # Columns of these types, not the scan itself, which every metric would analyse again.
+            self.spark.createDataFrame([], rows).createOrReplaceTempView("dqsql__states")
+        try:
+            self._analyse_checks(part.metrics)(part.checks)
+        except EngineError:
+            part.drop_metrics(find_failing(part.metrics, self._analyse_metrics))
+            part.drop_checks(find_failing(part.checks, self._analyse_checks(part.metrics)))
         return part
 
-    def _analyse_states(self, states: Sequence[StateColumn]) -> DataFrame:
-        query = to_sql(self.scan(states, {}))
+    def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
-            frame = self.spark.sql(query)
-            frame.schema  # noqa: B018 - Spark Connect analyses only when asked
-        return frame
+            return self.spark.sql(to_sql(self.scan(states, {}))).schema
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
         with translated("Spark refuses it"):
