@@ -267,6 +267,20 @@ def _first_line(error: Exception) -> str:
     return _MISSING.sub("something is missing", text)
 
 
+def parse_query(text: str) -> exp.Select:
+    """A query of dqsql's own SQL text, as a tree of the caller's; never of text from a user."""
+    return _query(text).copy()
+
+
+@lru_cache(maxsize=64)
+def _query(text: str) -> exp.Select:
+    query = _DIALECT.parse(text)[0]
+    if not isinstance(query, exp.Select):
+        raise SqlSyntaxError(f"expected a SELECT, found {text.strip()!r}")
+    _without_places(query)
+    return query
+
+
 def identifier(name: str) -> exp.Identifier:
     """A quoted identifier, safe for any name."""
     return exp.to_identifier(name, quoted=True)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dqsql.compiler.facts import ABOUT_THE_RELATION, FACT, FACTS
+from dqsql.compiler.naive_bayes import NAIVE_BAYES, classification_of, measure_of, merged, score
 from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates, outermost_aggregates
 from dqsql.dialect import call, column, formula, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer, FrequencyTable, Relation
+from dqsql.model.plan import Buffer, Classification, FrequencyTable, Relation
 
 FREQUENCY = "frequency"
 HLL_LOG2_REGISTERS = 12
@@ -54,6 +55,7 @@ class Component:
     frequency: FrequencyTable | None = None
     relation: Relation | None = None
     whole_only: bool = False
+    classification: Classification | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ def lower(aggregate: AggregateCall, relations: Mapping[str, Relation]) -> Loweri
     """
     if aggregate.name == FACT:
         return _fact(aggregate)
+    if aggregate.name == NAIVE_BAYES:
+        return _naive_bayes(aggregate)
     if aggregate.name == RELATION_ROWS:
         return _relation_rows(relations[aggregate.args[0].this])
     if aggregate.name == "count" and aggregate.distinct and len(aggregate.args) == 1:
@@ -115,6 +119,19 @@ def _fact(aggregate: AggregateCall) -> Lowering:
     scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
     component = Component(name, scan, _merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
     return Lowering((component,), lambda states: states[0])
+
+
+def _naive_bayes(aggregate: AggregateCall) -> Lowering:
+    learned = classification_of(aggregate.args, aggregate.where)
+    measure = measure_of(aggregate.args)
+    component = Component(
+        "nb",
+        exp.Null(),
+        lambda name, group: merged(column(name)),
+        Buffer.CLASSIFICATION,
+        classification=learned,
+    )
+    return Lowering((component,), lambda states: score(states[0], measure, learned.buckets))
 
 
 def _relation_rows(relation: Relation) -> Lowering:

@@ -104,7 +104,7 @@ class FrequencyScan:
             # The label, since segment columns may have the names of the columns here.
             query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
         values = [self._value(table) for table in self._tables]
-        return _unpivoted(
+        return unpivoted(
             lambda pairs: self.scan.from_batches(query.select(*pairs)),
             [(literal(i), value) for i, value in enumerate(values)],
             (TABLE, VALUE),
@@ -142,7 +142,7 @@ class FrequencyScan:
             for i in range(_WIDTH)
         ]
         names = (*self._keys, TABLE)
-        opened = _unpivoted(
+        opened = unpivoted(
             lambda pairs: exp.select(*map(column, names), *pairs).from_(
                 buckets.subquery("buckets")
             ),
@@ -218,7 +218,7 @@ class FrequencyScan:
         return query.group_by(*map(column, keys)) if keys else query
 
 
-def _unpivoted(
+def unpivoted(
     source: Callable[[Sequence[exp.Expr]], exp.Select],
     rows: Sequence[Sequence[exp.Expr]],
     names: Sequence[str],

@@ -1,7 +1,8 @@
 """The names of Spark's built-in functions (Spark 4.2), as its own registry groups them.
 
-dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact` and
-`relation_rows`, and the condition `is_orphan`: see the modules of the compiler about them.
+dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact`,
+`relation_rows` and `naive_bayes`, and the condition `is_orphan`: see the modules of the compiler
+about them.
 """
 
 # ruff: noqa: SIM905 - a list of 480 quoted names reads worse
@@ -16,10 +17,10 @@ AGGREGATES = frozenset(
     count_if count_min_sketch covar_pop covar_samp every fact first first_value frequency
     histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
     kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
-    kurtosis last last_value listagg max max_by mean median min min_by mode percentile
-    percentile_approx percentile_cont percentile_disc relation_rows regr_avgx regr_avgy regr_count
-    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev
-    stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
+    kurtosis last last_value listagg max max_by mean median min min_by mode naive_bayes
+    percentile percentile_approx percentile_cont percentile_disc relation_rows regr_avgx
+    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
+    some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
     theta_union_agg try_avg try_sum tuple_intersection_agg_double
     tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
     tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance

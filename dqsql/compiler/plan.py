@@ -17,6 +17,7 @@ from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
 )
+from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
 from dqsql.compiler.states import StateRegistry
@@ -263,6 +264,9 @@ def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
     children = list(metric.iter_expressions())
     if isinstance(metric, exp.Anonymous) and str(metric.this).lower() == FREQUENCY:
         children = children[1:]
+    if isinstance(metric, exp.Anonymous) and str(metric.this).lower() == NAIVE_BAYES:
+        # Not the name of the measure.
+        children = children[:2]
     for child in children:
         yield from row_columns(child)
 

@@ -19,7 +19,9 @@ from dqsql.compiler.keys import (
     identifier_table,
     view_name,
 )
+from dqsql.compiler.naive_bayes import with_scores
 from dqsql.compiler.plan import row_columns
+from dqsql.compiler.references import state_parts
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, identifier, to_sql
@@ -40,7 +42,11 @@ def metric_query(
     Columns: batch, segment, rows, one per metric, one boolean per check.
     """
     keys = [column(BATCH), column(SEGMENT), column("rows")]
-    finished = (exp.alias_(m.finish, m.alias, quoted=True) for m in metrics)
+    finishes, relation = with_scores(metrics, relation)
+    finished = (
+        exp.alias_(finish, m.alias, quoted=True)
+        for m, finish in zip(metrics, finishes, strict=True)
+    )
     values = exp.select(*keys, *finished).from_(relation, copy=False)
     # Checks read metrics by name, one level up.
     named = (column(m.alias) for m in metrics)
@@ -106,8 +112,4 @@ def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str,
 
 def _row_columns(state: StateColumn) -> Iterable[exp.Column]:
     """The references to the model's columns in what a state scans."""
-    table = state.frequency
-    if table is None:
-        return row_columns(state.scan)
-    parts = [*table.columns, *([table.where] if table.where is not None else [])]
-    return (c for part in parts for c in row_columns(part))
+    return (c for part in state_parts(state) for c in row_columns(part))

@@ -212,7 +212,10 @@ def _lookup(call: exp.Expr) -> Lookup:
 
 def state_parts(state: StateColumn) -> list[exp.Expr]:
     """The expressions over the model's rows that a state is made of."""
-    table = state.frequency
+    table, learned = state.frequency, state.classification
+    if learned is not None:
+        parts = (learned.target, *learned.features, learned.where)
+        return [part for part in parts if part is not None]
     if table is None:
         return [state.scan]
     return [*table.columns, *([table.where] if table.where is not None else [])]
@@ -237,7 +240,13 @@ def with_lookups(state: StateColumn, changed: Mapping[Lookup, Lookup]) -> StateC
         built.pop()
         return built
 
-    table = state.frequency
+    table, learned = state.frequency, state.classification
+    if learned is not None:
+        features = tuple(rewritten(f) for f in learned.features)
+        where = rewritten(learned.where) if learned.where is not None else None
+        target = rewritten(learned.target)
+        learned = replace(learned, target=target, features=features, where=where)
+        return replace(state, classification=learned)
     if table is None:
         return replace(state, scan=rewritten(state.scan))
     where = rewritten(table.where) if table.where is not None else None

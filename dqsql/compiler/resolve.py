@@ -15,6 +15,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.catalog import EXPECT, MONITORS, Catalog, Macro
 from dqsql.compiler.facts import FACT
+from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RELATION_ROWS, RelationNames
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
 from dqsql.dialect import column, parse_expression, to_sql
@@ -31,7 +32,7 @@ from dqsql.model.project import Annotation
 
 _METRIC = "metric"
 # Aggregates of dqsql's own, whose first argument is never the context's column.
-_OWN_AGGREGATES = frozenset({FREQUENCY, FACT, RELATION_ROWS})
+_OWN_AGGREGATES = frozenset({FREQUENCY, FACT, RELATION_ROWS, NAIVE_BAYES})
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
 _COMPARISONS = (
     exp.EQ,

@@ -137,7 +137,7 @@ def _state(node: exp.Expr, states: Mapping[str, StateColumn]) -> StateColumn | N
 def _count(node: exp.Expr, states: Mapping[str, StateColumn]) -> exp.Expr | None:
     """The aggregate over the model's rows behind an operand."""
     state = _state(node, states)
-    if state is None or state.frequency is not None:
+    if state is None or state.frequency is not None or state.classification is not None:
         return None
     # States that read another relation have nothing to say about this one's rows.
     return None if state.relation is not None else state.scan

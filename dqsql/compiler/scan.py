@@ -20,6 +20,7 @@ from dqsql.compiler.keys import (
     union_all,
     view_name,
 )
+from dqsql.compiler.naive_bayes import NaiveBayesScan
 from dqsql.compiler.pruning import batches_condition, typed
 from dqsql.compiler.references import join_lookups
 from dqsql.compiler.relation_scan import (
@@ -100,8 +101,13 @@ class ScanGroup:
 
     @property
     def counts_values(self) -> bool:
-        """Whether the states are taken over frequency tables."""
-        return any(s.frequency is not None for s in self.states)
+        """Whether the states are taken over counts of values, by a query of their own kind."""
+        return self.classifies or any(s.frequency is not None for s in self.states)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the states are what classifiers learn from."""
+        return any(s.classification is not None for s in self.states)
 
     @property
     def relation(self) -> Relation | None:
@@ -124,6 +130,7 @@ def scan_groups(
     objects: list[StateColumn] = []
     texts: list[StateColumn] = []
     numbers: list[StateColumn] = []
+    learned: list[StateColumn] = []
     groups: list[ScanGroup] = []
     for state in states:
         kind = _physical_kind(state, types)
@@ -131,6 +138,8 @@ def scan_groups(
             table = state.frequency
             whole = table is not None and whole_number(table, columns or {}) is not None
             (numbers if whole else texts).append(state)
+        elif kind is Buffer.CLASSIFICATION:
+            learned.append(state)
         elif kind is Buffer.RELATION:
             groups.append(ScanGroup((state,), "rows of another relation"))
         elif kind is Buffer.DISTINCT:
@@ -145,6 +154,8 @@ def scan_groups(
     if numbers:
         purpose = "frequency tables of whole numbers"
         counted.append(ScanGroup(tuple(numbers), purpose, whole_numbers=True))
+    if learned:
+        counted.append(ScanGroup(tuple(learned), "what naive Bayes learns from"))
     return (*first, *second, *counted, *groups)
 
 
@@ -259,6 +270,8 @@ class Scan:
             batches = self.batches.batches if self.batches else None
             kind = self.batches.spark_type if self.batches else "string"
             return relation_query(group.states[0], group.relation, batches, kind)
+        if group.classifies:
+            return NaiveBayesScan(self, group.states).query()
         if group.counts_values:
             return FrequencyScan(self, group.states, group.whole_numbers).query()
         if not segments:

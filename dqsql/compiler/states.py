@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY, AggregateCall, Component, lower
 from dqsql.compiler.facts import FACT
+from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
@@ -81,6 +82,7 @@ class StateRegistry:
                     component.frequency,
                     component.relation,
                     component.whole_only,
+                    component.classification,
                 )
         return names
 
@@ -100,10 +102,12 @@ def _identity(component: Component) -> Hashable:
     Expressions are equal where their trees are.
     """
     table, relation = component.frequency, component.relation
+    learned = component.classification
     return (
         component.scan,
         relation.sql if relation is not None else None,
         (table.columns, table.where) if table is not None else None,
+        (learned.target, learned.features, learned.buckets, learned.where) if learned else None,
     )
 
 
@@ -139,6 +143,9 @@ def _stem(aggregate: exp.Expr) -> str:
         call = replace(call, args=call.args[:1])
     if call.name == FREQUENCY:
         call = replace(call, args=call.args[1:])
+    if call.name == NAIVE_BAYES:
+        # Not the measure, which does not enter the state.
+        call = replace(call, args=(*call.args[:2], *call.args[3:]))
     if call.name == FACT:
         text, exact = "model", True
     elif call.name == RELATION_ROWS:

@@ -21,7 +21,8 @@ class Buffer(StrEnum):
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
     make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
     frequency table; all tables of texts are counted in one pass, those of whole numbers in another.
-    `RELATION` aggregates read another relation.
+    `RELATION` aggregates read another relation. `CLASSIFICATION` states count what a classifier
+    learns from; all of a model are counted in one pass.
     """
 
     FIXED = "fixed"
@@ -30,6 +31,7 @@ class Buffer(StrEnum):
     DISTINCT = "distinct"
     FREQUENCY = "frequency"
     RELATION = "relation"
+    CLASSIFICATION = "classification"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,19 @@ class FrequencyTable:
     """
 
     columns: tuple[exp.Expr, ...]
+    where: exp.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What predicts the target from features: SQL expressions over the rows that meet `where`.
+
+    Tokens of the features are hashed to so many `buckets`.
+    """
+
+    target: exp.Expr
+    features: tuple[exp.Expr, ...]
+    buckets: int
     where: exp.Expr | None = None
 
 
@@ -67,7 +82,8 @@ class StateColumn:
     table that yields the state of the union, or None when the state does not merge; it may read
     other state columns, which `group` names. With `frequency`, `scan` is an aggregate over that
     frequency table instead; with `relation` over the rows of that relation (those of the same batch
-    where it has batches). What is `whole_only` says nothing about segments.
+    where it has batches). With `classification` the state is what is counted of it, and `scan` is
+    its value without rows. What is `whole_only` says nothing about segments.
     """
 
     name: str
@@ -78,6 +94,7 @@ class StateColumn:
     frequency: FrequencyTable | None = None
     relation: Relation | None = None
     whole_only: bool = False
+    classification: Classification | None = None
 
     @property
     def mergeable(self) -> bool:

@@ -236,6 +236,37 @@ def test_bounds_are_those_of_simple_predicates(
         ("@approx_percentile(0.5, 0) > 1", UnsupportedExpressionError, 10, "not positive", None),
         ("@approx_count_distinct(2) > 1", UnsupportedExpressionError, 10, "between 0 and 1", None),
         ('@mean > 1 {where: "y >"}', SqlSyntaxError, 10, "'y >': something is missing", None),
+        ("@predictability > 0", MacroError, 10, "needs 'from'", None),
+        ("@predictability(from => z) > 0", UnknownNameError, 34, "no column 'z'", None),
+        (
+            "@predictability(from => y, measure => 'f2') > 0",
+            UnsupportedExpressionError,
+            10,
+            "no measure 'f2'",
+            "f1, precision, recall",
+        ),
+        (
+            "@predictability(from => (s, x)) > 0",
+            UnsupportedExpressionError,
+            10,
+            "from itself",
+            "leave it out",
+        ),
+        ("@predictability(from => ()) > 0", UnsupportedExpressionError, 10, "no columns", "zip"),
+        (
+            "@predictability(from => y, buckets => 0) > 0",
+            UnsupportedExpressionError,
+            10,
+            "no whole number from 1",
+            None,
+        ),
+        (
+            "@predictability(from => max(y)) > 0",
+            UnsupportedExpressionError,
+            10,
+            "not the value of a row",
+            "expressions of them",
+        ),
     ],
 )
 def test_error_of_a_column_annotation(
