@@ -6,6 +6,7 @@ import jinja2
 
 from dqsql.report.charts import HEIGHT, WIDTH
 from dqsql.report.page import Page
+from dqsql.report.profile import BAR_WIDTH, BARS_HEIGHT
 from dqsql.report.text import plural
 from dqsql.resources import resource_dir
 
@@ -23,4 +24,6 @@ def render(page: Page) -> str:
     )
     environment.globals["plural"] = plural
     template = environment.get_template("report.html.j2")
-    return template.render(page=page, width=WIDTH, height=HEIGHT)
+    return template.render(
+        page=page, width=WIDTH, height=HEIGHT, bar_width=BAR_WIDTH, bars_height=BARS_HEIGHT
+    )

@@ -10,6 +10,7 @@ from typing import Any
 from dqsql.model.results import BatchFinding, BatchStatus, Result, Status
 from dqsql.report.charts import Chart, ChartPoint, chart
 from dqsql.report.findings import check_label, describe_batch, headline, observation
+from dqsql.report.profile import ProfileTable
 from dqsql.report.text import printable
 
 MAX_CHARTS = 60
@@ -83,11 +84,15 @@ class ModelPage:
     charts: tuple[Chart, ...]
     charts_left_out: int
     learned: tuple[Learned, ...]
+    profile: ProfileTable | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The whole report. `period` is what it covers, in words."""
+    """The whole report. `period` is what it covers, in words.
+
+    `profiles` are those of relations that are none of the models.
+    """
 
     project: str
     target: str
@@ -95,6 +100,7 @@ class Page:
     version: str
     period: str
     models: tuple[ModelPage, ...]
+    profiles: tuple[ProfileTable, ...] = ()
 
     @property
     def waiting(self) -> int:
@@ -107,7 +113,8 @@ class ModelFacts:
     """What is stored of one model.
 
     `batches` are rows of dq_batches, oldest first; `results` and `groups` are of these batches;
-    `reviews` are the newest by batch; `dimension` is its row of dq_models.
+    `reviews` are the newest by batch; `dimension` is its row of dq_models; `profile` is the one
+    that was kept, if any.
     """
 
     name: str
@@ -118,6 +125,7 @@ class ModelFacts:
     programs: Sequence[Mapping[str, Any]]
     reviews: Mapping[str, Mapping[str, Any]]
     dimension: Mapping[str, Any]
+    profile: ProfileTable | None = None
 
 
 def model_page(facts: ModelFacts, number: int) -> ModelPage:
@@ -148,6 +156,7 @@ def model_page(facts: ModelFacts, number: int) -> ModelPage:
         charts=tuple(charts[:MAX_CHARTS]),
         charts_left_out=max(len(charts) - MAX_CHARTS, 0),
         learned=tuple(map(_learned, facts.programs)),
+        profile=facts.profile,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,11 @@ from dqsql.report.page import (
     model_page,
     wanted_series,
 )
+from dqsql.report.profile import ProfileTable
 from dqsql.report.text import plural
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
+from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.selection import select_models
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.version import VERSION
@@ -93,10 +95,12 @@ def write_report(
     names = [m.name for m in select_models(project.models, select, exclude)]
     default = project.root / project.target_path / REPORT
     path = default if output_file is None else Path(output_file)
+    left_out = {m.name for m in project.models} - set(names)
+    profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
     with open_warehouse(project, spark, step) as (_, store):
         step("Reading verdicts")
         facts = _Reader(store, days).read(names)
-    page = make_page(project, facts, days, dt.datetime.now(dt.UTC))
+    page = make_page(project, facts, days, dt.datetime.now(dt.UTC), profiles)
     write_atomically(path, render(page))
     return Report(
         path,
@@ -107,10 +111,20 @@ def write_report(
 
 
 def make_page(
-    project: Project, facts: Sequence[ModelFacts], days: int, made_at: dt.datetime
+    project: Project,
+    facts: Sequence[ModelFacts],
+    days: int,
+    made_at: dt.datetime,
+    profiles: Mapping[str, ProfileTable],
 ) -> Page:
-    """The report of what is stored."""
-    models: list[ModelPage] = [model_page(f, i) for i, f in enumerate(facts)]
+    """The report of what is stored, with the profiles that were kept, by relation.
+
+    Those of check models that are in the report stand with them.
+    """
+    models: list[ModelPage] = [
+        model_page(replace(f, profile=profiles.get(f.name)), i) for i, f in enumerate(facts)
+    ]
+    shown = {f.name for f in facts}
     return Page(
         project=project.name,
         target=project.target.name,
@@ -118,6 +132,7 @@ def make_page(
         version=VERSION,
         period=f"the newest {plural(days, 'day')} of each model",
         models=tuple(models),
+        profiles=tuple(p for name, p in profiles.items() if name not in shown),
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 
 class Kind(StrEnum):
@@ -188,3 +189,26 @@ def _rank_of(value: float, points: list[float], ranks: list[float]) -> float:
     width = points[last + 1] - points[last]
     part = (value - points[last]) / width if width > 0 else 0.0
     return ranks[last] + part * (ranks[last + 1] - ranks[last])
+
+
+def profile_record(profile: Profile) -> dict[str, Any]:
+    """A profile as JSON-ready values: its fields, with what follows from them."""
+    columns = []
+    for column in profile.columns:
+        shares = () if column.summary is None else histogram(column.summary)
+        columns.append(
+            asdict(column)
+            | {
+                "kind": column.kind.value,
+                "completeness": column.completeness,
+                "detected_type": column.detected,
+                "histogram": list(shares),
+            }
+        )
+    return {
+        "relation": profile.relation,
+        "rows": profile.rows,
+        "passes": profile.passes,
+        "columns": columns,
+        "orders": [asdict(o) for o in profile.orders],
+    }

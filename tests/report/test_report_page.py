@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,6 +14,7 @@ from dqsql.model.results import Result, Status
 from dqsql.report.charts import HEIGHT, WIDTH, ChartPoint, chart
 from dqsql.report.html import render
 from dqsql.report.page import MAX_CHARTS, ModelFacts, Page, model_page
+from dqsql.report.profile import ProfileTable, profile_table
 from dqsql.runner.grouping import grouped
 from dqsql.runner.report import newest
 
@@ -54,10 +55,11 @@ class Page5(HTMLParser):
         self.words += data
 
 
-def page(*facts: ModelFacts) -> str:
+def page(*facts: ModelFacts, profiles: Sequence[ProfileTable] = ()) -> str:
     models = tuple(model_page(f, i) for i, f in enumerate(facts))
     made = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
-    text = render(Page("nyc", "local", made, "0.1.0", "the newest 90 days of each model", models))
+    period = "the newest 90 days of each model"
+    text = render(Page("nyc", "local", made, "0.1.0", period, models, tuple(profiles)))
     # No scripts, and nothing from elsewhere.
     assert "<script" not in text
     assert "http" not in text
@@ -155,6 +157,25 @@ def test_texts_from_data_stay_texts(make_result: Callable[..., Result]) -> None:
     read = Page5(page(facts(*results, name=evil, programs=programs)))
     assert "img" not in read.seen
     assert "<script>alert" in read.words
+
+
+def test_profiles(make_result: Callable[..., Result]) -> None:
+    evil = "<script>x</script>"
+    column: dict[str, Any] = dict.fromkeys(
+        ("distinct", "detected_type", "summary", "lengths", "earliest", "latest", "distribution")
+    )
+    column |= {"name": evil, "spark_type": "string", "completeness": 0.5, "histogram": []}
+    summary = {"minimum": "-Infinity", "mean": None, "maximum": 1e6}
+    number = column | {"name": "n", "histogram": [0.5, 0.0, 0.5], "summary": summary}
+    words = column | {"distribution": {"values": [evil, "b"], "counts": [8, 1], "other": 1}}
+    record = {"relation": evil, "rows": 10, "passes": 3, "columns": [number, words]}
+    table = profile_table(record | {"made_at": "2025-03-01T10:20:30+00:00"})
+    assert profile_table({**record, "columns": []}).columns == ()
+    read = Page5(page(facts(make_result("1"), profile=table), profiles=[table]))
+    assert read.words.count(f"{evil} 80%, b 10%") == 2
+    assert "10 rows, 2 columns, read 3 times; as of 2025-03-01 10:20 UTC" in read.words
+    assert "-inf" in read.words and "NaN" in read.words and "1,000,000" in read.words
+    assert read.seen.count("rect") == 6
 
 
 def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> None:

@@ -11,8 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dqsql.cli.main import cli
+from dqsql.errors import ConfigError
+from dqsql.loading import load_project
 from dqsql.runner import profile as profiling
 from dqsql.runner import suggest as suggesting
+from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.suggestions.profiles import ColumnProfile, Distribution, Profile, Summary
@@ -72,6 +75,24 @@ def test_profile_prints_a_table_without_escapes(call: Callable[..., Result]) -> 
     assert "read 3 times" in result.output and "\x1b" not in result.output
     assert "99.9%" in result.output and "A?[2J 90%" in result.output
     assert "█" in result.output
+
+
+def test_profiles_are_kept_for_the_report(call: Callable[..., Result]) -> None:
+    for _ in range(2):
+        result = call("profile", "shop.orders", "--save")
+        assert result.exit_code == 0 and "profiles.json" in result.output
+    kept = Path("target/profiles.json")
+    (record,) = json.loads(kept.read_text())["profiles"]
+    assert record["relation"] == "shop.orders" and record["made_at"]
+    table = saved_profiles(load_project("."))["shop.orders"]
+    assert [c.frequent for c in table.columns] == ["A?[2J 90%, B 10%", ""]
+    assert [c.filled for c in table.columns] == ["99.9%", "100%"]
+    kept.write_text('{"profiles": [{"relation": "a"}]}')
+    with pytest.raises(ConfigError, match="holds no profiles"):
+        saved_profiles(load_project("."))
+    kept.write_text("[")
+    assert call("profile", "shop.orders", "--save").exit_code == 2
+    assert kept.read_text() == "["
 
 
 def test_profile_as_json(call: Callable[..., Result]) -> None:

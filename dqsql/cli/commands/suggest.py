@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dqsql.cli.commands.profile import profile_record
 from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
@@ -143,6 +142,8 @@ def _share(value: float) -> str:
 
 
 def _record(proposal: Proposal, path: str, text: str, *, written: bool) -> dict[str, Any]:
+    from dqsql.suggestions.profiles import profile_record
+
     return {
         "status": "success",
         "exit_code": 0,

@@ -1,0 +1,113 @@
+"""Profiles for people: the lines of a table, in the terminal and in the report.
+
+They are made of the records that `dqsql profile --output json` prints and `--save` keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.report.text import number, plural, printable, shorten
+
+PROFILES = "profiles.json"
+_NAME, _VALUES = 32, 48
+BAR_WIDTH, BARS_HEIGHT = 8, 20
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLine:
+    """A column in words; `shares` are the heights of its histogram's bars, which sum to 1."""
+
+    name: str
+    kind: str
+    filled: str
+    distinct: str
+    low: str
+    mean: str
+    high: str
+    shares: tuple[float, ...]
+    frequent: str
+
+    @property
+    def bars(self) -> tuple[tuple[float, float], ...]:
+        """Top and height of each bar in a picture of BARS_HEIGHT; what is there at all is seen."""
+        top = max(self.shares, default=0.0) or 1.0
+        heights = [0.0 if s <= 0 else max(1.0, s / top * BARS_HEIGHT) for s in self.shares]
+        return tuple((round(BARS_HEIGHT - h, 1), round(h, 1)) for h in heights)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTable:
+    """A profile in words. `made_at` is the day and minute, empty for one that was not kept."""
+
+    relation: str
+    size: str
+    made_at: str
+    columns: tuple[ColumnLine, ...]
+
+
+def profile_table(record: Mapping[str, Any]) -> ProfileTable:
+    """Say a profile's record in words. Raises KeyError or TypeError for what is none."""
+    columns = tuple(_line(c) for c in record["columns"])
+    rows, passes = plural(int(record["rows"]), "row"), plural(int(record["passes"]), "time")
+    return ProfileTable(
+        printable(str(record["relation"])),
+        f"{rows}, {plural(len(columns), 'column')}, read {passes}",
+        printable(str(record.get("made_at", ""))[:16].replace("T", " ")),
+        columns,
+    )
+
+
+def _line(column: Mapping[str, Any]) -> ColumnLine:
+    low, mean, high = _ends(column)
+    share, distinct, detected = (column[k] for k in ("completeness", "distinct", "detected_type"))
+    kind = str(column["spark_type"]) if detected is None else f"string: {detected}"
+    return ColumnLine(
+        shorten(printable(str(column["name"])), _NAME),
+        printable(kind),
+        "" if share is None else _percent(float(share)),
+        "" if distinct is None else f"{float(distinct):,.0f}",
+        low,
+        mean,
+        high,
+        tuple(float(s) for s in column["histogram"]),
+        _frequent(column["distribution"]),
+    )
+
+
+def _ends(column: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Least, mean and greatest value; of texts that are no numbers, length."""
+    summary, lengths = column["summary"], column["lengths"]
+    if summary is not None:
+        low, mean, high = (_number(summary[k]) for k in ("minimum", "mean", "maximum"))
+        return low, mean, high
+    if column["earliest"] is not None and column["latest"] is not None:
+        return printable(column["earliest"][:19]), "", printable(column["latest"][:19])
+    if lengths is None:
+        return "", "", ""
+    low, high = (f"{float(lengths[k]):.0f} ch" for k in ("minimum", "maximum"))
+    return low, f"{float(lengths['mean']):.3g} ch", high
+
+
+def _number(value: float | str | None) -> str:
+    # JSON has infinities as words and NaN as null.
+    return "NaN" if value is None else number(float(value))
+
+
+def _percent(share: float) -> str:
+    """A share that says 100 % only of everything, 0 % only of nothing."""
+    return f"{share:.0%}" if share in (0, 1) else f"{min(max(share, 0.001), 0.999):.1%}"
+
+
+def _frequent(distribution: Mapping[str, Any] | None) -> str:
+    if distribution is None:
+        return ""
+    values: Sequence[Any] = distribution["values"][:4]
+    total = sum(distribution["counts"]) + distribution["other"]
+    shown = (
+        f"{printable(str(v))} {n / total:.0%}"
+        for v, n in zip(values, distribution["counts"], strict=False)
+    )
+    return shorten(", ".join(shown), _VALUES)

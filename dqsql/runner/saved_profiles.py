@@ -1,0 +1,55 @@
+"""Profiles that were kept for the report, in `target/profiles.json`: one of each relation."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dqsql.errors import ConfigError
+from dqsql.model.project import Project
+from dqsql.report.artefacts import write_json
+from dqsql.report.profile import PROFILES, ProfileTable, profile_table
+
+
+def save_profiles(project: Project, records: Sequence[Mapping[str, Any]]) -> Path:
+    """Keep profiles, in place of earlier ones of the same relations, and return the file.
+
+    Raises ConfigError when it cannot be read or written.
+    """
+    path = project.root / project.target_path / PROFILES
+    kept = _read(path)
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    for record in records:
+        kept[record["relation"]] = {"made_at": now, **record}
+    write_json(path, {"profiles": [kept[name] for name in sorted(kept)]})
+    return path
+
+
+def saved_profiles(project: Project) -> dict[str, ProfileTable]:
+    """The profiles that were kept, by relation. Raises ConfigError when the file is spoilt."""
+    path = project.root / project.target_path / PROFILES
+    try:
+        return {name: profile_table(record) for name, record in _read(path).items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _spoilt(path) from error
+
+
+def _read(path: Path) -> dict[str, Mapping[str, Any]]:
+    if not path.exists():
+        return {}
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))["profiles"]
+        return {str(record["relation"]): record for record in records}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _spoilt(path) from error
+
+
+def _spoilt(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} holds no profiles", hint="delete it and run `dqsql profile --save` again"
+    )
