@@ -248,7 +248,9 @@ def _bag(buckets: Sequence[int]) -> str:
     number = str(buckets[0])
     if len(set(buckets)) > 1:
         number = f"get(array({', '.join(map(str, buckets))}), {TABLE})"
-    words = r"filter(split(lower(coalesce(f, '')), '(?U)\\s+'), w -> w <> '')"
+    # `split` compiles a regular expression anew for every row, unless it is a single character.
+    spaced = r"regexp_replace(lower(coalesce(f, '')), '(?U)\\s+', ' ')"
+    words = f"filter(split({spaced}, ' '), w -> w <> '')"
     hashed = f"transform({words}, w -> pmod(hash(i, w), {number}))"
     return f"array_sort(slice(flatten(transform({_TEXTS}, (f, i) -> {hashed})), 1, {MAX_TOKENS}))"
 

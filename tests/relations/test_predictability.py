@@ -125,8 +125,6 @@ def test_measures_are_those_of_scikit_learn(
         + "\n-- @predictability(from => lower(`a``b.c`), buckets => 64) > 0"
         ' {where: "n is not null"}\n  kind\nfrom a_t',
     )
-    # By the running total, and by all prefixes in one statement.
-    project.run(batches=["d1"])
     project.run()
     found = pq.read_table(project.root / "warehouse/dq/dq_metrics").to_pylist()
     got = {
