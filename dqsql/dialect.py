@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -112,6 +112,10 @@ _CONTENT = frozenset(
         # The type, which sqlglot takes for a timestamp.
         TokenType.TIME,
     }
+)
+# What a dot and a name may follow.
+_HAS_MEMBERS = frozenset(
+    {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET}
 )
 # Words that only spell a cast or a typed literal: `x::int`, `date '2020-01-01'`.
 _CAST_WORDS = frozenset({"cast", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"})
@@ -233,7 +237,7 @@ def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:
     )
 
 
-def check_fidelity(text: str, tokens: Iterable[Token], ast: exp.Expr) -> None:
+def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
     """Refuse an expression whose names, literals or numbers change when it is written again.
 
     `tokens` are those of `text`. Operators and keywords may be respelled (`!=` as `<>`), content
@@ -249,13 +253,22 @@ def check_fidelity(text: str, tokens: Iterable[Token], ast: exp.Expr) -> None:
         )
 
 
-def _content(tokens: Iterable[Token]) -> Counter[str]:
-    words = (_canonical(token) for token in tokens if token.token_type in _CONTENT)
+def _content(tokens: Sequence[Token]) -> Counter[str]:
+    places = (i for i, token in enumerate(tokens) if token.token_type in _CONTENT)
+    words = (_canonical(tokens, i) for i in places)
     return Counter(word for word in words if word not in _CAST_WORDS)
 
 
-def _canonical(token: Token) -> str:
-    return token.text.lower() if token.token_type is TokenType.VAR else token.text
+def _canonical(tokens: Sequence[Token], place: int) -> str:
+    token = tokens[place]
+    if token.token_type is TokenType.VAR:
+        return token.text.lower()
+    dot = place > 0 and tokens[place - 1].token_type is TokenType.DOT
+    if dot and token.token_type is TokenType.NUMBER:
+        member = place > 1 and tokens[place - 2].token_type in _HAS_MEMBERS
+        # `.5` is written as `0.5`.
+        return token.text if member else f"0.{token.text}"
+    return token.text
 
 
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")

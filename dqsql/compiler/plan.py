@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.catalog import MONITORS, Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.monitors import (
@@ -25,6 +25,9 @@ from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import (
+    DBT_FRESHNESS,
+    DBT_TEST,
+    DBT_TEST_NAME,
     Annotation,
     CheckModel,
     CheckSettings,
@@ -34,6 +37,8 @@ from dqsql.model.project import (
     Severity,
 )
 
+# Options that mean something to a check: the rest is for monitors.
+_CHECK_OPTIONS = frozenset({"store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS})
 # Lists among the settings of monitors: what may stand in them.
 _LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
 
@@ -126,6 +131,7 @@ class _ModelCompiler:
             if call is not None:
                 self.monitors.append(self._monitor(annotation, call))
                 return
+            _refuse_monitor_settings(annotation)
             predicate = self.resolver.predicate(annotation, self._columns)
             self._require_columns(predicate.metrics, annotation)
             self.checks.append(self._check(annotation, predicate))
@@ -254,6 +260,19 @@ class _ModelCompiler:
                         span=locate(annotation.span, head),
                         hint=nearest(head, known) or f"its columns are {', '.join(known)}",
                     )
+
+
+def _refuse_monitor_settings(annotation: Annotation) -> None:
+    """A check has nothing to learn: a setting of a monitor would do nothing."""
+    settings = annotation.settings
+    given = [*(["fpr"] if settings.fpr is not None else []), *settings.options]
+    for name in given:
+        if name not in _CHECK_OPTIONS:
+            raise CompileError(
+                f"{name!r} is a setting of monitors, and this is a check",
+                span=locate(annotation.span, name),
+                hint="monitors are " + ", ".join(f"@{kind}" for kind in sorted(MONITORS)),
+            )
 
 
 def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:

@@ -288,8 +288,6 @@ def microbatch_settings(node: Node) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "batch_by": _PERIODS[size].format(column),
         "lookback": int(config.get("lookback") or 0) + 1,
-        "event_time": str(column),
-        "batch_size": size,
     }
     if begin := config.get("begin"):
         settings["begin"] = str(begin)

@@ -235,6 +235,8 @@ def test_bounds_are_those_of_simple_predicates(
         ("@expect(uper(max(s)) = 'A')", UnknownNameError, 18, "'uper'", None),
         ("@approx_percentile(0.5, 0) > 1", UnsupportedExpressionError, 10, "not positive", None),
         ("@approx_count_distinct(2) > 1", UnsupportedExpressionError, 10, "between 0 and 1", None),
+        ("@not_null {period: 7}", CompileError, 21, "a setting of monitors", "@avh"),
+        ("@mean > 3 {fpr: 0.1}", CompileError, 21, "a setting of monitors", "@anomaly"),
         ('@mean > 1 {where: "y >"}', SqlSyntaxError, 10, "'y >': something is missing", None),
         ("@predictability > 0", MacroError, 10, "needs 'from'", None),
         ("@predictability(from => z) > 0", UnknownNameError, 34, "no column 'z'", None),

@@ -125,6 +125,11 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "unknown key 'model-path'",
             "dqsql_project.yml:2:1",
         ),
+        (
+            {"dqsql_project.yml": "name: a\nretention: 30"},
+            "unknown key 'retention'",
+            "dqsql_project.yml:2:1",
+        ),
         ({"dqsql_project.yml": "name: a\nvars: [1"}, "YAML:", "dqsql_project.yml:2:9"),
         (
             {"dqsql_project.yml": "name: a\nname: b"},
