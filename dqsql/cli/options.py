@@ -75,10 +75,12 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--state",),
         {"type": _FOLDER, "help": "Earlier artefacts, for state:modified, result:fail .."},
     ),
-    # Waits for the run to take it; no command offers it yet.
     "threads": (
         ("--threads",),
-        {"type": click.IntRange(min=1), "help": "Check models at the same time."},
+        {
+            "type": click.IntRange(min=1),
+            "help": "How many models to check at a time [default: as the profile says, else 1].",
+        },
     ),
     "output": (
         ("--output",),

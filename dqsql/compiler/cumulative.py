@@ -1,7 +1,7 @@
 """Scope `cumulative`: a metric over all accepted batches up to and including the one under test.
 
 The state of a prefix of batches is merged from state rows, never scanned again. The statements
-here read the relation `HISTORY`: state rows of batches, and possibly one row per segment with the
+here read a view `history`: state rows of batches, and possibly one row per segment with the
 running total of everything before them. Its further columns say of each row where it stands
 (`position`, in the order of batches; `block`, neighbouring positions), whether it counts for later
 batches (`counts`), and whether its batch is under test (`tested`).
@@ -20,7 +20,6 @@ from dqsql.dialect import call, column, formula
 from dqsql.model.plan import Metric, StateColumn
 from dqsql.model.project import Scope
 
-HISTORY = "dqsql__history"
 POSITION = "position"
 BLOCK = "block"
 COUNTS = "counts"
@@ -39,33 +38,34 @@ def cumulative_states(
     return tuple(s for s in states if s.name in wanted)
 
 
-def prefix_query(states: Sequence[StateColumn], batches: int) -> exp.Select:
+def prefix_query(states: Sequence[StateColumn], batches: int, history: str) -> exp.Select:
     """The merged state of each tested batch and segment and of all that counts before it.
 
     Columns: batch, segment, states. A segment that a batch does not have has no row. `batches` is
     the number of tested batches: one is merged with a group by, several with window functions.
     """
-    return _one_prefix(states) if batches == 1 else _all_prefixes(states)
+    rows = identifier_table(history)
+    return _one_prefix(states, rows) if batches == 1 else _all_prefixes(states, rows)
 
 
-def total_query(states: Sequence[StateColumn]) -> exp.Select:
+def total_query(states: Sequence[StateColumn], history: str) -> exp.Select:
     """The merged state of everything that counts, one row per segment: segment, states."""
     query = exp.select(column(SEGMENT)).select(*_merged(states))
-    return query.from_(_history()).where(column(COUNTS)).group_by(column(SEGMENT))
+    return query.from_(identifier_table(history)).where(column(COUNTS)).group_by(column(SEGMENT))
 
 
-def _one_prefix(states: Sequence[StateColumn]) -> exp.Select:
+def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:
     tested, position = column(TESTED), column(POSITION)
     batch = formula("max(case when {0} then {1} end)", tested, column(BATCH))
-    last = exp.select(call("max", position)).from_(_history()).where(tested)
+    last = exp.select(call("max", position)).from_(history.copy()).where(tested)
     until = exp.LTE(this=position.copy(), expression=last.subquery())
     query = exp.select(exp.alias_(batch, BATCH, quoted=True), column(SEGMENT))
-    query = query.select(*_merged(states)).from_(_history())
+    query = query.select(*_merged(states)).from_(history.copy())
     query = query.where(exp.and_(exp.or_(column(COUNTS), tested.copy()), until))
     return query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
 
 
-def _all_prefixes(states: Sequence[StateColumn]) -> exp.Select:
+def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:
     """All prefixes in one statement.
 
     Some merges fold all rows of a window again for every row, so windows must not grow with the
@@ -74,12 +74,12 @@ def _all_prefixes(states: Sequence[StateColumn]) -> exp.Select:
     """
     segment, block, tested = column(SEGMENT), column(BLOCK), column(TESTED)
     keys, values = [column(BATCH), segment], [column(s.name) for s in states]
-    own = exp.select(*keys, *values).from_(_history()).where(tested)
+    own = exp.select(*keys, *values).from_(history.copy()).where(tested)
 
     counting = exp.select(*keys, column(POSITION), block, tested).select(
         *(exp.alias_(_if_counts(s), s.name, quoted=True) for s in states)
     )
-    counting = counting.from_(_history())
+    counting = counting.from_(history.copy())
     in_block = exp.select(*keys, tested, *_merged_before(states, [segment, block], POSITION))
     in_block = in_block.from_(counting.subquery("counting"))
     near = exp.select(*keys, *values).from_(in_block.subquery("in_block")).where(tested)
@@ -94,7 +94,7 @@ def _all_prefixes(states: Sequence[StateColumn]) -> exp.Select:
     )
     far = exp.select(column(BATCH, "h"), column(SEGMENT, "h"))
     far = far.select(*(column(s.name, "b") for s in states))
-    far = far.from_(exp.alias_(_history(), "h", table=True))
+    far = far.from_(exp.alias_(history.copy(), "h", table=True))
     far = far.join(before.subquery("b"), on=same).where(column(TESTED, "h"))
 
     parts = union_all(union_all(own, near), far)
@@ -135,7 +135,3 @@ def _merged_before(
         for s in states
         if s.merge is not None
     ]
-
-
-def _history() -> exp.Table:
-    return identifier_table(HISTORY)

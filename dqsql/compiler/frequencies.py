@@ -69,16 +69,22 @@ class FrequencyScan:
     Each row is turned into one entry per table (its number and the value); entries are grouped and
     counted, and the aggregates over each table are taken from the counts. What is counted once for
     the segments is summed for the whole batch. With `whole_numbers` all tables are of columns of
-    whole numbers, which are counted as such; else values are texts.
+    whole numbers, which are counted as such; else values are texts. With `whole_tuples`
+    all are of tuples of whole numbers, which are grouped by their columns: as texts, a unique pair
+    of keys cost more than twice as much.
     """
 
     scan: RowSource
     states: tuple[StateColumn, ...]
     whole_numbers: bool = False
+    whole_tuples: bool = False
 
     def query(self) -> exp.Select:
         """One row per batch and segment, as `Scan.query` gives it."""
-        counts = self._buckets_opened() if self.whole_numbers else self._counts()
+        if self.whole_tuples:
+            counts = self._tuples_counted()
+        else:
+            counts = self._buckets_opened() if self.whole_numbers else self._counts()
         if not self.scan.segments:
             return self._aggregates(counts, ())
         return union_all(
@@ -96,13 +102,7 @@ class FrequencyScan:
 
     def _entries(self) -> exp.Select:
         """One row per row of the model and table: batch, segment, table, value."""
-        segments = self.scan.segments
-        query = exp.Select()
-        if self._batch_key:
-            query = query.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
-        if segments:
-            # The label, since segment columns may have the names of the columns here.
-            query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
+        query = self._keyed()
         values = [self._value(table) for table in self._tables]
         return unpivoted(
             lambda pairs: self.scan.from_batches(query.select(*pairs)),
@@ -110,6 +110,17 @@ class FrequencyScan:
             (TABLE, VALUE),
             self._keys,
         )
+
+    def _keyed(self) -> exp.Select:
+        """The beginning of a query of the model's rows: batch and segment, where they are keys."""
+        segments = self.scan.segments
+        query = exp.Select()
+        if self._batch_key:
+            query = query.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
+        if segments:
+            # The label, since segment columns may have the names of the columns here.
+            query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
+        return query
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
         whole = whole_number(table, self.scan.columns) if self.whole_numbers else None
@@ -120,6 +131,51 @@ class FrequencyScan:
         query = exp.select(*keys).select(exp.alias_(call("count", exp.Star()), N, quoted=True))
         query = query.from_(self._entries().subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
+
+    def _tuples_counted(self) -> exp.Select:
+        """Counts of tuples of whole numbers, one row for each; a short tuple is filled with nulls.
+
+        A single table needs no rows of its own for each table.
+        """
+        tables, types = self._tables, self.scan.columns
+        width = max(len(t.columns) for t in tables)
+        names = [f"{VALUE}{i}" for i in range(width)]
+        fill = exp.Cast(this=exp.Null(), to=exp.DataType.build("bigint"))
+        rows = [
+            [literal(i), *values, *(fill.copy() for _ in range(width - len(values)))]
+            for i, values in enumerate(whole_tuple(t, types) or [] for t in tables)
+        ]
+        entries = unpivoted(
+            lambda pairs: self.scan.from_batches(self._keyed().select(*pairs)),
+            rows,
+            (TABLE, *names),
+            self._keys,
+        )
+        if len(rows) == 1:
+            pairs = zip(rows[0], (TABLE, *names), strict=True)
+            one = (exp.alias_(value, name, quoted=True) for value, name in pairs)
+            entries = self.scan.from_batches(self._keyed().select(*one))
+        keys = [*map(column, (*self._keys, TABLE, *names))]
+        query = exp.select(*map(column, (*self._keys, TABLE)))
+        query = query.select(exp.alias_(self._texts_of_tuples(names), VALUE, quoted=True))
+        query = query.select(exp.alias_(call("count", exp.Star()), N, quoted=True))
+        some = exp.or_(*(not_null(column(n)) for n in names))
+        return query.from_(entries.subquery("entries")).where(some).group_by(*keys)
+
+    def _texts_of_tuples(self, names: Sequence[str]) -> exp.Expr:
+        """The tuple as text; Spark computes it only where an aggregate reads it."""
+        texts = []
+        for table in self._tables:
+            formats = (_WHOLE_NUMBERS[k][1] for k in _column_types(table, self.scan.columns))
+            parts = [formula(f, column(n)) for f, n in zip(formats, names, strict=False)]
+            texts.append(_tuple_text(parts))
+        if len(texts) == 1:
+            return texts[0]
+        cases = (
+            exp.If(this=exp.EQ(this=column(TABLE), expression=literal(i)), true=text)
+            for i, text in enumerate(texts)
+        )
+        return exp.Case(ifs=list(cases))
 
     def _buckets_opened(self) -> exp.Select:
         """Counts of whole numbers: by neighbourhood first, then one row for each value."""
@@ -253,10 +309,16 @@ def unpivoted(
 
 def column_type(table: FrequencyTable, types: Mapping[str, str]) -> str:
     """The Spark type of the only column that a table is of; "" for what is not known as one."""
-    only = table.columns[0]
-    if len(table.columns) != 1 or not isinstance(only, exp.Column) or len(only.parts) != 1:
-        return ""
-    return {name.lower(): kind for name, kind in types.items()}.get(only.name.lower(), "")
+    return _column_types(table, types)[0] if len(table.columns) == 1 else ""
+
+
+def _column_types(table: FrequencyTable, types: Mapping[str, str]) -> list[str]:
+    """The Spark type of each part of a table's values; "" for what is not known as a column."""
+    known = {name.lower(): kind for name, kind in types.items()}
+    return [
+        known.get(c.name.lower(), "") if isinstance(c, exp.Column) and len(c.parts) == 1 else ""
+        for c in table.columns
+    ]
 
 
 def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | None:
@@ -265,6 +327,18 @@ def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | 
     if kind not in _WHOLE_NUMBERS:
         return None
     return _where(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
+
+
+def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Expr] | None:
+    """The parts of a tuple as bigints, all null where the row is left out.
+
+    None where the table is of one column, or not all are of whole numbers.
+    """
+    kinds = _column_types(table, types)
+    if len(kinds) < 2 or not all(kind in _WHOLE_NUMBERS for kind in kinds):
+        return None
+    numbers = (formula(_WHOLE_NUMBERS[k][0], c) for k, c in zip(kinds, table.columns, strict=True))
+    return [_where(table, number) for number in numbers]
 
 
 def table_text(table: FrequencyTable) -> str:
@@ -286,10 +360,14 @@ def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
     if len(texts) == 1:
         value: exp.Expr = texts[0]
     else:
-        parts = [formula("coalesce(concat(length({0}), ':', {0}), '-')", t) for t in texts]
         some = call("coalesce", *(t.copy() for t in texts))
-        value = formula("case when {0} is not null then {1} end", some, call("concat", *parts))
+        value = formula("case when {0} is not null then {1} end", some, _tuple_text(texts))
     return _where(table, value)
+
+
+def _tuple_text(texts: Sequence[exp.Expr]) -> exp.Expr:
+    parts = [formula("coalesce(concat(length({0}), ':', {0}), '-')", t) for t in texts]
+    return call("concat", *parts)
 
 
 def _where(table: FrequencyTable, value: exp.Expr) -> exp.Expr:

@@ -28,6 +28,9 @@ from dqsql.dialect import column, identifier, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
 from dqsql.model.project import CheckModel, Scope
 
+# The view of a model's history in `target/compiled/`.
+_HISTORY = "dqsql__history"
+
 
 def discovery_query(model: CheckModel) -> exp.Select | None:
     """Batches and their row counts; reads only the columns of `batch_by` and `segment_by`."""
@@ -86,11 +89,11 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     queries.append(Query("metrics and verdicts", to_sql(metrics, pretty=True), 0))
     totalled = cumulative_states(plan.states, plan.metrics)
     if totalled:
-        prefixes = prefix_query(totalled, batches=1)
+        prefixes = prefix_query(totalled, 1, _HISTORY)
         queries.append(Query("states merged up to the batch", to_sql(prefixes, pretty=True), 0))
         metrics = _metrics_of(plan, Scope.CUMULATIVE, identifier_table("dqsql__states"))
         queries.append(Query("cumulative metrics and verdicts", to_sql(metrics, pretty=True), 0))
-        total = total_query(totalled)
+        total = total_query(totalled, _HISTORY)
         queries.append(Query("running total", to_sql(total, pretty=True), 0))
     return tuple(queries)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.frequencies import FrequencyScan, whole_number
+from dqsql.compiler.frequencies import FrequencyScan, whole_number, whole_tuple
 from dqsql.compiler.keys import (
     BATCH,
     NO_BATCH,
@@ -93,6 +93,7 @@ class ScanGroup:
     states: tuple[StateColumn, ...]
     purpose: str
     whole_numbers: bool = False
+    whole_tuples: bool = False
 
     @property
     def mergeable(self) -> bool:
@@ -131,13 +132,17 @@ def scan_groups(
     texts: list[StateColumn] = []
     numbers: list[StateColumn] = []
     learned: list[StateColumn] = []
+    tuples: list[StateColumn] = []
     groups: list[ScanGroup] = []
     for state in states:
         kind = _physical_kind(state, types)
         if kind is Buffer.FREQUENCY:
             table = state.frequency
             whole = table is not None and whole_number(table, columns or {}) is not None
-            (numbers if whole else texts).append(state)
+            if table is not None and whole_tuple(table, columns or {}) is not None:
+                tuples.append(state)
+            else:
+                (numbers if whole else texts).append(state)
         elif kind is Buffer.CLASSIFICATION:
             learned.append(state)
         elif kind is Buffer.RELATION:
@@ -154,6 +159,9 @@ def scan_groups(
     if numbers:
         purpose = "frequency tables of whole numbers"
         counted.append(ScanGroup(tuple(numbers), purpose, whole_numbers=True))
+    if tuples:
+        purpose = "frequency tables of tuples of whole numbers"
+        counted.append(ScanGroup(tuple(tuples), purpose, whole_tuples=True))
     if learned:
         counted.append(ScanGroup(tuple(learned), "what naive Bayes learns from"))
     return (*first, *second, *counted, *groups)
@@ -273,7 +281,8 @@ class Scan:
         if group.classifies:
             return NaiveBayesScan(self, group.states).query()
         if group.counts_values:
-            return FrequencyScan(self, group.states, group.whole_numbers).query()
+            kinds = group.whole_numbers, group.whole_tuples
+            return FrequencyScan(self, group.states, *kinds).query()
         if not segments:
             return self._aggregate(group, ())
         fine = self._aggregate(group, segments)

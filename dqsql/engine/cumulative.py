@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _BEFORE_ALL = -1
 
-PrefixBuilder = Callable[[Sequence[StateColumn], int], exp.Expr]
-TotalBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
+PrefixBuilder = Callable[[Sequence[StateColumn], int, str], exp.Expr]
+TotalBuilder = Callable[[Sequence[StateColumn], str], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class CumulativeExecution:
     """Merges the cumulative states of one model.
 
     `states` are those that cumulative metrics need, `types` their Spark types. `prefixes` and
-    `total` build the statements over the view `view`; they come from the compiler.
+    `total` build the statements over the view named `view`; they come from the compiler.
     """
 
     spark: SparkSession
@@ -84,11 +84,11 @@ class CumulativeExecution:
         rows = self._placed((*earlier, *history.tested), history, passed)
         if base is not None:
             rows = base.unionByName(rows)
-        rows.createOrReplaceTempView(self.view)
+        rows.createOrReplaceTempView(to_sql(identifier(self.view)))
 
     def prefix_states(self, history: History) -> DataFrame:
         """State rows of tested batches, merged with all that counts before them."""
-        query = self.prefixes(self.states, len(history.tested))
+        query = self.prefixes(self.states, len(history.tested), self.view)
         with translated(f"merging the states of {self.model} failed"):
             return self.spark.sql(to_sql(query))
 
@@ -103,7 +103,7 @@ class CumulativeExecution:
             }
         )
         with translated(f"merging the states of {self.model} failed"):
-            rows = self.spark.sql(to_sql(self.total(self.states)))
+            rows = self.spark.sql(to_sql(self.total(self.states, self.view)))
             rows = rows.selectExpr("segment", *self._texts(rows))
             rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
         self.store.replace_total(self.model, rows)

@@ -111,6 +111,13 @@ class ModelExecution:
     plan: Plan
     scan: ScanBuilder
     measure: MetricBuilder
+    _local: DataFrame | None = None
+
+    @property
+    def _states(self) -> exp.Expr:
+        """The view of the state rows at hand; models may run at the same time."""
+        name = f"dqsql__{self.plan.model.name}: states"
+        return exp.Table(this=exp.to_identifier(name, quoted=True))
 
     # --- which batches -------------------------------------------------------------------------
 
@@ -148,7 +155,7 @@ class ModelExecution:
         part.types = {f.name: f.dataType.simpleString() for f in rows.fields}
         with translated("Spark refuses the state columns"):
             # Columns of these types, not the scan itself, which every metric would analyse again.
-            self.spark.createDataFrame([], rows).createOrReplaceTempView("dqsql__states")
+            self.spark.createDataFrame([], rows).createOrReplaceTempView(to_sql(self._states))
         try:
             self._analyse_checks(part.metrics)(part.checks)
         except EngineError:
@@ -162,14 +169,14 @@ class ModelExecution:
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
         with translated("Spark refuses it"):
-            frame = self.spark.sql(to_sql(self.measure(metrics, (), _STATES)))
+            frame = self.spark.sql(to_sql(self.measure(metrics, (), self._states)))
             frame.schema  # noqa: B018 - as above
         return frame
 
     def _analyse_checks(self, metrics: Sequence[Metric]) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark refuses it"):
-                frame = self.spark.sql(to_sql(self.measure(metrics, checks, _STATES)))
+                frame = self.spark.sql(to_sql(self.measure(metrics, checks, self._states)))
                 types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
             for check in checks:
                 if types[check.alias] not in ("boolean", "void"):
@@ -184,25 +191,52 @@ class ModelExecution:
     # --- scan and measure ----------------------------------------------------------------------
 
     def scan_states(
-        self, part: Feasible, batches: Collection[str], checked: Collection[str]
+        self,
+        part: Feasible,
+        batches: Collection[str],
+        checked: Collection[str],
+        *,
+        local: bool = False,
     ) -> None:
-        """Compute and store the state rows of `batches`; isolate states that fail while running."""
+        """Compute the state rows of `batches`; isolate states that fail while running.
+
+        They are stored, or, where `local` says that they are few, held until `store_states` does
+        it: measuring them then reads no table, and storing them can wait.
+        """
+        local = local and all(map(_survives_arrow, part.types.values()))
         try:
-            self._store_states(part, batches, checked)
+            self._scan_states(part, batches, checked, local)
         except EngineError:
             failing = find_failing(part.states, self._run_states(part))
             if not failing:
                 raise
             part.drop_states(failing)
-            self._store_states(part, batches, checked)
+            self._scan_states(part, batches, checked, local)
 
-    def _store_states(
-        self, part: Feasible, batches: Collection[str], checked: Collection[str]
+    def _scan_states(
+        self, part: Feasible, batches: Collection[str], checked: Collection[str], local: bool
     ) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
             frame = self.spark.sql(to_sql(self.scan(part.states, part.types)))
+            if local:
+                rows = frame.toArrow()
+                # Spark Connect takes no empty Arrow table.
+                held = rows if rows.num_rows else []
+                self._local = self.spark.createDataFrame(held, frame.schema)
+                return
         self.store.replace_state(model, frame, batches, checked)
+
+    @property
+    def holds_states(self) -> bool:
+        """Whether there are state rows that are not stored yet."""
+        return self._local is not None
+
+    def store_states(self, batches: Collection[str], checked: Collection[str]) -> None:
+        """Store the state rows that are held, if any."""
+        if self._local is not None:
+            self.store.replace_state(self.plan.model.name, self._local, batches, checked)
+            self._local = None
 
     def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
         def attempt(states: Sequence[StateColumn]) -> None:
@@ -214,12 +248,14 @@ class ModelExecution:
 
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
         """Metric values and outcomes of stored state rows; isolate what fails while running."""
-        frame = self.store.read_state(self.plan.model.name, batches)
+        frame = self._local
+        if frame is None:
+            frame = self.store.read_state(self.plan.model.name, batches)
         return Measurement((), (), {}) if frame is None else self.measure_rows(part, frame)
 
     def measure_rows(self, part: Feasible, frame: DataFrame) -> Measurement:
         """Metric values and outcomes of state rows; isolate what fails while running."""
-        frame.createOrReplaceTempView("dqsql__states")
+        frame.createOrReplaceTempView(to_sql(self._states))
         try:
             return self._measure(part)
         except EngineError:
@@ -234,13 +270,13 @@ class ModelExecution:
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
-                self.spark.sql(to_sql(self.measure(part.metrics, checks, _STATES))).toArrow()
+                self.spark.sql(to_sql(self.measure(part.metrics, checks, self._states))).toArrow()
 
         return attempt
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
-            query = to_sql(self.measure(part.metrics, part.checks, _STATES))
+            query = to_sql(self.measure(part.metrics, part.checks, self._states))
             rows = self.spark.sql(query).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
@@ -280,7 +316,27 @@ class ModelExecution:
         )
 
 
-_STATES: exp.Expr = exp.Table(this=exp.to_identifier("dqsql__states", quoted=True))
+# Types that come back from Arrow as they went.
+_PLAIN_TYPES = frozenset(
+    [
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+    ]
+)
+
+
+def _survives_arrow(spark_type: str) -> bool:
+    return spark_type in _PLAIN_TYPES or spark_type.startswith("decimal(")
 
 
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:

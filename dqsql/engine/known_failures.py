@@ -32,6 +32,12 @@ _KNOWN = (
         "check the rights of the user or token in profiles.yml",
     ),
     Known(
+        re.compile(r"[Ss]sl handshake failed|WRONG_VERSION_NUMBER"),
+        "the Spark server does not speak TLS, which PySpark's client uses for a token",
+        "name a server of this machine `localhost` in the url, which goes without TLS, or give the"
+        " server a certificate",
+    ),
+    Known(
         re.compile(
             r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|failed to connect to all addresses"
             r"|SparkContext (?:was|has been) shut ?down|stopped SparkContext"

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _RUNTIME_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A setting is the whole session's: models that are checked at the same time must not change it.
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
 }
 # What the embedded session starts with: small, quiet, and leaving nothing behind.
@@ -79,8 +81,9 @@ def runtime_conf(target: Target) -> dict[str, str]:
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Apply SQL settings to a session and put the old values back afterwards."""
     before = {key: spark.conf.get(key, None) for key in settings}
-    for key, value in settings.items():
-        spark.conf.set(key, value)
+    before = {key: old for key, old in before.items() if old != settings[key]}
+    for key in before:
+        spark.conf.set(key, settings[key])
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dqsql.engine.formats import check_format
-from dqsql.engine.storage_base import Row
+from dqsql.engine.storage_base import BatchPart, Row
 from dqsql.engine.storage_merge import DeltaStore, IcebergStore
 from dqsql.engine.storage_parquet import CatalogParquetStore, ParquetStore
 from dqsql.model.project import Target
@@ -15,7 +15,7 @@ from dqsql.model.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ParquetStore", "Row", "Store", "open_store"]
+__all__ = ["BatchPart", "ParquetStore", "Row", "Store", "open_store"]
 
 
 class Store(Protocol):
@@ -55,15 +55,8 @@ class Store(Protocol):
     def replace_total(self, model: str, rows: DataFrame) -> None:
         """Replace all running totals of a model; `rows` may be computed from the old ones."""
 
-    def replace_batches(
-        self,
-        table: Table,
-        model: str,
-        rows: Sequence[Row],
-        batches: Collection[str],
-        checked: Collection[str],
-    ) -> None:
-        """Replace the rows of `batches` of a model; keep those of other `checked` batches."""
+    def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
+        """Replace the rows of batches of some models, each named once, in one write."""
 
     def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
         """Replace the partitions that `rows` lie in by `rows`."""

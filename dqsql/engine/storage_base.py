@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -55,6 +56,20 @@ _DUPLICATES = ("MULTIPLE_SOURCE_ROW", "MERGE_CARDINALITY_VIOLATION")
 _RETYPED = ("CANNOT_MERGE_SCHEMAS", "FAILED_MERGE_FIELDS", "CANNOT_MERGE_INCOMPATIBLE")
 
 
+@dataclass(frozen=True)
+class BatchPart:
+    """What a write exchanges of one model in a table of rows by batch.
+
+    `rows` take the place of all rows of `batches`; those of other `checked` batches are kept, and
+    what is stored of batches that are not checked may go.
+    """
+
+    model: str
+    rows: Sequence[Row]
+    batches: Collection[str]
+    checked: Collection[str]
+
+
 class BaseStore(ABC):
     """A place for the warehouse tables. `location` says where, for people."""
 
@@ -91,15 +106,19 @@ class BaseStore(ABC):
             raise self._failure("cannot read the warehouse", error) from error
         return frame
 
-    def _frame(self, table: Table, rows: Sequence[Row]) -> DataFrame:
+    def _frame(self, table: Table, rows: Sequence[Row], chunk: str | None = None) -> DataFrame:
+        """Rows as a frame with the columns of a table, and with their chunks as column `chunk`."""
         if not rows:
+            ddl = table.ddl if chunk is None else f"{table.ddl}, `{chunk}` string"
             # Spark Connect takes no empty Arrow table.
-            empty: DataFrame = self._spark.createDataFrame([], table.ddl)
+            empty: DataFrame = self._spark.createDataFrame([], ddl)
             return empty
         columns = {
             name: pa.array([row.get(name) for row in rows], type=_ARROW_TYPES[kind])
             for name, kind in table.columns
         }
+        if chunk is not None:
+            columns[chunk] = pa.array([chunk_of(row["batch"]) for row in rows], type=pa.string())
         frame: DataFrame = self._spark.createDataFrame(pa.table(columns))
         return frame
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.engine.formats import ICEBERG_CATALOG, iceberg_catalog_conf
 from dqsql.engine.layout import chunk_of, chunk_sql
-from dqsql.engine.storage_base import BaseStore, Row, among, neighbours, quoted
+from dqsql.engine.storage_base import BaseStore, BatchPart, Row, among, neighbours, quoted
 from dqsql.engine.storage_tables import NamedTables
 from dqsql.model.tables import Table, state_table_name, total_table_name
 
@@ -75,19 +75,22 @@ class MergeStore(BaseStore):
         """Replace all running totals of a model. Raises StorageError: nothing was replaced."""
         self._merge(total_table_name(model), rows, ("segment",), (), "true", "true")
 
-    def replace_batches(
-        self,
-        table: Table,
-        model: str,
-        rows: Sequence[Row],
-        batches: Collection[str],
-        checked: Collection[str],
-    ) -> None:
-        """Replace the rows of `batches` of a model. Raises StorageError: nothing was replaced."""
-        part = among(_T_MODEL, [model])
-        scope = f"{part} and {_scope(batches, checked)}"
+    def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
+        """Replace the rows of batches of some models, each named once, in one write.
+
+        Raises StorageError: nothing was replaced.
+        """
+        rows = [row for part in parts for row in part.rows]
+        if not parts or (not rows and not self._tables.exists(table.name)):
+            return
+        models = among(_T_MODEL, [part.model for part in parts])
+        scopes = (
+            f"{among(_T_MODEL, [part.model])} and {_scope(part.batches, part.checked)}"
+            for part in parts
+        )
+        scope = f"({' or '.join(scopes)})"
         frame = self._frame(table, rows)
-        self._merge(table.name, frame, table.keys, _partitions(table), part, scope)
+        self._merge(table.name, frame, table.keys, _partitions(table), models, scope)
 
     def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
         """Replace the partitions that `rows` lie in by `rows`. Raises StorageError."""

@@ -10,13 +10,21 @@ has not been checked, whatever else is stored of it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.layout import chunk_of, chunk_sql
 from dqsql.engine.session import configured
-from dqsql.engine.storage_base import BaseStore, Row, among, neighbours, quoted, text_literal
+from dqsql.engine.storage_base import (
+    BaseStore,
+    BatchPart,
+    Row,
+    among,
+    neighbours,
+    quoted,
+    text_literal,
+)
 from dqsql.engine.storage_tables import NamedTables
 from dqsql.model.tables import Table, state_table_name, total_table_name
 
@@ -70,46 +78,49 @@ class ChunkedStore(BaseStore):
         fresh = rows.selectExpr("*", f"'{_TOTAL}' as {_CHUNK}")
         self._write(fresh, total_table_name(model), (_CHUNK,))
 
-    def replace_batches(
-        self,
-        table: Table,
-        model: str,
-        rows: Sequence[Row],
-        batches: Collection[str],
-        checked: Collection[str],
-    ) -> None:
-        """Replace the rows of `batches` of a model in a table that is laid out by chunks.
+    def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
+        """Replace the rows of batches of some models, each named once, in one write.
 
-        Raises StorageError: nothing was replaced, or some chunks were (run again).
+        The table must be laid out by chunks. Raises StorageError: nothing was replaced, or some
+        chunks were (run again).
         """
-        fresh = self._frame(table, rows).selectExpr("*", f"{chunk_sql('batch')} as {_CHUNK}")
-        kept = neighbours(batches, checked)
-        bare = {chunk_of(b) for b in batches} - {chunk_of(row["batch"]) for row in rows}
-        old = self.read(table) if kept or bare else None
+        rows = [row for part in parts for row in part.rows]
+        kept = {p.model: neighbours(p.batches, p.checked) for p in parts}
+        bare = {p.model: _bare_chunks(p) for p in parts}
+        old = self.read(table) if any(kept.values()) or any(bare.values()) else None
+        staying = None
         if old is not None:
-            old = old.where(among("`model`", [model]))
-            if bare:
-                self._empty_chunks(table, model, old.where(among(f"`{_CHUNK}`", bare)), kept)
-            if kept:
-                old = old.where(among(f"`{_CHUNK}`", {chunk_of(b) for b in kept}))
-                fresh = old.where(among("`batch`", kept)).unionByName(fresh)
-        if rows or (kept and old is not None):
-            self._write(fresh, table.name, table.partitions)
+            self._empty_chunks(table, old, bare, kept)
+            staying = _rows_of_batches(old, kept)
+        if not rows and staying is None:
+            return
+        fresh = self._frame(table, rows, _CHUNK)
+        if staying is not None:
+            fresh = staying.unionByName(fresh)
+        self._write(fresh, table.name, table.partitions)
 
     def _empty_chunks(
-        self, table: Table, model: str, stale: DataFrame, kept: Collection[str]
+        self,
+        table: Table,
+        old: DataFrame,
+        bare: Mapping[str, Collection[str]],
+        kept: Mapping[str, Collection[str]],
     ) -> None:
-        """Clear chunks that end up without rows, which no overwriting by rows reaches."""
-        found = stale.select(_CHUNK).distinct()
-        if kept:
-            rest = stale.where(among("`batch`", kept))
-            found = found.exceptAll(rest.select(_CHUNK).distinct())
+        """Clear `bare` chunks that end up without rows, which no overwriting by rows reaches."""
+        wanted = [_in_model(m, f"`{_CHUNK}`", chunks) for m, chunks in bare.items() if chunks]
+        if not wanted:
+            return
+        keys = ("model", _CHUNK)
+        found = old.where(" or ".join(wanted)).select(*keys).distinct()
+        staying = _rows_of_batches(old, kept)
+        if staying is not None:
+            found = found.exceptAll(staying.select(*keys).distinct())
         try:
-            chunks = found.toArrow()[_CHUNK].to_pylist()
+            chunks = found.toArrow().to_pylist()
         except SPARK_FAILURES as error:
             raise self._failure(f"cannot read {table.name}", error) from error
         for chunk in chunks:
-            self._clear(table, model, chunk)
+            self._clear(table, chunk["model"], chunk[_CHUNK])
 
     def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
         """Replace the partitions that `rows` lie in by `rows`. Raises StorageError."""
@@ -216,6 +227,28 @@ class CatalogParquetStore(ChunkedStore):
         part = f"`model` = {text_literal(model)}, `{_CHUNK}` = {text_literal(chunk)}"
         statement = f"alter table {name} drop if exists partition ({part})"
         self._attempt(f"cannot write {table.name}", lambda: self._spark.sql(statement))
+
+
+def _bare_chunks(part: BatchPart) -> set[str]:
+    """The chunks of a part's batches that get no row from it."""
+    return {chunk_of(b) for b in part.batches} - {chunk_of(row["batch"]) for row in part.rows}
+
+
+def _rows_of_batches(old: DataFrame, kept: Mapping[str, Collection[str]]) -> DataFrame | None:
+    """The stored rows of some batches of each model; None where none is named."""
+    chunks = {m: {chunk_of(b) for b in batches} for m, batches in kept.items() if batches}
+    if not chunks:
+        return None
+    # The condition on partitions comes first, so that Spark reads no other files.
+    wanted = (
+        f"({_in_model(m, f'`{_CHUNK}`', found)} and {among('`batch`', kept[m])})"
+        for m, found in chunks.items()
+    )
+    return old.where(" or ".join(wanted))
+
+
+def _in_model(model: str, column: str, values: Collection[str]) -> str:
+    return f"({among('`model`', [model])} and {among(column, values)})"
 
 
 def _escaped(value: str) -> str:

@@ -53,7 +53,7 @@ class NamedTables:
         Spark's exceptions pass through. Raises StorageError: a column has another type.
         """
         wanted = _columns(schema)
-        if not self._exists(table):
+        if not self.exists(table):
             self._create(table, wanted, partitions)
             return _columns(self.frame(table).schema)
         present = _columns(self.frame(table).schema)
@@ -64,7 +64,8 @@ class NamedTables:
         self._spark.sql(f"alter table {self.name(table)} add columns ({listed})")
         return _columns(self.frame(table).schema)
 
-    def _exists(self, table: str) -> bool:
+    def exists(self, table: str) -> bool:
+        """Whether there is such a table. Other exceptions of Spark's pass through."""
         try:
             self.frame(table).schema  # noqa: B018 - Spark Connect looks only when asked
         except SPARK_FAILURES as error:

@@ -23,7 +23,10 @@ class RunListener(Protocol):
         """The model enters a step, for example 'scanning 120 batches'."""
 
     def model_finished(self, index: int, total: int, result: ModelResult) -> None:
-        """The model is done; its rows are stored."""
+        """The model is done; its rows are stored, or wait to be, with those of other models.
+
+        Told again with an error of the model should they not be stored in the end.
+        """
 
     def run_finished(self, result: RunResult) -> None:
         """Everything is done."""

@@ -6,14 +6,14 @@ import datetime as dt
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.keys import view_name
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -22,7 +22,9 @@ from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import project_warnings, refuse_foreign_method
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.concurrency import InOrder
 from dqsql.runner.folders import ensure_target
+from dqsql.runner.journal import Journal
 from dqsql.runner.limits import limits_of
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
@@ -56,6 +58,7 @@ def run(
     store_failures: bool = False,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
+    threads: int | None = None,
     batches_of: Mapping[str, Sequence[str]] | None = None,
     listener: RunListener | None = None,
     compiled: CompileResult | None = None,
@@ -80,6 +83,8 @@ def run(
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
+        threads: how many models are checked at a time; None: as the profile says (1 without a
+            word). With `fail_fast` it is one.
         batches_of: batches by model, checked instead of its new ones.
         listener: is told of the progress.
         compiled: what `compile_project` gave for the same arguments, if that is at hand.
@@ -121,7 +126,10 @@ def run(
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}; it must be 1 or more")
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
+    session.threads = threads or compiled.project.target.threads
     session.requests = {m: BatchRequest(tuple(b)) for m, b in (batches_of or {}).items() if b}
     return session.execute(spark)
 
@@ -134,6 +142,7 @@ class _Run:
     listener: RunListener
     arguments: Mapping[str, Any]
     requests: Mapping[str, BatchRequest] = field(default_factory=dict)
+    threads: int = 1
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -171,34 +180,53 @@ class _Run:
 
         target = self._project.target
         store = open_store(spark, target)
+        journal = Journal(store, self.threads)
         ledgers = read_ledgers(store)
         self._reviews = newest_reviews(store.rows(REVIEWS))
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
+        # What is not begun any more after a failure must not depend on who was faster.
+        order = InOrder(self.listener, 1 if self.fail_fast else self.threads)
         models: list[ModelResult] = []
-        total = len(self.compiled.plans)
-        for index, plan in enumerate(self.compiled.plans, start=1):
-            self.listener.model_started(index, total, plan.model.name)
+
+        def work(plan: Plan) -> ModelResult:
             if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
-                model = ModelResult(plan.model.name, plan.model.path, skipped="fail fast")
-            else:
-                model = self._run_model(plan, spark, store, ledgers)
+                return ModelResult(plan.model.name, plan.model.path, skipped="fail fast")
+            return self._run_model(plan, spark, journal, ledgers, order.step)
+
+        plans = self.compiled.plans
+        for model in order.run(plans, work):
             models.append(model)
-            self.listener.model_finished(index, total, model)
+            if journal.due or len(models) == len(plans):
+                self.listener.model_step(model.model, "storing")
+                self._report_unstored(models, len(plans), journal.write())
         versions = {"dqsql": VERSION, "spark": spark.version}
         result = self._result(tuple(models), versions, project_warnings(self._project))
         worked = {m.model for m in models if m.error is None}
         if worked:
-            plans = [p for p in self.compiled.plans if p.model.name in worked]
-            _store_dimensions(store, plans, self.started)
+            described = [p for p in plans if p.model.name in worked]
+            _store_dimensions(store, described, self.started)
             store.append(RUNS, [run_row(result, target.ansi, _git_sha(self._project.root))])
         return result
+
+    def _report_unstored(
+        self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
+    ) -> None:
+        """Put models whose results could not be stored among those that could not be checked."""
+        for index, model in enumerate(models, start=1):
+            error = failed.get(model.model)
+            if error is not None:
+                models[index - 1] = ModelResult(
+                    model.model, model.path, seconds=model.seconds, error=error
+                )
+                self.listener.model_finished(index, total, models[index - 1])
 
     def _run_model(
         self,
         plan: Plan,
         spark: SparkSession,
-        store: Store,
+        journal: Journal,
         ledgers: dict[str, dict[str, BatchRecord]],
+        tell: Callable[[str, str], None],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.relations import register_dependencies, register_model
@@ -216,17 +244,18 @@ class _Run:
             register_dependencies(spark, reader, by_id, self._project.sources, views, set())
             register_model(spark, model, view_name(model))
             ledger = ledgers.setdefault(model.name, {})
-            reopen_rebuilt(model, ledger, lambda: store.rows(RUNS))
+            reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
             work = ModelRun(
                 plan=plan,
                 project=self._project,
                 spark=spark,
-                store=store,
+                store=journal.store,
+                journal=journal,
                 ledger=ledger,
                 request=self.requests.get(model.name, self.request),
                 run_id=self.run_id,
                 now=self.started,
-                listener=self.listener,
+                tell=tell,
                 limits=limits_of(
                     model,
                     self._project,

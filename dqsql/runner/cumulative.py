@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dqsql.compiler.cumulative import HISTORY, cumulative_states, prefix_query, total_query
+from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import CumulativeExecution, History
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
@@ -66,7 +66,7 @@ class CumulativeRun:
             model=self.execution.plan.model.name,
             states=self._states,
             types=self.part.types,
-            view=HISTORY,
+            view=f"dqsql__{self.execution.plan.model.name}: history",
             prefixes=prefix_query,
             total=total_query,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -18,16 +18,14 @@ from dqsql.dialect import identifier, to_sql
 from dqsql.engine.discovery import view_types
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order
-from dqsql.model.events import RunListener
+from dqsql.engine.storage import BatchPart
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
 from dqsql.model.tables import (
-    BATCHES,
     DISTRIBUTIONS,
     FAILURES,
     METRICS,
-    PROGRAMS,
     RESULTS,
     Table,
 )
@@ -36,6 +34,7 @@ from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.grouping import grouped
+from dqsql.runner.journal import Journal, Work
 from dqsql.runner.limits import Limits
 from dqsql.runner.monitors.context import defaults_of
 from dqsql.runner.monitors.history import PROFILES
@@ -53,10 +52,17 @@ if TYPE_CHECKING:
 
     from dqsql.engine.storage import Store
 
+# A sketch is a few kilobytes, so that this many are a few megabytes.
+_FEW_STATES = 1_000
+
 
 @dataclass
 class ModelRun:
-    """One run of one model. The model's view must be registered."""
+    """One run of one model. The model's view must be registered.
+
+    What it finds goes to the `journal`, and is stored when that is written. `tell` is told the
+    model's name and what is being done.
+    """
 
     plan: Plan
     project: Project
@@ -66,14 +72,15 @@ class ModelRun:
     request: BatchRequest
     run_id: str
     now: dt.datetime
-    listener: RunListener
+    tell: Callable[[str, str], None]
+    journal: Journal
     limits: Limits = field(default_factory=Limits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
 
     def execute(self) -> ModelResult:
-        """Check the model's batches and store everything. Raises DqsqlError."""
+        """Check the model's batches. Raises DqsqlError."""
         start = time.monotonic()
         choice, batch_type = self._choose()
         if not choice.batches:
@@ -88,13 +95,17 @@ class ModelRun:
         before = dict(self.ledger)
         self._reopen(batches)
         self._step(f"scanning {len(batches):,} batches")
-        execution.scan_states(part, batches, self._checked())
+        cumulates = any(m.scope is Scope.CUMULATIVE for m in part.metrics)
+        execution.scan_states(part, batches, self._checked(), local=self._is_small(part, batches))
+        if cumulates:
+            # Merging reads them where all states are.
+            execution.store_states(batches, self._checked())
         self._step("measuring")
         measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
         sound = sound_batches(self._constraints(measured), batches) | self._reviewed
         notes = choice.notes
         cumulative = None
-        if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
+        if cumulates:
             self._step("merging with earlier batches")
             cumulative = CumulativeRun(execution, part, self.ledger, batches)
             measured = measured.joined(cumulative.measure(sound))
@@ -102,8 +113,13 @@ class ModelRun:
         results = self._decide(measured, part, batches)
         judged = self._judge(before, measured, part, results, batches, batch_type)
         samples = self._sample([*results, *judged.results], batch_type)
-        self._step("storing")
-        self._store(measured, judged, samples, batches, sound, cumulative)
+        work = self._work(measured, judged, samples, batches, sound)
+        if cumulative is not None:
+            cumulative.store_total()
+        if execution.holds_states:
+            known = self._checked()
+            work = replace(work, state=lambda: execution.store_states(batches, known))
+        self.journal.add(work)
         return self._result(
             start,
             batches=batches,
@@ -135,7 +151,7 @@ class ModelRun:
         ).plan()
 
     def _step(self, text: str) -> None:
-        self.listener.model_step(self.plan.model.name, text)
+        self.tell(self.plan.model.name, text)
 
     # --- batches -------------------------------------------------------------------------------
 
@@ -177,7 +193,7 @@ class ModelRun:
                 record.run_id,
                 record.fingerprint,
             )
-        self._store_ledger()
+        self.journal.reopen(self._ledger_rows())
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -268,32 +284,29 @@ class ModelRun:
         sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)
         return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
-    def _store(
+    def _work(
         self,
         measured: Measurement,
         judged: Judged,
         samples: Samples,
         batches: Sequence[str],
         sound: Collection[str],
-        cumulative: CumulativeRun | None,
-    ) -> None:
-        """Metrics, verdicts, totals, then the ledger, whose entry makes a batch count as checked.
+    ) -> Work:
+        """What is to be stored; the ledger has it from now on.
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        model = self.plan.model.name
+        known = self._checked()
         plain = [v for v in measured.values if v.metric not in PROFILES]
-        rows = [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)]
-        self._replace(METRICS, rows, batches)
+        rows: dict[Table, Sequence[Row]] = {
+            METRICS: [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)],
+            RESULTS: [result_row(r, self.run_id, self.now) for r in samples.results],
+            FAILURES: samples.rows,
+        }
         if len(plain) < len(measured.values):
             profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
-            rows = [distribution_row(v, self.run_id, self.now) for v in profiles]
-            self._replace(DISTRIBUTIONS, rows, batches)
-        rows = [result_row(r, self.run_id, self.now) for r in samples.results]
-        self._replace(RESULTS, rows, batches)
-        self._replace(FAILURES, samples.rows, batches)
-        if judged.programs:
-            self.store.replace_partition(PROGRAMS, judged.programs)
+            rows[DISTRIBUTIONS] = [distribution_row(v, self.run_id, self.now) for v in profiles]
+        model = self.plan.model.name
         for batch, status in batch_statuses(samples.results, batches, self.reviews).items():
             self.ledger[batch] = BatchRecord(
                 model,
@@ -304,16 +317,22 @@ class ModelRun:
                 self.plan.model.checksum,
                 batch in sound,
             )
-        if cumulative is not None:
-            cumulative.store_total()
-        self._store_ledger()
+        return Work(
+            model,
+            {table: BatchPart(model, found, batches, known) for table, found in rows.items()},
+            judged.programs,
+            self._ledger_rows(),
+        )
 
-    def _replace(self, table: Table, rows: Sequence[Row], batches: Sequence[str]) -> None:
-        self.store.replace_batches(table, self.plan.model.name, rows, batches, self._checked())
-
-    def _store_ledger(self) -> None:
+    def _ledger_rows(self) -> list[Row]:
         ordered = sorted(self.ledger.values(), key=lambda r: batch_order(r.batch))
-        self.store.replace_partition(BATCHES, [batch_row(r, self.now) for r in ordered])
+        return [batch_row(r, self.now) for r in ordered]
+
+    def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
+        """Whether state rows are few enough to be handed to Spark from here, without a file."""
+        if self.plan.model.config.segment_by:
+            return False
+        return len(batches) * len(part.states) <= _FEW_STATES
 
     def _result(
         self,

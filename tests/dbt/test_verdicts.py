@@ -81,10 +81,11 @@ def test_messages_are_about_the_test(result: RunResult) -> None:
     assert messages[name] == "14 failing rows by dbt's test not_empty_string"
 
 
-def test_a_model_is_read_once_or_twice_whatever_the_number_of_tests(result: RunResult) -> None:
+def test_a_model_is_read_a_few_times_whatever_the_number_of_tests(result: RunResult) -> None:
     orders = next(m for m in result.models if m.model == "orders")
     assert orders.checks > 30
-    assert orders.scans <= 4
+    # Two kinds of aggregates; and values that are counted: texts, numbers, tuples of numbers.
+    assert orders.scans <= 5
 
 
 def test_annotations_are_checked_on_the_built_relations(result: RunResult) -> None:

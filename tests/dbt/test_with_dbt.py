@@ -75,6 +75,12 @@ def results(file: Path) -> dict[str, dict[str, Any]]:
     return {r["unique_id"]: r for r in content["results"]}
 
 
+def left_tests(root: Path) -> set[str]:
+    """The tests that dqsql leaves to dbt."""
+    listed = run_dqsql(root, "ls", "--dbt-tests", "--resource-type", "left_test")
+    return {line.partition(": ")[0] for line in listed.stdout.splitlines()}
+
+
 def test_dbt_does_not_mind_annotations(dbt: Path, project: Path) -> None:
     parsed = run_dbt(dbt, project, "parse", "--no-partial-parse", "--show-all-deprecations")
     assert parsed.returncode == 0
@@ -88,9 +94,7 @@ def test_same_verdicts_on_one_warehouse(dbt: Path, project: Path) -> None:
     checked = run_dqsql(project, "run", "--dbt-tests")
     assert checked.returncode == 1, checked.stdout + checked.stderr
     ours = results(project / "target" / "dqsql" / "run_results.json")
-    listed = run_dqsql(project, "ls", "--dbt-tests", "--resource-type", "left_test")
-    left = {line.partition(": ")[0] for line in listed.stdout.splitlines()}
-    adopted = {uid for uid in theirs if uid.startswith("test.")} - left
+    adopted = {uid for uid in theirs if uid.startswith("test.")} - left_tests(project)
     assert len(adopted) > 40
     assert {uid: ours[uid]["status"] for uid in adopted} == {
         uid: theirs[uid]["status"] for uid in adopted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dqsql.engine.session import configured, runtime_conf
-from dqsql.engine.storage import ParquetStore
+from dqsql.engine.storage import BatchPart, ParquetStore
 from dqsql.model.project import Target
 from dqsql.model.tables import METRICS
 
@@ -89,16 +89,30 @@ def test_rows_of_tables_are_replaced_by_model_and_batch(
             "computed_at": NOW,
         }
 
-    for model in ("m", "other"):
-        rows = [metric(model, b, 1.0, name) for b in BATCHES for name in ("mean", "sum")]
-        store.replace_batches(METRICS, model, rows, BATCHES, ())
-    store.replace_batches(METRICS, "m", [metric("m", "2024-01-01", 2.0)], ["2024-01-01"], BATCHES)
+    def rows_of(model: str) -> list[dict[str, Any]]:
+        return [metric(model, b, 1.0, name) for b in BATCHES for name in ("mean", "sum")]
+
+    models = ("m", "other")
+    store.replace_batches(METRICS, [BatchPart(m, rows_of(m), BATCHES, ()) for m in models])
+    fresh = [metric("m", "2024-01-01", 2.0)]
+    store.replace_batches(METRICS, [BatchPart("m", fresh, ["2024-01-01"], BATCHES)])
     found = {(r["model"], r["batch"], r["metric"]): r["value"] for r in store.rows(METRICS)}
     wanted = {(m, b, n): 1.0 for m in ("m", "other") for b in BATCHES for n in ("mean", "sum")}
     wanted["m", "2024-01-01", "mean"] = 2.0
     del wanted["m", "2024-01-01", "sum"]
     assert found == wanted
     # A batch that ends up without rows has none, also where it has a chunk for itself.
-    store.replace_batches(METRICS, "m", [], ["2024-02-01"], BATCHES)
+    store.replace_batches(METRICS, [BatchPart("m", [], ["2024-02-01"], BATCHES)])
     assert ("m", "2024-02-01") not in {(r["model"], r["batch"]) for r in store.rows(METRICS)}
     assert len(store.rows(METRICS)) == len(wanted) - 2
+    # Of several models in one write, each keeps and loses its own.
+    parts = [
+        BatchPart("m", [], ["2024-01-01"], BATCHES),
+        BatchPart("other", [metric("other", "2024-02-01", 3.0)], ["2024-02-01"], BATCHES),
+    ]
+    store.replace_batches(METRICS, parts)
+    del wanted["m", "2024-01-01", "mean"], wanted["m", "2024-02-01", "mean"]
+    del wanted["m", "2024-02-01", "sum"], wanted["other", "2024-02-01", "sum"]
+    wanted["other", "2024-02-01", "mean"] = 3.0
+    found = {(r["model"], r["batch"], r["metric"]): r["value"] for r in store.rows(METRICS)}
+    assert found == wanted

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from dqsql.engine.formats import format_conf
-from dqsql.engine.storage import Store, open_store
+from dqsql.engine.storage import BatchPart, Store, open_store
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
 from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS, Table
@@ -59,8 +59,8 @@ class Run:
             self._ledger(store, self.checked, "incomplete")
         checked = list(self.checked)
         store.replace_state(self.model, self._state(spark), self.batches, checked)
-        store.replace_batches(METRICS, self.model, self._metrics(), self.batches, checked)
-        store.replace_batches(RESULTS, self.model, self._results(), self.batches, checked)
+        for table, rows in ((METRICS, self._metrics()), (RESULTS, self._results())):
+            store.replace_batches(table, [BatchPart(self.model, rows, self.batches, checked)])
         self._ledger(store, known, "")
 
     def _ledger(self, store: Store, batches: Sequence[str], again: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -35,7 +36,13 @@ COLUMNS = {
 }
 ROWS = 300
 # NaN equals itself and -0.0 equals 0.0 in Spark's GROUP BY, as they should here.
-TUPLES = {"pair of columns": ("text", "whole"), "text and day": ("text", "day")}
+TUPLES = {
+    "pair of columns": ("text", "whole"),
+    "text and day": ("text", "day"),
+    # These are counted as numbers.
+    "numbers": ("whole", "large"),
+    "numbers and moments": ("tiny", "nothing", "day", "moment"),
+}
 
 
 def quoted(name: str) -> str:
@@ -66,7 +73,8 @@ def test_counts_are_those_of_spark(
         # A condition, and the value as text.
         + '\n-- @count_distinct(whole) > 0 {where: "b = 1"}'
         + "\n-- @expect(frequency(max(value), day) > '')"
-        + "\n-- @expect(frequency(min(value) filter (where n > 0), large) > '')",
+        + "\n-- @expect(frequency(min(value) filter (where n > 0), large) > '')"
+        + "\n-- @expect(frequency(min(value), tiny, nothing, day, moment) > '')",
     )
     project.run()
     whole_batch = "'all'" if not settings else "cast(b as string)"
@@ -110,6 +118,20 @@ def test_counts_are_those_of_spark(
     )
     (last,) = (v for k, v in got.items() if k[:2] == (b, None) and "max(value)" in k[3])
     assert last == "1970-01-13"
+    (first,) = (v for k, v in got.items() if k[:2] == (b, None) and "tiny" in k[3])
+    odd = [i for i in range(ROWS) if not settings or i % 2 == 1]
+    assert first == min(as_text(i) for i in odd)
+
+
+def as_text(i: int) -> str:
+    """The tuple of tiny, nothing, day and moment of row `i`, with the length of each part."""
+    day = dt.date(1969, 12, 25) + dt.timedelta(days=i % 20)
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=i % 50 - 25)
+    # Spark writes no zeros behind the last digit of a second.
+    time = str(moment) if moment.microsecond == 0 else str(moment).rstrip("0")
+    shown = (str(i % 5 - 2), str(day), time)
+    tiny, date, time = (f"{len(text)}:{text}" for text in shown)
+    return f"{tiny}-{date}{time}"
 
 
 def entropy(counts: list[int]) -> float:

@@ -15,7 +15,7 @@ from dqsql.cli.session import Session, with_session
 
 
 @click.command("retry", cls=Command)
-@options(*STATE, *PROJECT, "run_output", *GLOBAL)
+@options(*STATE, *PROJECT, "threads", "run_output", *GLOBAL)
 @with_session
 def command(
     session: Session,
@@ -23,6 +23,7 @@ def command(
     project_dir: Path,
     output: str,
     state: Path | None,
+    threads: int | None,
     target: str | None,
     **where: Any,
 ) -> int:
@@ -54,6 +55,7 @@ def command(
             project_dir,
             select=select,
             batches_of=retry.batches,
+            threads=threads,
             listener=session.listener(progress),
             **arguments,
             **where,

@@ -21,6 +21,7 @@ _RUN = (
     "event_time_start",
     "event_time_end",
     "store_failures",
+    "threads",
     "run_output",
 )
 _WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.catalog import Catalog
@@ -89,7 +89,9 @@ class Injector:
         chosen = BatchFilter(tuple(batches), self.batch_type, self.types)
         injection = Injection(self.plan.model, family, cells, chosen, size, self.label, where)
         variants = injection.query(self.catalog.library)
-        model = variants_model(family, "")
+        # A name of its own: models may run at the same time.
+        name = f"{self.plan.model.name}: injected issues ({family.value})"
+        model = replace(variants_model(family, ""), name=name)
         plan = for_types(compile_model(model, self.project, self.catalog), {VALUE: _TYPES[family]})
         states = {s.name: _TYPES[family] for s in plan.states}
         scan = Scan(model, scan_groups(plan.states, states)).query()

@@ -1,0 +1,123 @@
+"""Writes what the models of a run leave behind: several models at once, the ledger last.
+
+A write of a table costs the same for ten models as for one (a statement, a commit, with a metastore
+several calls). So what models find is gathered and written together, at the end of the run or when
+the oldest of it is `PATIENCE` seconds old. A run that is killed before has lost that work, no more:
+batches that are not in the ledger are checked by the next run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dqsql.errors import DqsqlError
+from dqsql.model.tables import BATCHES, PROGRAMS, Table
+
+if TYPE_CHECKING:
+    from dqsql.engine.storage import BatchPart, Store
+
+PATIENCE = 15.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run of one model leaves: rows by table, then the ledger, which makes them count.
+
+    `state` writes the model's state rows, unless they are stored already.
+    """
+
+    model: str
+    parts: Mapping[Table, BatchPart]
+    programs: Sequence[Mapping[str, Any]]
+    ledger: Sequence[Mapping[str, Any]]
+    state: Callable[[], None] | None = None
+
+
+@dataclass
+class Journal:
+    """Gathers the work of models, each named once between two writes.
+
+    Models may be checked in several threads; a table that they share is written by one at a time.
+    With `threads` several tables are written at a time.
+    """
+
+    store: Store
+    threads: int = 1
+    patience: float = PATIENCE
+    _works: list[Work] = field(default_factory=list)
+    _since: float = 0.0
+    _gathering: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, work: Work) -> None:
+        """Take the work of a model. Nothing is written yet."""
+        with self._gathering:
+            if not self._works:
+                self._since = time.monotonic()
+            self._works.append(work)
+
+    def reopen(self, ledger: Sequence[Mapping[str, Any]]) -> None:
+        """Write a ledger with batches that are about to be checked again. Raises StorageError."""
+        with self._writing:
+            self.store.replace_partition(BATCHES, ledger)
+
+    @property
+    def due(self) -> bool:
+        """Whether work has waited long enough."""
+        return bool(self._works) and time.monotonic() - self._since >= self.patience
+
+    def write(self) -> dict[str, DqsqlError]:
+        """Write what was gathered; returns the models of which it could not be, with the errors.
+
+        What cannot be written for all together is written model by model: a write may be done
+        twice, and one model's trouble is not another's.
+        """
+        with self._gathering:
+            works, self._works = self._works, []
+        if not works:
+            return {}
+        try:
+            self._write(works)
+        except DqsqlError as error:
+            if len(works) == 1:
+                return {works[0].model: error}
+        else:
+            return {}
+        failed: dict[str, DqsqlError] = {}
+        for work in works:
+            try:
+                self._write([work])
+            except DqsqlError as error:
+                failed[work.model] = error
+        return failed
+
+    def _write(self, works: Sequence[Work]) -> None:
+        with self._writing:
+            self._write_all(works)
+
+    def _write_all(self, works: Sequence[Work]) -> None:
+        writes = [work.state for work in works if work.state is not None]
+        for table in dict.fromkeys(t for work in works for t in work.parts):
+            parts = [work.parts[table] for work in works if table in work.parts]
+            writes.append(partial(self.store.replace_batches, table, parts))
+        programs = [row for work in works for row in work.programs]
+        if programs:
+            writes.append(partial(self.store.replace_partition, PROGRAMS, programs))
+        self._do(writes)
+        self.store.replace_partition(BATCHES, [row for work in works for row in work.ledger])
+
+    def _do(self, writes: Sequence[Callable[[], None]]) -> None:
+        """Do all writes, of different tables, in any order; raises what the first one raises."""
+        if min(self.threads, len(writes)) <= 1:
+            for write in writes:
+                write()
+            return
+        with ThreadPoolExecutor(min(self.threads, len(writes))) as pool:
+            for done in [pool.submit(write) for write in writes]:
+                done.result()
