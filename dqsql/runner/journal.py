@@ -22,7 +22,7 @@ from dqsql.model.tables import BATCHES, PROGRAMS, Table
 if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
