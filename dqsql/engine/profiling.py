@@ -59,6 +59,12 @@ def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str,
     return register(frame, view)
 
 
+def keep_in_memory(spark: SparkSession, view: str) -> None:
+    """Read a view once and keep its rows (on disk where memory is short) until it is dropped."""
+    with translated(f"cannot read {view}"):
+        spark.catalog.cacheTable(to_sql(identifier(view)))
+
+
 def drop_views(spark: SparkSession, views: Sequence[str]) -> None:
     """Forget temporary views."""
     for view in views:

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 _ENOUGH = 1_000
 _SHARE = 0.1
 _PARTS = 1_000_000
+# A sample of at most so many values is kept in memory, some hundred megabytes.
+_KEPT_CELLS = 20_000_000
 # Batches that no person and no check has spoken against.
 _DOUBTFUL = frozenset({BatchStatus.FLAGGED, BatchStatus.REJECTED})
 # Types that Spark does not hash.
@@ -222,7 +224,7 @@ class _Suggesting:
 
     def _split(self, share: float, batches: Sequence[str], kind: str, total: int) -> Rows:
         """Register the sample as a view; the held-out rows are those of no part of it."""
-        from dqsql.engine.profiling import register_query
+        from dqsql.engine.profiling import keep_in_memory, register_query
 
         hashed = [
             column(n) for n, t in self.subject.types.items() if not any(u in t for u in _UNHASHED)
@@ -238,6 +240,9 @@ class _Suggesting:
             sample = sample.where(formula("{0} < {1}", place, literal(limit)))
         register_query(self.spark, whole, view_name(self.subject.view + _ACCEPTED))
         register_query(self.spark, sample, view_name(self.subject.view + _SAMPLE))
+        if hashed and share * total * len(self.subject.types) <= _KEPT_CELLS:
+            # Every pass over the sample would read all rows to find it.
+            keep_in_memory(self.spark, view_name(self.subject.view + _SAMPLE))
         held_out = to_sql(formula("{0} >= {1}", place, literal(limit))) if share < 1 else None
         return Rows(self.subject.view, tuple(batches), kind, total, total, held_out)
 
