@@ -100,7 +100,8 @@ def alive_workers(port: int, number: int) -> Callable[[], bool]:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=10) as page:
                 return int(json.load(page)["aliveworkers"]) == number
-        except OSError:
+        except (OSError, ValueError):
+            # The page is not there, or not complete yet.
             return False
 
     return ready
