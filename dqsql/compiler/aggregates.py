@@ -19,9 +19,11 @@ from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates, outermost_aggregates
 from dqsql.dialect import call, column, formula, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer, Classification, FrequencyTable, Relation
+from dqsql.model.plan import Buffer, Classification, Entries, FrequencyTable, Relation
 
 FREQUENCY = "frequency"
+TRIGRAMS = "trigrams"
+_FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
 HLL_LOG2_REGISTERS = 12
 KLL_K = 400
 
@@ -154,7 +156,7 @@ def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Low
             hint=f"for example: {FREQUENCY}(max(n) / sum(n), carrier)",
         )
     expression, columns = args[0], tuple(args[1:])
-    table = FrequencyTable(columns, aggregate.where)
+    table = _table(columns, aggregate.where)
     aggregates = list(dict.fromkeys(to_sql(a) for a in outermost_aggregates(expression)))
     components = tuple(
         Component(f"freq{i}", a, None, Buffer.FREQUENCY, table)
@@ -166,6 +168,25 @@ def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Low
         return map_aggregates(expression, lambda a: by_text[to_sql(a)].copy())
 
     return Lowering(components, finish)
+
+
+def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:
+    """The table of columns, or of the trigrams of one: `trigrams(column, form)`."""
+    of = [c for c in columns if isinstance(c, exp.Anonymous) and str(c.this).lower() == TRIGRAMS]
+    if not of:
+        return FrequencyTable(columns, where)
+    form = of[0].expressions[1] if len(of[0].expressions) == 2 else literal("batch")
+    entries = _FORMS.get(str(form.this)) if isinstance(form, exp.Literal) else None
+    if entries is None:
+        raise UnsupportedExpressionError(
+            f"{to_sql(form)} is no form of the index of peculiarity",
+            hint="'batch' is over all trigrams of a batch, 'text' the mean over its texts",
+        )
+    if len(columns) != 1 or not 1 <= len(of[0].expressions) <= 2:
+        raise UnsupportedExpressionError(
+            f"{TRIGRAMS} takes one column, and has no other column beside it"
+        )
+    return FrequencyTable((of[0].expressions[0],), where, entries)
 
 
 def _merge_with(function: str) -> Merge:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import call, column, formula, identifier, literal, to_sql
-from dqsql.model.plan import FrequencyTable, StateColumn
+from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
 TABLE = "dqsql_table"
 VALUE = "value"
@@ -324,7 +324,7 @@ def _column_types(table: FrequencyTable, types: Mapping[str, str]) -> list[str]:
 def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | None:
     """The value as a bigint, null where the row is left out; None where it is no whole number."""
     kind = column_type(table, types)
-    if kind not in _WHOLE_NUMBERS:
+    if kind not in _WHOLE_NUMBERS or table.entries is not Entries.VALUES:
         return None
     return _where(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
 
@@ -344,7 +344,7 @@ def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Exp
 def table_text(table: FrequencyTable) -> str:
     """A frequency table's identity as text."""
     where = f" where {to_sql(table.where)}" if table.where is not None else ""
-    return ", ".join(to_sql(c) for c in table.columns) + where
+    return f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}"
 
 
 def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:

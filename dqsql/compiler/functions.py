@@ -1,8 +1,8 @@
 """The names of Spark's built-in functions (Spark 4.2), as its own registry groups them.
 
 dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact`,
-`relation_rows` and `naive_bayes`, and the condition `is_orphan`: see the modules of the compiler
-about them.
+`relation_rows` and `naive_bayes`, the condition `is_orphan`, and `trigrams`, which a frequency
+table can be of: see the modules of the compiler about them.
 """
 
 # ruff: noqa: SIM905 - a list of 480 quoted names reads worse
@@ -74,7 +74,7 @@ SCALARS = frozenset(
     timestamp_seconds tinyint to_avro to_binary to_char to_csv to_date to_json to_number
     to_protobuf to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp
     to_utc_timestamp to_varchar to_variant_object to_xml transform transform_keys
-    transform_values translate trim trunc try_add try_aes_decrypt try_cast try_divide
+    transform_values translate trigrams trim trunc try_add try_aes_decrypt try_cast try_divide
     try_element_at try_make_interval try_make_timestamp try_make_timestamp_ltz
     try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url try_reflect
     try_subtract try_to_binary try_to_date try_to_number try_to_time try_to_timestamp

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
-from dqsql.model.plan import StateColumn
+from dqsql.model.plan import Entries, StateColumn
 
 _INSTEAD = {
     "count": "approx_count_distinct merges",
@@ -28,7 +28,8 @@ def require_mergeable(metric: str, states: Iterable[StateColumn], span: Span) ->
         node = node.this if isinstance(node, exp.WithinGroup) else node
         if state.frequency is not None:
             why = "the counts of single values are kept per batch only"
-            instead = "approx_count_distinct merges"
+            values = state.frequency.entries is Entries.VALUES
+            instead = "approx_count_distinct merges" if values else ""
         else:
             why = f"the values of {to_sql(state.scan)} for single batches cannot be merged"
             name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""

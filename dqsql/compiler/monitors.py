@@ -50,11 +50,10 @@ _AVH_TEXT = {
     "pattern_profile": "pattern_profile({c})",
 }
 
-# The features of "Automating Data Quality Validation for Dynamic Data Ingestion" (EDBT 2021). The
-# index of peculiarity is measured apart, for the columns that turn out to be texts.
+# The features of "Automating Data Quality Validation for Dynamic Data Ingestion" (EDBT 2021).
 _NOVELTY_ANY = ("completeness({c})", "approx_count_distinct({c})", "most_frequent_ratio({c})")
 _NOVELTY_NUMERIC = ("min({c})", "max({c})", "mean({c})", "stddev({c})")
-_NOVELTY_TEXT = ("count({c})",)
+_NOVELTY_TEXT = ("index_of_peculiarity({c})",)
 
 Watching = Mapping[Family, Mapping[str, str]]
 _WATCHED: Mapping[str, Watching] = {

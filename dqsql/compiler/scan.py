@@ -29,9 +29,10 @@ from dqsql.compiler.relation_scan import (
     relation_query,
     rows_in_batch,
 )
+from dqsql.compiler.trigrams import TrigramScan
 from dqsql.dialect import call, column, literal, parse_expression
 from dqsql.errors import Span
-from dqsql.model.plan import Buffer, Relation, StateColumn
+from dqsql.model.plan import Buffer, Entries, Relation, StateColumn
 from dqsql.model.project import CheckModel
 
 _FIXED_TYPES = (
@@ -46,6 +47,7 @@ _FIXED_TYPES = (
     "timestamp_ntz",
     "boolean",
 )
+_TRIGRAMS = {Entries.TRIGRAMS: "trigrams of texts", Entries.TEXTS: "texts by their trigrams"}
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class ScanGroup:
     purpose: str
     whole_numbers: bool = False
     whole_tuples: bool = False
+    entries: Entries = Entries.VALUES
 
     @property
     def mergeable(self) -> bool:
@@ -133,11 +136,15 @@ def scan_groups(
     numbers: list[StateColumn] = []
     learned: list[StateColumn] = []
     tuples: list[StateColumn] = []
+    grams: dict[Entries, list[StateColumn]] = {}
     groups: list[ScanGroup] = []
     for state in states:
         kind = _physical_kind(state, types)
         if kind is Buffer.FREQUENCY:
             table = state.frequency
+            if table is not None and table.entries is not Entries.VALUES:
+                grams.setdefault(table.entries, []).append(state)
+                continue
             whole = table is not None and whole_number(table, columns or {}) is not None
             if table is not None and whole_tuple(table, columns or {}) is not None:
                 tuples.append(state)
@@ -164,6 +171,8 @@ def scan_groups(
         counted.append(ScanGroup(tuple(tuples), purpose, whole_tuples=True))
     if learned:
         counted.append(ScanGroup(tuple(learned), "what naive Bayes learns from"))
+    for entries, over in grams.items():
+        counted.append(ScanGroup(tuple(over), _TRIGRAMS[entries], entries=entries))
     return (*first, *second, *counted, *groups)
 
 
@@ -257,7 +266,9 @@ class Scan:
         doubled = bool(self.segments)
         own = [g for g in self.groups if g.relation is None]
         once = [g.mergeable or g.counts_values or not doubled for g in own]
-        return sum(1 if one else 2 for one in once)
+        # Texts are looked at once more when the trigrams have been counted.
+        again = sum(g.entries is Entries.TEXTS for g in own)
+        return sum(1 if one else 2 for one in once) + again
 
     @property
     def only_batch(self) -> exp.Expr | None:
@@ -280,6 +291,8 @@ class Scan:
             return relation_query(group.states[0], group.relation, batches, kind)
         if group.classifies:
             return NaiveBayesScan(self, group.states).query()
+        if group.entries is not Entries.VALUES:
+            return TrigramScan(self, group.states, by_text=group.entries is Entries.TEXTS).query()
         if group.counts_values:
             kinds = group.whole_numbers, group.whole_tuples
             return FrequencyScan(self, group.states, *kinds).query()

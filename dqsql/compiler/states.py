@@ -106,7 +106,7 @@ def _identity(component: Component) -> Hashable:
     return (
         component.scan,
         relation.sql if relation is not None else None,
-        (table.columns, table.where) if table is not None else None,
+        (table.columns, table.where, table.entries) if table is not None else None,
         (learned.target, learned.features, learned.buckets, learned.where) if learned else None,
     )
 

@@ -20,9 +20,9 @@ class Buffer(StrEnum):
     strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
     make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
-    frequency table; all tables of texts are counted in one pass, those of whole numbers in another.
-    `RELATION` aggregates read another relation. `CLASSIFICATION` states count what a classifier
-    learns from; all of a model are counted in one pass.
+    frequency table; all tables of texts are counted in one pass, those of whole numbers in another,
+    those of trigrams in a third. `RELATION` aggregates read another relation. `CLASSIFICATION` states
+    count what a classifier learns from; all of a model are counted in one pass.
     """
 
     FIXED = "fixed"
@@ -34,16 +34,27 @@ class Buffer(StrEnum):
     CLASSIFICATION = "classification"
 
 
+class Entries(StrEnum):
+    """What a frequency table counts: values, the trigrams of texts, or texts by their trigrams."""
+
+    VALUES = "values"
+    TRIGRAMS = "trigrams"
+    TEXTS = "texts"
+
+
 @dataclass(frozen=True, slots=True)
 class FrequencyTable:
     """How often each value (or tuple of values) of `columns` occurs among the rows of a batch.
 
     Rows in which all columns are null take no part. `where` restricts the rows further. Aggregates
-    over the table read the columns `n` (the count) and `value` (the value as text).
+    over the table read the columns `n` (the count) and `value` (the value as text). With other
+    `entries` than values there is one column, whose values are cut into trigrams; aggregates read
+    `peculiarity` too: see `dqsql.compiler.trigrams`.
     """
 
     columns: tuple[exp.Expr, ...]
     where: exp.Expr | None = None
+    entries: Entries = Entries.VALUES
 
 
 @dataclass(frozen=True, slots=True)

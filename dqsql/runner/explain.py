@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
-from dqsql.model.plan import Family, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.results import result_id
 from dqsql.model.tables import BATCHES, CHECKS, METRICS, RESULTS
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.monitors.history import History, MetricKey, key_of
-from dqsql.runner.monitors.novelty import PECULIARITY
 from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
@@ -222,11 +221,6 @@ def _vector(plans: Sequence[Plan], row: Mapping[str, Any]) -> dict[Feature, Metr
                 continue
             for watched in monitor.watched:
                 metric = plan.metric(watched.alias)
-                if watched.family is Family.TEXT and metric.column is not None:
-                    where = f"where {metric.where}" if metric.where else ""
-                    key = MetricKey(metric.column, PECULIARITY, where, "delta")
-                    keys[Feature(metric.column, PECULIARITY)] = key
-                    continue
                 keys.setdefault(Feature(metric.column, metric.name), key_of(metric))
     return keys
 

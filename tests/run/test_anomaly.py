@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -79,21 +82,70 @@ def test_strategies_and_novelty(new_project: NewProject) -> None:
     assert found["novelty", None, "2024-01-16"].status is Status.PASS
 
 
+WORDS = {
+    ("d", "a"): ["abab", "abc", "abab", None, "x", "xy"],
+    ("d", "b"): ["abab", "Zürich 🎈", "it's"],
+    ("e", "a"): ["no", "", None],
+    ("f", "b"): ["yz" * 700],
+}
+
+
+def peculiarity(texts: list[str | None], form: str) -> float | None:
+    """The index of peculiarity by its formula, in plain Python."""
+    texts = [t[:1_000] for t in texts if t is not None]
+    grams = {
+        size: Counter(t[i : i + size] for t in texts for i in range(len(t) - size + 1))
+        for size in (2, 3)
+    }
+    squares = {
+        g: ((math.log(grams[2][g[:2]]) + math.log(grams[2][g[1:]])) / 2 - math.log(n)) ** 2
+        for g, n in grams[3].items()
+    }
+    if not squares:
+        return None
+    if form == "batch":
+        return math.sqrt(sum(n * squares[g] for g, n in grams[3].items()) / grams[3].total())
+    own = [[squares[t[i : i + 3]] for i in range(len(t) - 2)] for t in texts if len(t) > 2]
+    return fmean(math.sqrt(fmean(one)) for one in own)
+
+
 def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject) -> None:
+    rows = ", ".join(
+        f"('{batch}', '{part}', {'null' if text is None else repr(text)})"
+        for (batch, part), texts in WORDS.items()
+        for text in texts
+    )
     project = new_project(
-        "{{ config(batch_by = 'day') }} select day, word from {{ source('raw', 't') }} -- @novelty",
-        "select * from values ('d', 'abab'), ('d', 'abc'), ('d', 'abab'), ('d', null), ('d', 'x')"
-        " as t(day, word)",
+        "{{ config(batch_by = 'day', segment_by = ['part'], severity = 'warn') }}\n"
+        "select day, part,\n word -- @index_of_peculiarity(form => 'text') < 99 {where: length(word) < 7}\n"
+        "from {{ source('raw', 't') }}\n"
+        "-- @index_of_peculiarity(word, 'text') < 99\n-- @novelty",
+        f"select * from values {rows} as t(day, part, word)",
     )
     project.run()
-    value = project.metrics()["d", None, "word", "index_of_peculiarity()"]
-    two, three = {"ab": 5, "ba": 2, "bc": 1}, {"aba": 2, "bab": 2, "abc": 1}
-    squares = {
-        t: ((math.log(two[t[:2]]) + math.log(two[t[1:]])) / 2 - math.log(n)) ** 2
-        for t, n in three.items()
-    }
-    expected = math.sqrt(sum(n * squares[t] for t, n in three.items()) / sum(three.values()))
-    assert value == pytest.approx(expected, rel=1e-12)
+    found = project.metrics()
+    for batch in "def":
+        by_part = {f"part={p}": t for (b, p), t in WORDS.items() if b == batch}
+        by_part[None] = [t for texts in by_part.values() for t in texts]
+        for segment, texts in by_part.items():
+            of = found_of(found, batch, segment)
+            short = [t for t in texts if t is not None and len(t) < 7]
+            assert of["index_of_peculiarity()"] == about(peculiarity(texts, "batch"))
+            assert of["index_of_peculiarity('text')"] == about(peculiarity(texts, "text"))
+            narrow = "index_of_peculiarity(form => 'text' where length(word) < 7)"
+            assert of[narrow] == about(peculiarity(short, "text"))
+
+
+def found_of(
+    found: dict[tuple[Any, ...], Any], batch: str, segment: str | None
+) -> dict[str, float | None]:
+    """The metrics of a batch and segment, by name and parameters."""
+    return {name: v for (b, s, _, name), v in found.items() if (b, s) == (batch, segment)}
+
+
+def about(value: float | None) -> Any:
+    """Equal but for rounding."""
+    return None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +159,7 @@ def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject
         ("@anomaly(rowcount, online_normal)", "rowcount"),
         ("@novelty(mode => 'best')", "mode"),
         ("@novelty(kk => 3)", "kk"),
+        ("@index_of_peculiarity(x, 'row') < 3", "'row' is no form of the index of peculiarity"),
     ],
 )
 def test_what_is_wrong_is_said_when_compiling(

@@ -13,12 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.keys import batch_text, view_name
-from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import identifier, literal, to_sql
 from dqsql.engine.history import batches_where, stored_of_model, stored_rows
 from dqsql.engine.layout import batch_order
-from dqsql.engine.peculiarity import index_of_peculiarity
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -30,7 +26,7 @@ from dqsql.runner.monitors.context import Detector, MonitorContext, defaults_of
 from dqsql.runner.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
 from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.novelty import PECULIARITY, NoveltyDetector
+from dqsql.runner.monitors.novelty import NoveltyDetector
 from dqsql.runner.monitors.pattern import PatternDetector, Source
 from dqsql.runner.monitors.programs import ProgramBook
 
@@ -131,7 +127,7 @@ class MonitorRun:
         )
         aliases = {a for m in self.plan.monitors for a in m.metrics}
         names = {m.name for m in self.plan.metrics if m.alias in aliases}
-        names |= {*NUMERIC_DISTANCES, *TEXT_DISTANCES, PECULIARITY}
+        names |= {*NUMERIC_DISTANCES, *TEXT_DISTANCES}
         history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted, names))
         return MonitorContext(
             plan=self.plan,
@@ -202,17 +198,7 @@ def _anomaly(run: MonitorRun, context: MonitorContext) -> Detector:
 
 
 def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
-    def peculiarity(
-        columns: Sequence[str], batches: Sequence[str], where: str | None
-    ) -> Mapping[tuple[str, str], float]:
-        model = run.plan.model
-        batch_filter = BatchFilter(tuple(batches), run.batch_type, run.types)
-        condition = batch_filter.condition(model, where)
-        view = to_sql(identifier(view_name(model)))
-        batch = batch_text(model) or literal(run.label)
-        return index_of_peculiarity(run.spark, view, batch, columns, condition)
-
-    return NoveltyDetector(context, peculiarity)
+    return NoveltyDetector(context)
 
 
 def _avh(run: MonitorRun, context: MonitorContext) -> Detector:

@@ -51,8 +51,7 @@ def _anomaly(context: MonitorContext, injector: Injector) -> Replayer:
 
 
 def _novelty(context: MonitorContext, injector: Injector) -> Replayer:
-    # Measured in runs: a replay reads what they stored.
-    return NoveltyLearner(context, lambda columns, batches, where: {})
+    return NoveltyLearner(context)
 
 
 def _pattern(context: MonitorContext, injector: Injector) -> Replayer:

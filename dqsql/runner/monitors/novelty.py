@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,8 +12,8 @@ import numpy as np
 from dqsql.decisions.novelty import Feature, NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
 from dqsql.errors import AnnotationError, DecisionError
-from dqsql.model.plan import Family, Monitor
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.plan import Monitor
+from dqsql.model.results import Result, Status
 from dqsql.runner.monitors.context import (
     MonitorContext,
     failed_status,
@@ -25,13 +25,7 @@ from dqsql.runner.monitors.history import MetricKey, key_of
 from dqsql.runner.monitors.settings import NOVELTY_SETTINGS, read_settings
 
 KIND = "novelty"
-PECULIARITY = "index_of_peculiarity"
 _SHOWN_CONTRIBUTIONS = 10
-
-# Index of peculiarity by batch and column, of some columns on some batches.
-Peculiarity = Callable[
-    [Sequence[str], Sequence[str], str | None], Mapping[tuple[str, str], float | None]
-]
 
 
 def novelty_settings(
@@ -50,12 +44,11 @@ def novelty_settings(
 
 @dataclass
 class VectorUnit:
-    """One monitor: its settings, its metrics, and the texts among its columns."""
+    """One monitor: its settings and its metrics."""
 
     monitor: Monitor
     config: NoveltyConfig
     keys: dict[Feature, MetricKey]
-    texts: tuple[str, ...]
 
 
 @dataclass
@@ -63,7 +56,6 @@ class NoveltyDetector:
     """Decides on all `@novelty` of one model."""
 
     context: MonitorContext
-    peculiarity: Peculiarity
     units: list[VectorUnit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,46 +67,15 @@ class NoveltyDetector:
 
     def _unit(self, monitor: Monitor, config: NoveltyConfig) -> VectorUnit:
         keys: dict[Feature, MetricKey] = {}
-        texts: list[str] = []
         for watched in monitor.watched:
             if watched.alias in self.context.failed:
                 continue
             metric = self.context.plan.metric(watched.alias)
-            if watched.family is Family.TEXT and metric.column is not None:
-                # A count of values that says that the column is text.
-                texts.append(metric.column)
-                feature = Feature(metric.column, PECULIARITY)
-                where = f"where {metric.where}" if metric.where else ""
-                keys[feature] = MetricKey(metric.column, PECULIARITY, where, "delta")
-                continue
             keys[Feature(metric.column, metric.name)] = key_of(metric)
-        return VectorUnit(monitor, config, keys, tuple(texts))
+        return VectorUnit(monitor, config, keys)
 
     def prepare(self, batches: Sequence[str]) -> None:
-        """Measure the index of peculiarity of the texts of all batches of the run."""
-        every = list(self.context.rows)
-        for unit in self.units:
-            if not unit.texts or not every:
-                continue
-            found = self.peculiarity(unit.texts, every, unit.monitor.settings.where)
-            values = [
-                MetricValue(
-                    model=unit.monitor.model,
-                    batch=batch,
-                    segment=None,
-                    column=column,
-                    metric=PECULIARITY,
-                    parameters=unit.keys[Feature(column, PECULIARITY)].parameters,
-                    scope="delta",
-                    value=found.get((batch, column)),
-                    value_text=None,
-                    sample_size=self.context.rows.get(batch),
-                )
-                for column in unit.texts
-                for batch in every
-            ]
-            self.context.history.add(values)
-            self.context.derived.extend(values)
+        """Nothing is to be prepared: the scan measured all metrics."""
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
