@@ -54,6 +54,7 @@ _AVH_TEXT = {
 _NOVELTY_ANY = ("completeness({c})", "approx_count_distinct({c})", "most_frequent_ratio({c})")
 _NOVELTY_NUMERIC = ("min({c})", "max({c})", "mean({c})", "stddev({c})")
 _NOVELTY_TEXT = ("index_of_peculiarity({c})",)
+_NOVELTY_BY_TEXT = ("index_of_peculiarity({c}, 'text')",)
 
 Watching = Mapping[Family, Mapping[str, str]]
 _WATCHED: Mapping[str, Watching] = {
@@ -82,9 +83,15 @@ class WatchedMetric:
 
 
 def watched_metrics(
-    kind: str, arguments: Sequence[str], annotation: Annotation, model: CheckModel
+    kind: str,
+    arguments: Sequence[str],
+    annotation: Annotation,
+    model: CheckModel,
+    options: Mapping[str, object],
 ) -> list[WatchedMetric]:
-    """The metrics that the monitor of an annotation needs; `arguments` are those of its call.
+    """The metrics that the monitor of an annotation needs.
+
+    `arguments` are those of its call by position, `options` what was set by name.
 
     Raises CompileError: a monitor about a column stands where there is none, or the metric or the
     names of the columns are missing.
@@ -92,7 +99,7 @@ def watched_metrics(
     if kind == "anomaly":
         return [_anomaly_metric(arguments, annotation)]
     if kind == "novelty":
-        return _novelty_metrics(annotation, model)
+        return _novelty_metrics(annotation, model, by_text=options.get("peculiarity") == "text")
     if kind in COLUMN_MONITORS and annotation.column is None:
         raise CompileError(
             f"@{kind} is about a column",
@@ -119,7 +126,9 @@ def _anomaly_metric(arguments: Sequence[str], annotation: Annotation) -> Watched
     return WatchedMetric(Family.ANY, "metric", arguments[0], annotation.column, in_context=True)
 
 
-def _novelty_metrics(annotation: Annotation, model: CheckModel) -> list[WatchedMetric]:
+def _novelty_metrics(
+    annotation: Annotation, model: CheckModel, by_text: bool
+) -> list[WatchedMetric]:
     if annotation.column is not None:
         raise CompileError(
             "@novelty is about the whole model",
@@ -135,7 +144,7 @@ def _novelty_metrics(annotation: Annotation, model: CheckModel) -> list[WatchedM
     by_family = {
         Family.ANY: _NOVELTY_ANY,
         Family.NUMERIC: _NOVELTY_NUMERIC,
-        Family.TEXT: _NOVELTY_TEXT,
+        Family.TEXT: _NOVELTY_BY_TEXT if by_text else _NOVELTY_TEXT,
     }
     key = key_columns(model)
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
 from dqsql.compiler.states import StateRegistry
-from dqsql.dialect import to_sql
+from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import (
@@ -208,7 +208,8 @@ class _ModelCompiler:
 
     def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
-        wanted = watched_metrics(call.kind, call.args, annotation, self.model)
+        options = self._options(annotation, call)
+        wanted = watched_metrics(call.kind, call.args, annotation, self.model, options)
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         found: list[Watched] = []
         for metric in wanted:
@@ -226,6 +227,17 @@ class _ModelCompiler:
                 for use in predicate.metrics
             )
         return tuple(found)
+
+    def _options(self, annotation: Annotation, call: MonitorCall) -> dict[str, object]:
+        """A monitor's settings by name: the project's, the model's, its own."""
+        given = self.project.settings.get(call.kind), self.model.config.extra.get(call.kind)
+        found: dict[str, object] = {}
+        for outer in given:
+            found |= outer if isinstance(outer, Mapping) else {}
+        for name, text in call.kwargs.items():
+            value = parse_expression(text, annotation.span)
+            found[name] = value.this if isinstance(value, exp.Literal) else text
+        return {**found, **annotation.settings.options}
 
     # --- settings and names --------------------------------------------------------------------
 

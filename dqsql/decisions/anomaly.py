@@ -34,6 +34,7 @@ from dqsql.decisions.strategies import (
     TimeArray,
     TooLittleHistoryError,
     Undecidable,
+    default_width,
     parameter_names,
 )
 from dqsql.decisions.strategies_holt_winters import HoltWinters
@@ -339,13 +340,17 @@ def _learned_limits(
         return (Limits(expected - low, expected + high),)
     # A history without spread is taken as it is, but for rounding.
     slack = fpr_bounds.EQUALITY_TOLERANCE * abs(expected)
+    widths = chosen.widths()
+    if chosen.default_bounds:
+        width = default_width(found.degrees, found.leverage)
+        widths = [(width, width, None)]
     return tuple(
         Limits(
             expected - max(_reach(low, spread), slack),
             expected + max(_reach(high, spread), slack),
             severity,
         )
-        for low, high, severity in chosen.widths()
+        for low, high, severity in widths
     )
 
 
@@ -395,6 +400,11 @@ def _resolved_spread(series: Series, found: Prediction) -> float:
     return math.hypot(found.spread, floor)
 
 
+def _leverage(found: Prediction) -> float:
+    """How uncertain the expected value is: at least as the mean of all values."""
+    return max(found.leverage, 1 / max(found.errors.size, 2))
+
+
 def _sides(settings: AnomalySettings) -> int:
     return 2 if settings.direction == "both" else 1
 
@@ -406,7 +416,7 @@ def _reach_of_rate(
     spread, size = _resolved_spread(series, found), max(found.errors.size, 2)
     rate = fpr / _sides(settings)
     dof = fpr_bounds.tail_dof(size)
-    width = spread * math.sqrt(1 + 1 / size) * float(special.stdtrit(dof, 1 - rate))
+    width = spread * math.sqrt(1 + _leverage(found)) * float(special.stdtrit(dof, 1 - rate))
     if rate >= 1 / (size + 1):
         return width, width
     # No threshold inside the range that was seen can promise so small a rate.
@@ -425,7 +435,8 @@ def _p_value(series: Series, found: Prediction, settings: AnomalySettings) -> fl
     spread, size = _resolved_spread(series, found), max(found.errors.size, 2)
     low, high = _extremes(found.errors)
     extreme = (high if delta > 0 else low) / spread
-    width = abs(delta) / spread
+    # The rate counts the uncertainty of a mean of all errors already.
+    width = abs(delta) / spread * math.sqrt((1 + 1 / size) / (1 + _leverage(found)))
     rate = float(fpr_bounds.calibrated_fpr(width, size, extreme)) if width > 0 else 0.5
     return min(1.0, rate * _sides(settings))
 

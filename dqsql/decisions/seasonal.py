@@ -85,8 +85,8 @@ class SeasonalBaseline(Learned):
         use_own = self.spread == "slot" or (self.spread == "auto" and mine.size >= _OWN_SPREAD)
         errors, degrees = (own, mine.size - 1) if use_own else _pooled(values, slots)
         spread = float(np.sqrt(np.dot(errors, errors) / max(degrees, 1)))
-        basis = f"mean of {mine.size} {name}"
-        return Prediction(mean, basis, int(mine.size), spread=spread, errors=errors)
+        basis, size = f"mean of {mine.size} {name}", int(mine.size)
+        return Prediction(mean, basis, size, (), spread, errors, max(degrees, 1), 1 / size)
 
 
 def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArray, int]:
@@ -230,7 +230,9 @@ class Stl(Learned):
         errors[np.abs(errors) < _ROUNDING * np.abs(values).max()] = 0.0
         spread = float(np.sqrt(np.mean(np.square(errors))))
         basis = f"trend and season of {self.period} batches, over {known} batches"
-        return Prediction(expected, basis, known, spread=spread, errors=errors)
+        # The inflation counts the uncertainty of what is expected, not that of the spread.
+        degrees = known - self.period - 1
+        return Prediction(expected, basis, known, (), spread, errors, degrees)
 
 
 def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[float, FloatArray]:

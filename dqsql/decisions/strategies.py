@@ -18,10 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.errors import DecisionError
@@ -53,6 +55,8 @@ class Prediction:
         limits: of strategies with fixed limits, widest last; empty for those that learn.
         spread: of strategies that learn, typical size of the error, >= 0, in the metric's unit.
         errors: of strategies that learn, past values less what was expected of them.
+        degrees: degrees of freedom of the spread, > 0; infinite where it is taken for the true one.
+        leverage: variance of the expected value / that of a single value, >= 0.
     """
 
     expected: float
@@ -61,6 +65,8 @@ class Prediction:
     limits: tuple[Limits, ...] = ()
     spread: float = 0.0
     errors: FloatArray = field(default_factory=lambda: np.empty(0))
+    degrees: float = math.inf
+    leverage: float = 0.0
 
 
 class TooLittleHistoryError(Exception):
@@ -133,7 +139,8 @@ class Learned(Strategy):
     """Base of strategies that learn.
 
     Attributes:
-        sd: how many spreads the value may be away; 3 if none of sd, warn, error, fpr is given.
+        sd: how many spreads the value may be away. If none of sd, warn, error, fpr is given, so
+            many that the rate is that of 3 with spread and expected value known: `default_width`.
         warn: as `sd`, for a warning.
         error: as `sd`, for an error.
         fpr: instead of them, false-positive rate per decision, in (0, 0.5]; see
@@ -182,13 +189,18 @@ class Learned(Strategy):
 
     def with_rate(self, fpr: float) -> Self:
         """The same with a false-positive rate, unless the user set bounds; itself then."""
+        return replace(self, fpr=fpr) if self.default_bounds else self
+
+    @property
+    def default_bounds(self) -> bool:
+        """Whether the user said nothing about the bounds."""
         ways = (self.sd, self.warn, self.error, self.fpr, self.lower_sd, self.upper_sd)
-        return replace(self, fpr=fpr) if all(way is None for way in ways) else self
+        return all(way is None for way in ways)
 
     def widths(self) -> list[tuple[float, float, str | None]]:
         """Numbers of spreads below and above and the severity, the narrower pair first.
 
-        Empty if the bounds follow from `fpr`.
+        Empty if the bounds follow from `fpr`; 3 if nothing is given.
         """
         if self.fpr is not None:
             return []
@@ -227,8 +239,10 @@ class BatchNormal(Learned):
             raise TooLittleHistoryError(f"2 values are needed, there are {values.size}")
         mean = float(values.mean())
         errors = values - mean
-        spread = float(np.sqrt(np.dot(errors, errors) / (values.size - 1)))
-        return Prediction(mean, _mean_of(values.size), values.size, spread=spread, errors=errors)
+        size = values.size
+        spread = float(np.sqrt(np.dot(errors, errors) / (size - 1)))
+        known = (math.inf, 0.0) if self.include_new else (size - 1.0, 1 / size)
+        return Prediction(mean, _mean_of(size), size, (), spread, errors, *known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,8 +291,9 @@ class OnlineNormal(Learned):
         basis = f"running {_mean_of(len(taken))}"
         if left_out:
             basis += f", {left_out} earlier {'anomaly' if left_out == 1 else 'anomalies'} left out"
-        errors = np.array(taken) - mean
-        return Prediction(mean, basis, len(taken), spread=spread, errors=errors)
+        errors, size = np.array(taken) - mean, len(taken)
+        known = (math.inf, 0.0) if self.include_new else (size - 1.0, 1 / size)
+        return Prediction(mean, basis, size, (), spread, errors, *known)
 
     def _online(
         self, values: list[float], low: float, high: float
@@ -289,10 +304,13 @@ class OnlineNormal(Learned):
         start = max(self.ignore_start * (size + 1), min(DEFAULT_MIN_HISTORY, size // 2))
         mean, squares = 0.0, 0.0
         taken: list[float] = []
+        adapted = _mean_widths(size + 1) if self.default_bounds else None
         for position, value in enumerate(values):
             count = len(taken)
             if self.ignore_anomalies and position >= start and count >= 2:
                 spread = math.sqrt(squares / (count - 1))
+                if adapted is not None:
+                    low = high = adapted[count]
                 slack = 1e-9 * abs(mean)
                 delta = value - mean
                 if delta < -_reach(low, spread) - slack or delta > _reach(high, spread) + slack:
@@ -323,6 +341,30 @@ class OnlineNormal(Learned):
             elif not newest:
                 taken.append(value)
         return mean, spread, taken
+
+
+def default_width(degrees: float, leverage: float) -> float:
+    """Return how many spreads a value may be away where the user does not say, >= 3.
+
+    Half the width of Student's prediction interval for one more value (Hahn & Meeker, "Statistical
+    Intervals", 1991, 4.7) with the rate of 3 standard deviations of a normal distribution, 0.27 %.
+    Exact for independent normal values; 3 for a long history, 4.8 for the mean of 8 batches.
+
+    Args:
+        degrees: degrees of freedom of the spread, > 0.
+        leverage: variance of the expected value / that of a single value, >= 0.
+    """
+    if math.isinf(degrees):
+        quantile = DEFAULT_DEVIATIONS
+    else:
+        quantile = float(special.stdtrit(degrees, special.ndtr(DEFAULT_DEVIATIONS)))
+    return quantile * math.sqrt(1 + leverage)
+
+
+@lru_cache(maxsize=16)
+def _mean_widths(most: int) -> list[float]:
+    """`default_width` for means of 0, 1, .. `most` values; infinite below two."""
+    return [math.inf, math.inf, *(default_width(n - 1, 1 / n) for n in range(2, most + 1))]
 
 
 def _high(value: float | None) -> float:

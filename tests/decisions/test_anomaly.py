@@ -66,7 +66,7 @@ def decide(
 def test_batch_normal_by_hand() -> None:
     # Mean 100; squares 0+4+4+1+1+9+9+0+1+1 = 30, variance 30/9.
     sd = math.sqrt(30 / 9)
-    found = decide(strategy("batch_normal"), HISTORY, 106.0)
+    found = decide(strategy("batch_normal", 3), HISTORY, 106.0)
     assert found.status == "anomalous"
     assert found.severity is None
     assert (found.expected, found.history_size) == (100.0, 10)
@@ -77,7 +77,7 @@ def test_batch_normal_by_hand() -> None:
         "106 is 3.3 standard deviations above the expected 100 (mean of 10 batches),"
         " allowed 94.5228 to 105.477"
     )
-    assert decide(strategy("batch_normal"), HISTORY, 105.0).status == "ok"
+    assert decide(strategy("batch_normal", 3), HISTORY, 105.0).status == "ok"
 
 
 def test_two_severities_in_one_decision() -> None:

@@ -282,7 +282,7 @@ def test_holt_winters_is_statsmodels(trend: str, kind: str, period: int) -> None
             seasonal=kind,
             seasonal_periods=period,
         ).fit()
-    chosen = strategy("holt_winters", period, trend=trend, seasonal=kind)
+    chosen = strategy("holt_winters", period, trend=trend, seasonal=kind, sd=3)
     found = evaluate(chosen, values, None, 500.0)
     assert found.expected == pytest.approx(reference.forecast(1)[0], rel=1e-12)
     fitted = period - 1 + (3 if trend == "none" else 5)
@@ -377,7 +377,7 @@ def test_gaps_keep_their_place_in_the_season() -> None:
 def test_stl_by_statsmodels() -> None:
     values = season(70)
     parts = STL(values, period=7).fit()
-    found = evaluate(strategy("stl", 7), values, None, 0.0)
+    found = evaluate(strategy("stl", 7, sd=3), values, None, 0.0)
     assert found.expected == pytest.approx(parts.trend[-1] + parts.seasonal[-7])
     width = 3 * np.sqrt(np.mean(np.square(parts.resid))) * inflation(70, 7)
     assert found.lower == pytest.approx(found.expected - width)
@@ -401,13 +401,13 @@ def test_day_of_week_by_hand() -> None:
     times = [start + timedelta(days=i) for i in range(28)]
     values = [float(10 + 2 * (i // 7)) if i % 7 == 0 else 100.0 for i in range(28)]
     monday = start + timedelta(days=28)
-    own = evaluate(strategy("day_of_week", spread="slot"), values, times, 13.0, monday)
+    own = evaluate(strategy("day_of_week", 3, spread="slot"), values, times, 13.0, monday)
     sd = np.std([10, 12, 14, 16], ddof=1)
     assert (own.expected, own.history_size) == (13.0, 4)
     assert own.upper == pytest.approx(13 + 3 * sd)
     assert "mean of 4 Mondays" in own.explanation
     # Pooled: squares 9+1+1+9 of Mondays, none of other days; 28 values less 7 means.
-    pooled = evaluate(strategy("day_of_week"), values, times, 13.0, monday)
+    pooled = evaluate(strategy("day_of_week", 3), values, times, 13.0, monday)
     assert pooled.upper == pytest.approx(13 + 3 * math.sqrt(20 / 21))
     tuesday = evaluate(strategy("day_of_week"), values, times, 13.0, monday + timedelta(days=1))
     assert (tuesday.expected, tuesday.status) == (100.0, "anomalous")
@@ -419,7 +419,7 @@ def test_own_spread_from_eight_values_on() -> None:
     rng = np.random.default_rng(2)
     values = np.array([rng.normal(100, 1 if i % 7 == 6 else 20) for i in range(56)])
     sunday = start + timedelta(days=62)
-    found = evaluate(strategy("day_of_week"), values, times, 100.0, sunday)
+    found = evaluate(strategy("day_of_week", 3), values, times, 100.0, sunday)
     assert found.upper - found.expected == pytest.approx(3 * np.std(values[6::7], ddof=1))
 
 

@@ -38,7 +38,7 @@ from {{ source('raw', 't') }}
    } */
 -- @anomaly(sum(amount) / count(*), relative_rate_of_change(0.5, 2))
 -- @anomaly(row_count, day_of_week) {severity: error}
--- @novelty
+-- @novelty(peculiarity => 'text') {name: novelty, exclude_where: "batch = '2024-01-10'"}
 """
 
 
@@ -76,6 +76,8 @@ def test_strategies_and_novelty(new_project: NewProject) -> None:
 
     novelty = found["novelty", None, last]
     assert novelty.status is Status.WARN
+    assert odd in novelty.details["left_out"]
+    assert found["novelty", None, odd].message == "left out by exclude_where"
     assert "note" in novelty.message
     top = novelty.details["decision"]["contributions"][0]
     assert top["column"] == "note"
@@ -117,7 +119,8 @@ def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject
     )
     project = new_project(
         "{{ config(batch_by = 'day', segment_by = ['part'], severity = 'warn') }}\n"
-        "select day, part,\n word -- @index_of_peculiarity(form => 'text') < 99 {where: length(word) < 7}\n"
+        "select day, part,\n"
+        "    word -- @index_of_peculiarity(form => 'text') < 99 {where: length(word) < 7}\n"
         "from {{ source('raw', 't') }}\n"
         "-- @index_of_peculiarity(word, 'text') < 99\n-- @novelty",
         f"select * from values {rows} as t(day, part, word)",
@@ -159,6 +162,7 @@ def about(value: float | None) -> Any:
         ("@anomaly(rowcount, online_normal)", "rowcount"),
         ("@novelty(mode => 'best')", "mode"),
         ("@novelty(kk => 3)", "kk"),
+        ("@novelty(peculiarity => 'row')", "'batch' or 'text'"),
         ("@index_of_peculiarity(x, 'row') < 3", "'row' is no form of the index of peculiarity"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import Learned, Strategy
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.errors import AnnotationError, DecisionError, DqsqlError
+from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
@@ -24,15 +24,13 @@ from dqsql.runner.monitors.context import (
     result_of,
     with_details,
 )
+from dqsql.runner.monitors.exclusions import Exclusions, Matching
 from dqsql.runner.monitors.history import MetricKey, key_of
 from dqsql.runner.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
 
 KIND = "anomaly"
 _DEFAULT = "online_normal"
 _OWN = frozenset({"fpr", "exclude_where", "segments"})
-
-# Which of some batches meet a SQL condition.
-Matching = Callable[[Collection[str], str], Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -96,10 +94,10 @@ class AnomalyDetector:
     context: MonitorContext
     matching: Matching
     calls: dict[str, AnomalyCall] = field(default_factory=dict)
-    _excluded: dict[str, Collection[str]] = field(default_factory=dict)
-    _failed: dict[str, DqsqlError] = field(default_factory=dict)
+    excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
+        self.excluded = Exclusions(self.matching, self.context.history.known)
         budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
         defaults = self.context.defaults(KIND)
         for monitor in self._monitors:
@@ -111,15 +109,7 @@ class AnomalyDetector:
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Ask once for each condition which batches it excludes."""
-        known = self.context.history.known
-        for call in self.calls.values():
-            where = call.exclude_where
-            if where is None or where in self._excluded or where in self._failed:
-                continue
-            try:
-                self._excluded[where] = frozenset(self.matching(known, where))
-            except DqsqlError as error:
-                self._failed[where] = error
+        self.excluded.ask(call.exclude_where for call in self.calls.values())
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, for whole batches and where asked for each segment."""
@@ -136,7 +126,7 @@ class AnomalyDetector:
         self, monitor: Monitor, call: AnomalyCall, batch: str, segment: str | None
     ) -> Result:
         metric = self.context.metric(monitor, "metric")
-        broken = self._failed.get(call.exclude_where or "") or self.context.first_error(monitor)
+        broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
         if metric is None or broken is not None:
             told = f": {broken.message}" if broken else ""
             text = f"{monitor.span}: {monitor.expression}{told}"
@@ -167,7 +157,7 @@ class AnomalyDetector:
             series=list(key[:4]),
             history=[past[0], past[-1], len(past)] if past else None,
             left_out=self.context.history.left_out(past),
-            excluded=[b for b in past if b in self._excluded.get(call.exclude_where or "", ())],
+            excluded=[b for b in past if b in self.excluded.batches(call.exclude_where)],
         )
 
     def _input(
@@ -175,7 +165,7 @@ class AnomalyDetector:
     ) -> tuple[AnomalyInput, list[str]]:
         history = self.context.history
         past = [b for b in history.before(batch) if history.measured(key, b)]
-        excluded = self._excluded.get(call.exclude_where or "", ())
+        excluded = self.excluded.batches(call.exclude_where)
         times = [wall_time_of(b) for b in (*past, batch)]
         timed = all(t is not None for t in times)
         value = history.value(key, batch)

@@ -48,7 +48,7 @@ class AnomalyLearner(AnomalyDetector):
     def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
         if self.context.metric(monitor, "metric") is None:
             return "its metric could not be computed"
-        failed = self._failed.get(call.exclude_where or "")
+        failed = self.excluded.error(call.exclude_where)
         return None if failed is None else failed.message
 
     def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:

@@ -198,7 +198,7 @@ def _anomaly(run: MonitorRun, context: MonitorContext) -> Detector:
 
 
 def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
-    return NoveltyDetector(context)
+    return NoveltyDetector(context, partial(batches_where, run.spark))
 
 
 def _avh(run: MonitorRun, context: MonitorContext) -> Detector:

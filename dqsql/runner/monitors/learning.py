@@ -51,7 +51,7 @@ def _anomaly(context: MonitorContext, injector: Injector) -> Replayer:
 
 
 def _novelty(context: MonitorContext, injector: Injector) -> Replayer:
-    return NoveltyLearner(context)
+    return NoveltyLearner(context, partial(batches_where, injector.spark))
 
 
 def _pattern(context: MonitorContext, injector: Injector) -> Replayer:

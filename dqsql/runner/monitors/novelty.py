@@ -21,11 +21,14 @@ from dqsql.runner.monitors.context import (
     result_of,
     with_details,
 )
+from dqsql.runner.monitors.exclusions import Exclusions, Matching
 from dqsql.runner.monitors.history import MetricKey, key_of
 from dqsql.runner.monitors.settings import NOVELTY_SETTINGS, read_settings
 
 KIND = "novelty"
 _SHOWN_CONTRIBUTIONS = 10
+# Settings that are not the detector's: what is measured, and of which batches.
+_OWN = ("exclude_where", "peculiarity")
 
 
 def novelty_settings(
@@ -34,6 +37,8 @@ def novelty_settings(
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
     rate = given.pop("fpr", budget)
+    for name in _OWN:
+        given.pop(name, None)
     if rate is not None:
         given.setdefault("contamination", rate)
     try:
@@ -44,11 +49,12 @@ def novelty_settings(
 
 @dataclass
 class VectorUnit:
-    """One monitor: its settings and its metrics."""
+    """One monitor: its settings, its metrics, and the batches that it leaves out."""
 
     monitor: Monitor
     config: NoveltyConfig
     keys: dict[Feature, MetricKey]
+    exclude_where: str | None = None
 
 
 @dataclass
@@ -56,36 +62,43 @@ class NoveltyDetector:
     """Decides on all `@novelty` of one model."""
 
     context: MonitorContext
+    matching: Matching
     units: list[VectorUnit] = field(default_factory=list)
+    excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
         budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
         defaults = self.context.defaults(KIND)
+        self.excluded = Exclusions(self.matching, self.context.history.known)
         for monitor in self.context.plan.monitors:
             if monitor.kind == KIND:
-                self.units.append(self._unit(monitor, novelty_settings(monitor, defaults, budget)))
+                config = novelty_settings(monitor, defaults, budget)
+                where = read_settings(monitor, NOVELTY_SETTINGS, defaults).get("exclude_where")
+                self.units.append(self._unit(monitor, config, where))
 
-    def _unit(self, monitor: Monitor, config: NoveltyConfig) -> VectorUnit:
+    def _unit(self, monitor: Monitor, config: NoveltyConfig, where: str | None) -> VectorUnit:
         keys: dict[Feature, MetricKey] = {}
         for watched in monitor.watched:
             if watched.alias in self.context.failed:
                 continue
             metric = self.context.plan.metric(watched.alias)
             keys[Feature(metric.column, metric.name)] = key_of(metric)
-        return VectorUnit(monitor, config, keys)
+        return VectorUnit(monitor, config, keys, where)
 
     def prepare(self, batches: Sequence[str]) -> None:
-        """Nothing is to be prepared: the scan measured all metrics."""
+        """Ask once for each condition which batches it excludes."""
+        self.excluded.ask(unit.exclude_where for unit in self.units)
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
         return [self._verdict(unit, batch) for unit in self.units]
 
     def _past(self, unit: VectorUnit, batch: str) -> list[str]:
-        """The accepted batches that the unit's metrics were measured on, oldest first."""
-        history = self.context.history
+        """The accepted batches that are not excluded and were measured, oldest first."""
+        history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
         keys, window = unit.keys.values(), unit.config.window
         past = [b for b in history.before(batch) if any(history.measured(k, b) for k in keys)]
+        past = [b for b in past if b not in odd]
         return past[-window:] if window else past
 
     def _decision(self, unit: VectorUnit, past: Sequence[str], batch: str) -> NoveltyDecision:
@@ -101,9 +114,17 @@ class NoveltyDetector:
             told = f": {error.message}" if error else ""
             text = f"{unit.monitor.span}: no metric could be computed{told}"
             return result_of(unit.monitor, batch, Status.ERROR, text)
+        broken = self.excluded.error(unit.exclude_where)
+        if broken is not None:
+            text = f"{unit.monitor.span}: {unit.monitor.expression}: {broken.message}"
+            return result_of(unit.monitor, batch, Status.ERROR, text)
+        if batch in self.excluded.batches(unit.exclude_where):
+            return result_of(unit.monitor, batch, Status.SKIPPED, "left out by exclude_where")
         past = self._past(unit, batch)
         if len(past) < config.min_history:
-            unmeasured = len(history.before(batch, config.min_history)) - len(past)
+            odd = self.excluded.batches(unit.exclude_where)
+            before = [b for b in history.before(batch, config.min_history) if b not in odd]
+            unmeasured = len(before) - len(past)
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
         decision = self._decision(unit, past, batch)

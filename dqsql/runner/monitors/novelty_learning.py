@@ -31,6 +31,10 @@ class NoveltyLearner(NoveltyDetector):
             return Replayed(unit.monitor, rate, note="no metric could be computed")
         if rate >= _LARGEST_RATE:
             return Replayed(unit.monitor, rate, note=f"a contamination lies below {_LARGEST_RATE}")
+        self.excluded.ask([unit.exclude_where])
+        broken = self.excluded.error(unit.exclude_where)
+        if broken is not None:
+            return Replayed(unit.monitor, rate, note=broken.message)
         moved = replace(unit, config=replace(unit.config, contamination=rate))
         tally = Tally(unit.monitor, rate, flagged)
         history = self.context.history
@@ -44,6 +48,8 @@ class NoveltyLearner(NoveltyDetector):
 
     def _alarm(self, unit: VectorUnit, batch: str) -> bool | None:
         past = self._past(unit, batch)
+        if batch in self.excluded.batches(unit.exclude_where):
+            return None
         if len(past) < unit.config.min_history:
             return None
         status = self._decision(unit, past, batch).status

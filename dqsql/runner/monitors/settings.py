@@ -160,6 +160,8 @@ ANOMALY_SETTINGS: Mapping[str, Reader] = {
 }
 NOVELTY_SETTINGS: Mapping[str, Reader] = {
     "fpr": a_rate,
+    "exclude_where": a_text,
+    "peculiarity": one_of("batch", "text"),
     **dict.fromkeys(
         (
             "mode",
