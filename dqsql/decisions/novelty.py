@@ -31,33 +31,29 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import KDTree
-from scipy.stats import rankdata
 
 from dqsql.decisions.constraints import number_text
 from dqsql.decisions.novelty_config import NoveltyConfig
+from dqsql.decisions.novelty_metrics import (
+    Feature,
+    FloatArray,
+    aggregate,
+    drifting,
+    one_by_one,
+    resolution,
+)
+from dqsql.decisions.novelty_rate import (
+    distances_to_others,
+    ranges_without_each,
+    threshold_of_rate,
+)
 from dqsql.errors import DecisionError
 
-FloatArray = npt.NDArray[np.float64]
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
 
-RELATIVE_RESOLUTION = 0.01
-SMALLEST_RESOLUTION = 1e-9
-DRIFT = 0.5
-# Metrics in the column's own unit, whose level says nothing about what is a small change.
-IN_UNIT = frozenset(["min", "max", "mean", "median", "stddev"])
 _POWER = {"euclidean": 2.0, "manhattan": 1.0, "chebyshev": np.inf}
 _TOLD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A metric that takes part: its column (None for the batch as a whole) and its name."""
-
-    column: str | None
-    metric: str
-
-    def __str__(self) -> str:
-        return self.metric if self.column is None else f"{self.metric}({self.column})"
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +186,8 @@ def _score(
 ) -> _Scored:
     if config.detector != "knn":
         return _other_detector(training, tested, config)
+    if config.fpr is not None:
+        return _at_rate(features, training, tested, config, config.fpr)
     if config.mode == "paper":
         return _full_space(training, tested, config)
     return _subspaces(features, training, tested, config)
@@ -201,9 +199,14 @@ def _score(
 def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Scale to [0, 1] on the training batches; a metric without variation keeps its unit."""
     low = training.min(axis=0)
-    width = np.ptp(training, axis=0)
-    width = np.where(width > 0, width, 1.0)
+    width = full_widths(training, np.ptp(training, axis=0))
     return (training - low) / width, (tested - low) / width
+
+
+def full_widths(training: FloatArray, widths: FloatArray) -> FloatArray:
+    """Return what metrics are divided by: ranges, and 1 where a range is nothing but rounding."""
+    rounding = _ROUNDING * np.abs(training).max(axis=0)
+    return np.where(widths > rounding, widths, 1.0)
 
 
 def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
@@ -213,14 +216,14 @@ def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig)
     if np.isinf(query).any():
         parts = np.where(np.isinf(query), np.inf, 0.0)
         own = KDTree(points).query(points, k + 1, p=power)[0][:, 1:]
-        return _Scored(_aggregate(own, config.aggregation, axis=1), np.inf, parts)
+        return _Scored(aggregate(own, config.aggregation, axis=1), np.inf, parts)
     tree = KDTree(points)
     # The nearest of a training batch is itself (or its double): the first column goes.
     own = np.atleast_2d(tree.query(points, k + 1, p=power)[0])[:, 1:]
     distances, positions = (np.atleast_1d(a) for a in tree.query(query, k, p=power))
-    whole = float(_aggregate(distances, config.aggregation, axis=0))
+    whole = float(aggregate(distances, config.aggregation, axis=0))
     parts = _parts(np.abs(points[positions] - query), distances, config)
-    return _Scored(_aggregate(own, config.aggregation, axis=1), whole, parts)
+    return _Scored(aggregate(own, config.aggregation, axis=1), whole, parts)
 
 
 def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> FloatArray:
@@ -243,16 +246,6 @@ def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> 
     return np.asarray(weighted[rows[config.aggregation]].mean(axis=0), dtype=float)
 
 
-def _aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:
-    if aggregation == "max":
-        found = distances.max(axis=axis)
-    elif aggregation == "median":
-        found = np.median(distances, axis=axis)
-    else:
-        found = distances.mean(axis=axis)
-    return np.asarray(found, dtype=float)
-
-
 # --- one subspace per metric -------------------------------------------------------------------
 
 
@@ -260,12 +253,12 @@ def _subspaces(
     features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
 ) -> _Scored:
     floor = resolution(features, training)
-    own, parts = _one_by_one(training, tested, floor, config)
+    own, parts = one_by_one(training, tested, floor, config)
     drifts = drifting(training)
     if drifts.any():
         steps = np.diff(training[:, drifts], axis=0)
         step = tested[drifts] - training[-1, drifts]
-        own_steps, step_parts = _one_by_one(steps, step, floor[drifts], config)
+        own_steps, step_parts = one_by_one(steps, step, floor[drifts], config)
         # The first batch has no step.
         own = own[1:]
         own[:, drifts] = np.minimum(own[:, drifts], own_steps)
@@ -294,52 +287,69 @@ def _union(own: FloatArray, parts: FloatArray, full: _Scored, config: NoveltyCon
     return _Scored(training, max(float(single.max()), whole), told, 1.0)
 
 
-def _one_by_one(
-    training: FloatArray, tested: FloatArray, floor: FloatArray, config: NoveltyConfig
+# --- a false-positive rate ---------------------------------------------------------------------
+
+
+def _at_rate(
+    features: Sequence[Feature],
+    training: FloatArray,
+    tested: FloatArray,
+    config: NoveltyConfig,
+    rate: float,
+) -> _Scored:
+    """Distances in units of the threshold that a false-positive rate asks for."""
+    widths = ranges_without_each(training)
+    full = _full_space(training, tested, config)
+    k = min(config.neighbors, len(training) - 1)
+    others = distances_to_others(
+        training, full_widths(training, widths), k, _POWER[config.distance]
+    )
+    own = aggregate(others, config.aggregation, axis=1)
+    unit = _typical(own)
+    training_scores, whole, parts = own / unit, full.whole / unit, full.parts / unit
+    if config.mode == "subspace":
+        alone, far = _left_out_one_by_one(features, training, tested, config)
+        largest = alone.max(axis=1)
+        unit = _typical(largest)
+        training_scores = np.maximum(training_scores[-len(largest) :], largest / unit)
+        whole = max(whole, float(far.max()) / unit)
+        parts = np.maximum(parts, far / unit)
+    threshold = threshold_of_rate(training_scores, rate)
+    scaled_whole = float(_in_thresholds(np.array([whole]), threshold)[0])
+    return _Scored(
+        _in_thresholds(training_scores, threshold),
+        scaled_whole,
+        _in_thresholds(parts, threshold),
+        1.0,
+    )
+
+
+def _left_out_one_by_one(
+    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
 ) -> tuple[FloatArray, FloatArray]:
-    """Per metric, distances of the training batches (K x F) and of the one under test (F)."""
-    width = np.maximum(np.ptp(training, axis=0), floor)
-    points = training / width
-    k = min(config.neighbors_alone, len(points) - 1)
-    order = np.argsort(points, axis=0, kind="stable")
-    ranked = np.take_along_axis(points, order, axis=0)
-    gaps = np.full((2 * k, *points.shape), np.inf)
-    for step in range(1, k + 1):
-        apart = ranked[step:] - ranked[:-step]
-        gaps[2 * step - 2, :-step] = apart
-        gaps[2 * step - 1, step:] = apart
-    nearest = np.partition(gaps, k - 1, axis=0)[:k]
-    own = np.empty_like(points)
-    np.put_along_axis(own, order, _aggregate(nearest, config.aggregation, axis=0), axis=0)
-    with np.errstate(invalid="ignore"):
-        far = np.partition(np.abs(points - tested / width), k - 1, axis=0)[:k]
-    return own, _aggregate(far, config.aggregation, axis=0)
+    """As `one_by_one`, each training batch by the range of the others; drifts by their steps."""
+    floor, drifts = resolution(features, training), drifting(training)
+
+    def measured(
+        past: FloatArray, new: FloatArray, floor: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        own, far = one_by_one(past, new, floor, config)
+        together = np.maximum(np.ptp(past, axis=0), floor)
+        return own * together / np.maximum(ranges_without_each(past), floor), far
+
+    own, far = measured(training, tested, floor)
+    if drifts.any():
+        steps, step = np.diff(training[:, drifts], axis=0), tested[drifts] - training[-1, drifts]
+        own_steps, step_far = measured(steps, step, floor[drifts])
+        own = own[1:]
+        own[:, drifts] = np.minimum(own[:, drifts], own_steps)
+        far[drifts] = np.minimum(far[drifts], step_far)
+    return own, far
 
 
-def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
-    """Return per metric the width that a metric without variation is given, > 0.
-
-    One percent of its level; for min, max, mean, median and stddev at least one percent of the
-    column's range, where both min and max take part.
-    """
-    floor = RELATIVE_RESOLUTION * np.median(np.abs(training), axis=0)
-    place = {(f.column, f.metric): i for i, f in enumerate(features)}
-    for i, feature in enumerate(features):
-        low, high = (place.get((feature.column, name)) for name in ("min", "max"))
-        if feature.metric in IN_UNIT and low is not None and high is not None:
-            spread = float(np.median(training[:, high] - training[:, low]))
-            floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
-    return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
-
-
-def drifting(training: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return per metric whether it rises or falls with time (rank correlation above 0.5)."""
-    ranks = np.asarray(rankdata(training, axis=0), dtype=float)
-    ranks -= ranks.mean(axis=0)
-    time = np.arange(len(training)) - (len(training) - 1) / 2
-    norm = np.sqrt(np.square(ranks).sum(axis=0) * np.square(time).sum())
-    correlation = np.divide(time @ ranks, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
-    return np.asarray(np.abs(correlation) > DRIFT, dtype=np.bool_)
+def _typical(distances: FloatArray) -> float:
+    """A unit for distances: their median, or what else is above 0."""
+    return float(np.median(distances)) or float(distances.max()) or 1.0
 
 
 # --- other detectors ---------------------------------------------------------------------------

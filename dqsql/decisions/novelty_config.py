@@ -30,6 +30,8 @@ class NoveltyConfig:
             short histories, section 5.3): alarms earlier, at the price of more false alarms.
         distance: 'euclidean' (default), 'manhattan' or 'chebyshev', in the space of all metrics.
         aggregation: of the k distances: 'mean' (default), 'max' or 'median'.
+        fpr: instead of the contamination, a false-positive rate per batch, in (0, 0.5]; see
+            `dqsql.decisions.novelty_rate`. Of other detectors than knn it is the contamination.
         min_history: fewest accepted batches to decide with, >= 3.
         window: newest accepted batches to look at; None for all.
     """
@@ -43,6 +45,7 @@ class NoveltyConfig:
     aggregation: str = "mean"
     min_history: int = MIN_HISTORY
     window: int | None = None
+    fpr: float | None = None
 
     def __post_init__(self) -> None:
         me = "novelty"
@@ -58,6 +61,9 @@ class NoveltyConfig:
             me, "contamination", self.contamination, low=0, high=0.5, open_high=True
         )
         put("contamination", share)
+        put("fpr", check.optional_number(me, "fpr", self.fpr, low=0, high=0.5, open_low=True))
+        if self.fpr is not None and self.detector != "knn":
+            put("contamination", min(self.fpr, 0.49))
         check.flag(me, "adaptive_contamination", self.adaptive_contamination)
         put("min_history", check.integer(me, "min_history", self.min_history, low=3))
         if self.k is not None:

@@ -22,7 +22,7 @@ from dqsql.runner.warehouse import Step, open_warehouse, silent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dqsql.decisions.novelty import Feature
+    from dqsql.decisions.novelty_metrics import Feature
     from dqsql.engine.storage import Store
 
 
@@ -212,7 +212,7 @@ def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) ->
 
 def _vector(plans: Sequence[Plan], row: Mapping[str, Any]) -> dict[Feature, MetricKey]:
     """The metrics of a `@novelty`; those of another type than the column's have no values."""
-    from dqsql.decisions.novelty import Feature
+    from dqsql.decisions.novelty_metrics import Feature
 
     keys: dict[Feature, MetricKey] = {}
     for plan in plans:

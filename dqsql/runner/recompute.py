@@ -17,8 +17,9 @@ from dqsql.compiler.moments import wall_time_of
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.avh import evaluate
-from dqsql.decisions.novelty import Feature, decide_novelty, feature_vector
+from dqsql.decisions.novelty import decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import novelty_config
+from dqsql.decisions.novelty_metrics import Feature
 from dqsql.decisions.program import Clause, Program
 from dqsql.decisions.stationarity import Transform
 from dqsql.engine.layout import batch_order

@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from dqsql.decisions.novelty import Feature, decide_novelty
+from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
+from dqsql.decisions.novelty_metrics import Feature
 from tests.benchmarks.novelty_data import FBPOSTS, Partitions, data_folder, fbposts, online_retail
 from tests.benchmarks.novelty_errors import inject, inject_pair
 

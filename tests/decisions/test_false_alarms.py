@@ -12,6 +12,14 @@ import pytest
 from scipy import stats
 
 from dqsql.decisions.anomaly import AnomalyInput, evaluate, evaluate_many, strategy
+from dqsql.decisions.novelty import decide_novelty
+from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
+from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_rate import (
+    distances_to_others,
+    ranges_without_each,
+    threshold_of_rate,
+)
 from dqsql.decisions.strategies import DEFAULT_DEVIATIONS, Strategy, default_width
 
 # Two sides of a normal distribution beyond three standard deviations.
@@ -92,3 +100,67 @@ def test_rates_count_how_few_values_a_slot_has() -> None:
     found = evaluate(chosen, values[:-1], times[:-1], values[-1], times[-1])
     edge = evaluate(chosen, values[:-1], times[:-1], found.upper, times[-1])
     assert edge.p_value == pytest.approx(0.01)
+
+
+# --- novelty -----------------------------------------------------------------------------------
+
+
+def novelties(config: NoveltyConfig, history: int, count: int, batches: int) -> float:
+    """Share of batches flagged that are like the history: independent normal metrics."""
+    features = [Feature("c", f"m{i}") for i in range(count)]
+    rng = np.random.default_rng(history)
+    found = 0
+    for _ in range(batches):
+        rows = 100 + rng.normal(size=(history + 1, count))
+        found += decide_novelty(features, rows[:-1], rows[-1], config).status == "anomalous"
+    return found / batches
+
+
+@pytest.mark.parametrize("mode", ["subspace", "paper"])
+@pytest.mark.parametrize("history", [10, 20])
+def test_a_rate_of_novelty_is_kept_with_short_histories(mode: str, history: int) -> None:
+    batches, rate = 250, 0.01
+    promised = novelties(novelty_config(mode=mode, fpr=rate), history, 20, batches)
+    # Beyond the range of so few batches it is a model, which may be off by a factor of three.
+    assert promised <= 3 * rate + 3 * math.sqrt(3 * rate / batches)
+    # The contamination of the paper is no such promise.
+    assert novelties(novelty_config(mode=mode), history, 20, batches) > promised + 0.04
+
+
+def test_a_rate_of_novelty_still_finds_errors() -> None:
+    rng = np.random.default_rng(3)
+    features = [Feature("c", f"m{i}") for i in range(20)]
+    rows = 100 + rng.normal(size=(21, 20))
+    rows[-1, 7] = 115
+    found = decide_novelty(features, rows[:-1], rows[-1], novelty_config(fpr=0.001))
+    assert found.status == "anomalous"
+    assert found.contributions[0].feature == features[7]
+    rows[-1, 7] = np.inf
+    assert decide_novelty(features, rows[:-1], rows[-1], novelty_config(fpr=0.001)).score == np.inf
+
+
+def test_constant_metrics_and_a_rate() -> None:
+    features = [Feature("c", "completeness"), Feature("d", "completeness")]
+    rows = np.ones((12, 2))
+    config = novelty_config(fpr=0.001)
+    assert decide_novelty(features, rows, [1.0, 1.0], config).status == "ok"
+    assert decide_novelty(features, rows, [1.0, 0.9], config).status == "anomalous"
+
+
+def test_ranges_without_each() -> None:
+    rows = np.random.default_rng(5).normal(size=(6, 4))
+    rows[:, 3] = 2.0
+    for i, found in enumerate(ranges_without_each(rows)):
+        assert found == pytest.approx(np.ptp(np.delete(rows, i, axis=0), axis=0))
+    far = distances_to_others(rows, np.ones_like(rows), 5, 2.0)
+    assert far[0] == pytest.approx(np.sort(np.linalg.norm(rows[1:] - rows[0], axis=1)))
+
+
+def test_thresholds_of_rates() -> None:
+    distances = np.array([1.0, 2.0, 1.5, 1.2, 1.1, 1.3, 1.4, 1.6, 1.7, 1.8])
+    logs, size = np.log(distances), distances.size
+    wanted = logs.mean() + stats.t(9).ppf(0.8) * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
+    assert threshold_of_rate(distances, 0.2) == pytest.approx(math.exp(wanted))
+    # Below one in K + 1 never within what was seen.
+    assert threshold_of_rate(np.array([1.0] * 9 + [50.0]), 0.05) >= 50
+    assert threshold_of_rate(np.zeros(9), 0.05) == 0

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dqsql.decisions.novelty import Feature, NoveltyDecision, decide_novelty, feature_vector
+from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
+from dqsql.decisions.novelty_metrics import Feature
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
@@ -36,11 +37,16 @@ def novelty_settings(
 ) -> NoveltyConfig:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
-    rate = given.pop("fpr", budget)
+    if "contamination" not in given and budget is not None:
+        given.setdefault("fpr", budget)
     for name in _OWN:
         given.pop(name, None)
-    if rate is not None:
-        given.setdefault("contamination", rate)
+    if "fpr" in given and "contamination" in given:
+        raise AnnotationError(
+            "@novelty: fpr and contamination both set the threshold",
+            span=monitor.span,
+            hint="give one",
+        )
     try:
         return novelty_config(**given)
     except DecisionError as error:

@@ -35,7 +35,10 @@ class NoveltyLearner(NoveltyDetector):
         broken = self.excluded.error(unit.exclude_where)
         if broken is not None:
             return Replayed(unit.monitor, rate, note=broken.message)
-        moved = replace(unit, config=replace(unit.config, contamination=rate))
+        by_rate = unit.config.fpr is not None
+        own = unit.config
+        config = replace(own, fpr=rate) if by_rate else replace(own, contamination=rate)
+        moved = replace(unit, config=config)
         tally = Tally(unit.monitor, rate, flagged)
         history = self.context.history
         try:
