@@ -21,8 +21,8 @@ class Buffer(StrEnum):
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
     make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
     frequency table; all tables of texts are counted in one pass, those of whole numbers in another,
-    those of trigrams in a third. `RELATION` aggregates read another relation. `CLASSIFICATION` states
-    count what a classifier learns from; all of a model are counted in one pass.
+    those of trigrams in a third. `RELATION` aggregates read another relation. `CLASSIFICATION`
+    states count what a classifier learns from; all of a model are counted in one pass.
     """
 
     FIXED = "fixed"
