@@ -4,9 +4,10 @@ The quantile of the training batches' distances, as the paper takes it, promises
 is scaled by the range of the training batches, of which the batch under test is no part, so its
 distance comes out larger than theirs. Here each training batch is scaled by the range of the
 others. Then its distance and that of a good new batch are exchangeable, and P(the new one is the
-largest of K + 1) = 1 / (K + 1) (conformal prediction; Vovk, Gammerman & Shafer 2005, Prop. 2.2).
-Beyond the largest, which a rate below 1 / (K + 1) asks for, there is only a model: logarithms of
-distances are normal, and the threshold is the end of Student's prediction interval.
+largest of K + 1) = 1 / (K + 1) (conformal prediction; Vovk, Gammerman & Shafer 2005, Prop. 2.2); a
+larger rate is kept by one of the distances seen, whatever their distribution. Beyond the largest,
+which a rate below 1 / (K + 1) asks for, there is only a model: logarithms of distances are normal,
+and the threshold is the end of Student's prediction interval.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ FloatArray = npt.NDArray[np.float64]
 
 # Distances below this share of the largest say nothing about the tail at the other end.
 _LEAST_SHARE = 0.1
+_ROUNDING = 1e-9
 
 
 def ranges_without_each(training: FloatArray) -> FloatArray:
@@ -59,8 +61,10 @@ def threshold_of_rate(training: FloatArray, rate: float) -> float:
     size, largest = len(training), float(training.max())
     if largest == 0:
         return 0.0
+    if rate >= 1 / (size + 1):
+        place = int(np.ceil((1 - rate) * (size + 1) - _ROUNDING)) - 1
+        return float(np.sort(training)[min(max(place, 0), size - 1)])
     logs = np.log(np.maximum(training, _LEAST_SHARE * largest))
     quantile = float(special.stdtrit(size - 1, 1 - rate))
     reach = quantile * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
-    threshold = float(np.exp(logs.mean() + reach))
-    return max(threshold, largest) if rate < 1 / (size + 1) else threshold
+    return max(float(np.exp(logs.mean() + reach)), largest)

@@ -158,9 +158,11 @@ def test_ranges_without_each() -> None:
 
 def test_thresholds_of_rates() -> None:
     distances = np.array([1.0, 2.0, 1.5, 1.2, 1.1, 1.3, 1.4, 1.6, 1.7, 1.8])
+    # Two of eleven places lie above the ninth of ten.
+    assert threshold_of_rate(distances, 2 / 11) == 1.8
     logs, size = np.log(distances), distances.size
-    wanted = logs.mean() + stats.t(9).ppf(0.8) * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
-    assert threshold_of_rate(distances, 0.2) == pytest.approx(math.exp(wanted))
+    wanted = logs.mean() + stats.t(9).ppf(0.99) * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
+    assert threshold_of_rate(distances, 0.01) == pytest.approx(math.exp(wanted))
     # Below one in K + 1 never within what was seen.
     assert threshold_of_rate(np.array([1.0] * 9 + [50.0]), 0.05) >= 50
     assert threshold_of_rate(np.zeros(9), 0.05) == 0

@@ -37,8 +37,8 @@ def novelty_settings(
 ) -> NoveltyConfig:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
-    if "contamination" not in given and budget is not None:
-        given.setdefault("fpr", budget)
+    if "fpr" not in given and budget is not None:
+        given.setdefault("contamination", budget)
     for name in _OWN:
         given.pop(name, None)
     if "fpr" in given and "contamination" in given:
