@@ -44,6 +44,7 @@ MONITOR_OPTIONS = frozenset(
         "min_history",
         "min_support",
         "mode",
+        "peculiarity",
         "period",
         "r",
         "refit_every",

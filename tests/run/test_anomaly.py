@@ -162,7 +162,7 @@ def about(value: float | None) -> Any:
         ("@anomaly(rowcount, online_normal)", "rowcount"),
         ("@novelty(mode => 'best')", "mode"),
         ("@novelty(kk => 3)", "kk"),
-        ("@novelty(peculiarity => 'row')", "'batch' or 'text'"),
+        ("@novelty {peculiarity: row}", "'batch' or 'text'"),
         ("@index_of_peculiarity(x, 'row') < 3", "'row' is no form of the index of peculiarity"),
     ],
 )
