@@ -18,6 +18,10 @@ from dqsql.engine.java import Java
 
 _SWITCH = "DQSQL_CLASS_ARCHIVE"
 _SETTLED = 10.0  # seconds since the last write
+# A JVM writes its archive behind the run that it served. Another that recorded its classes
+# meanwhile took twice as long to start, for nothing; after so many seconds the first is taken for
+# dead.
+_CLAIMED = 600.0
 # The JVM writes a line to stdout for each class that it cannot archive.
 _QUIET = "-Xlog:disable"
 
@@ -30,6 +34,8 @@ def archive_options(java: Java) -> list[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         ready = path.exists() or _adopt(path)
+        if not ready and not _claim(path):
+            return []
     except OSError:
         return []  # no cache to write to: start without
     if ready:
@@ -52,6 +58,15 @@ def _adopt(path: Path) -> bool:
         elif adopted:
             candidate.unlink(missing_ok=True)
     return adopted
+
+
+def _claim(path: Path) -> bool:
+    """Whether this run is to make the archive: no other began to a short time ago."""
+    claim = path.with_suffix(".claim")
+    if claim.exists() and time.time() - claim.stat().st_mtime < _CLAIMED:
+        return False
+    claim.touch()
+    return True
 
 
 def archive_path(java: Java) -> Path:
