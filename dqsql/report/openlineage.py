@@ -19,8 +19,9 @@ from typing import Any
 from dqsql.model.plan import Check, Plan
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.jsonable import jsonable, timestamp
+from dqsql.version import VERSION
 
-_PRODUCER = "https://pypi.org/project/dqsql"
+_PRODUCER = f"urn:dqsql:{VERSION}"
 _SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _FACETS = "https://openlineage.io/spec/facets"
 _ASSERTIONS = f"{_FACETS}/1-0-1/DataQualityAssertionsDatasetFacet.json"
