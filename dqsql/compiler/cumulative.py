@@ -31,11 +31,12 @@ def cumulative_states(
 ) -> tuple[StateColumn, ...]:
     """The states that the cumulative ones among `metrics` need, with what their merges read.
 
-    Empty when no metric is cumulative.
+    Empty when no metric is cumulative. States over frequency tables are not among them: see
+    `dqsql.compiler.counts`.
     """
     wanted = {name for m in metrics if m.scope is Scope.CUMULATIVE for name in (*m.states, ROWS)}
     wanted |= {name for s in states if s.name in wanted for name in s.group}
-    return tuple(s for s in states if s.name in wanted)
+    return tuple(s for s in states if s.name in wanted and s.frequency is None)
 
 
 def prefix_query(states: Sequence[StateColumn], batches: int, history: str) -> exp.Select:

@@ -40,6 +40,11 @@ def needs_facts(states: Iterable[StateColumn]) -> bool:
     return any(_calls(s.scan) for s in states)
 
 
+def is_about_now(state: StateColumn) -> bool:
+    """Whether the state says when the run started, so that it grows old."""
+    return any(c.expressions[0].this == RUN_STARTED for c in _calls(state.scan))
+
+
 def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn:
     """The state with the facts in it filled in."""
     if not _calls(state.scan):

@@ -17,6 +17,7 @@ from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 TABLE = "dqsql_table"
 VALUE = "value"
 N = "n"
+COUNTED = "counted"
 _BUCKET = "dqsql_bucket"
 _SIDE = "dqsql_n"
 # Neighbouring whole numbers are counted side by side in one row of the hash table: keys are mostly
@@ -37,6 +38,8 @@ _WHOLE_NUMBERS = {
     "timestamp": ("unix_micros({0})", "cast(timestamp_micros({0}) as string)"),
 }
 _FLOATS = frozenset({"float", "double"})
+# Tables are numbered from 0, elements of arrays from 1.
+_NEXT = formula("{0} + 1", column(TABLE))
 
 
 class RowSource(Protocol):
@@ -81,15 +84,43 @@ class FrequencyScan:
 
     def query(self) -> exp.Select:
         """One row per batch and segment, as `Scan.query` gives it."""
-        if self.whole_tuples:
-            counts = self._tuples_counted()
-        else:
-            counts = self._buckets_opened() if self.whole_numbers else self._counts()
+        counts = self._counted()
         if not self.scan.segments:
             return self._aggregates(counts, ())
         return union_all(
             self._aggregates(counts, self._segment_key),
             self._aggregates(self._summed(counts), ()),
+        )
+
+    def stored(self) -> exp.Select:
+        """The frequency tables themselves, a row for each batch, segment and value.
+
+        Columns: batch, segment, `counted` (the table's identity), value, n.
+        """
+        counts = self._storable()
+        batch, segment = self._labels(self._segment_key)
+        texts = [literal(table_text(t)) for t in self._tables]
+        counted = texts[0] if len(texts) == 1 else call("element_at", call("array", *texts), _NEXT)
+        query = exp.select(batch, segment, exp.alias_(counted.copy(), COUNTED, quoted=True))
+        return query.select(column(VALUE), column(N)).from_(counts.subquery("counts"))
+
+    def _storable(self) -> exp.Select:
+        """The counts as they are stored, values as texts."""
+        counts = self._counted()
+        return self._with_texts(counts, self._keys) if self.whole_numbers else counts
+
+    def _counted(self) -> exp.Select:
+        """The counts of all tables: keys, number of the table, value, n."""
+        if self.whole_tuples:
+            return self._tuples_counted()
+        return self._buckets_opened() if self.whole_numbers else self._counts()
+
+    def _labels(self, segment: Sequence[str]) -> tuple[exp.Expr, exp.Expr]:
+        """The columns batch and segment of a row of counts; without `segment` it is null."""
+        only = self.scan.only_batch
+        return (
+            column(BATCH) if only is None else exp.alias_(only.copy(), BATCH, quoted=True),
+            column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True),
         )
 
     @property
@@ -255,23 +286,21 @@ class FrequencyScan:
 
     def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
         numbers = {table_text(t): i for i, t in enumerate(self._tables)}
-        only = self.scan.only_batch
-        batch = column(BATCH) if only is None else exp.alias_(only.copy(), BATCH, quoted=True)
-        query = exp.select(batch)
-        query = query.select(
-            *(column(s) for s in segment)
-            if segment
-            else [exp.alias_(segment_label(()), SEGMENT, quoted=True)]
-        )
+        query = exp.select(*self._labels(segment))
         for state in self.states:
             number = numbers[table_text(state.frequency)] if state.frequency else 0
             mine = exp.EQ(this=column(TABLE), expression=literal(number))
-            aggregate = map_aggregates(state.scan, partial(filtered_by, condition=mine))
-            query = query.select(exp.alias_(aggregate, state.name, quoted=True))
+            query = query.select(over_table(state, mine))
         keys = (*self._batch_key, *segment)
         counts = self._with_texts(counts, keys) if self.whole_numbers else counts.copy()
         query = query.from_(counts.subquery("counts"))
         return query.group_by(*map(column, keys)) if keys else query
+
+
+def over_table(state: StateColumn, mine: exp.Expr) -> exp.Expr:
+    """A state's aggregates over the rows of its own frequency table, which are `mine`."""
+    aggregate = map_aggregates(state.scan, partial(filtered_by, condition=mine))
+    return exp.alias_(aggregate, state.name, quoted=True)
 
 
 def unpivoted(

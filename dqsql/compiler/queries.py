@@ -11,6 +11,13 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from dqsql.compiler.cost import shuffles
+from dqsql.compiler.counts import (
+    counted_states,
+    scanned_states,
+    stored_query,
+    total_counts,
+    with_counted,
+)
 from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.compiler.keys import (
     BATCH,
@@ -30,6 +37,8 @@ from dqsql.model.project import CheckModel, Scope
 
 # The view of a model's history in `target/compiled/`.
 _HISTORY = "dqsql__history"
+_COUNTS = "dqsql__counts of values"
+_BATCH = "the batch"
 
 
 def discovery_query(model: CheckModel) -> exp.Select | None:
@@ -70,13 +79,13 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
         columns = columns_read(model, ())
         text = to_sql(discovery, pretty=True)
         queries.append(Query("which batches there are", text, 1, columns, shuffles(discovery)))
-    groups = scan_groups(plan.states)
+    groups = scan_groups(scanned_states(plan.states, plan.metrics))
     for number, group in enumerate(groups):
         scan = Scan(model, (group,))
         query = scan.query()
         queries.append(
             Query(
-                f"scan: {group.purpose}",
+                f"scan: {group.kind}",
                 to_sql(query, pretty=True),
                 scan.source_scans,
                 columns_read(model, group.states),
@@ -88,14 +97,32 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     metrics = _metrics_of(plan, Scope.DELTA, state)
     queries.append(Query("metrics and verdicts", to_sql(metrics, pretty=True), 0))
     totalled = cumulative_states(plan.states, plan.metrics)
+    counted = counted_states(plan.states, plan.metrics)
+    if counted:
+        queries.append(_counting(plan, counted))
     if totalled:
         prefixes = prefix_query(totalled, 1, _HISTORY)
+        if counted:
+            segmented = bool(model.config.segment_by)
+            prefixes = with_counted(prefixes, counted, [_BATCH], _COUNTS, segmented=segmented)
         queries.append(Query("states merged up to the batch", to_sql(prefixes, pretty=True), 0))
         metrics = _metrics_of(plan, Scope.CUMULATIVE, identifier_table("dqsql__states"))
         queries.append(Query("cumulative metrics and verdicts", to_sql(metrics, pretty=True), 0))
         total = total_query(totalled, _HISTORY)
         queries.append(Query("running total", to_sql(total, pretty=True), 0))
+    if counted:
+        total = total_counts(_COUNTS)
+        queries.append(Query("running total of values", to_sql(total, pretty=True), 0))
     return tuple(queries)
+
+
+def _counting(plan: Plan, counted: Sequence[StateColumn]) -> Query:
+    """The statement that counts values for cumulative metrics."""
+    groups = scan_groups(counted)
+    query = stored_query(Scan(plan.model, groups), [_BATCH])
+    columns = columns_read(plan.model, counted)
+    purpose = "scan: values counted, to be added up"
+    return Query(purpose, to_sql(query, pretty=True), len(groups), columns, shuffles(query))
 
 
 def _metrics_of(plan: Plan, scope: Scope, relation: exp.Expr) -> exp.Select:

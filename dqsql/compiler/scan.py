@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sqlglot import exp
 
@@ -47,7 +48,6 @@ _FIXED_TYPES = (
     "timestamp_ntz",
     "boolean",
 )
-_TRIGRAMS = {Entries.TRIGRAMS: "trigrams of texts", Entries.TEXTS: "texts by their trigrams"}
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,40 @@ class BatchFilter:
         return listed if implied is None else exp.and_(implied, listed)
 
 
+class Pass(StrEnum):
+    """What a query over the model's rows computes, in the order of the queries."""
+
+    FIXED = "counts, sums and moments"
+    OBJECTS = "sketches and extremes"
+    TEXTS = "frequency tables"
+    NUMBERS = "frequency tables of whole numbers"
+    TUPLES = "frequency tables of tuples of whole numbers"
+    LEARNED = "what naive Bayes learns from"
+    TRIGRAMS = "trigrams of texts"
+    TEXTS_BY_TRIGRAMS = "texts by their trigrams"
+    DISTINCT = "distinct values"
+    UNMERGED = "aggregates that do not merge"
+    RELATION = "rows of another relation"
+
+
+_COUNTING = frozenset(
+    {Pass.TEXTS, Pass.NUMBERS, Pass.TUPLES, Pass.TRIGRAMS, Pass.TEXTS_BY_TRIGRAMS, Pass.LEARNED}
+)
+_CUT_UP = {Entries.TRIGRAMS: Pass.TRIGRAMS, Entries.TEXTS: Pass.TEXTS_BY_TRIGRAMS}
+_PASSES = {
+    Buffer.FIXED: Pass.FIXED,
+    Buffer.CLASSIFICATION: Pass.LEARNED,
+    Buffer.DISTINCT: Pass.DISTINCT,
+    Buffer.RELATION: Pass.RELATION,
+}
+
+
 @dataclass(frozen=True)
 class ScanGroup:
     """State columns that one query computes together."""
 
     states: tuple[StateColumn, ...]
-    purpose: str
-    whole_numbers: bool = False
-    whole_tuples: bool = False
-    entries: Entries = Entries.VALUES
+    kind: Pass
 
     @property
     def mergeable(self) -> bool:
@@ -106,12 +131,7 @@ class ScanGroup:
     @property
     def counts_values(self) -> bool:
         """Whether the states are taken over counts of values, by a query of their own kind."""
-        return self.classifies or any(s.frequency is not None for s in self.states)
-
-    @property
-    def classifies(self) -> bool:
-        """Whether the states are what classifiers learn from."""
-        return any(s.classification is not None for s in self.states)
+        return self.kind in _COUNTING
 
     @property
     def relation(self) -> Relation | None:
@@ -130,50 +150,33 @@ def scan_groups(
     min/max stays on the code-generated path. `columns` gives those of the model's columns; it
     decides which values are counted as texts and which as whole numbers.
     """
-    fixed: list[StateColumn] = []
-    objects: list[StateColumn] = []
-    texts: list[StateColumn] = []
-    numbers: list[StateColumn] = []
-    learned: list[StateColumn] = []
-    tuples: list[StateColumn] = []
-    grams: dict[Entries, list[StateColumn]] = {}
-    groups: list[ScanGroup] = []
+    found: dict[Pass, list[StateColumn]] = {}
     for state in states:
-        kind = _physical_kind(state, types)
-        if kind is Buffer.FREQUENCY:
-            table = state.frequency
-            if table is not None and table.entries is not Entries.VALUES:
-                grams.setdefault(table.entries, []).append(state)
-                continue
-            whole = table is not None and whole_number(table, columns or {}) is not None
-            if table is not None and whole_tuple(table, columns or {}) is not None:
-                tuples.append(state)
-            else:
-                (numbers if whole else texts).append(state)
-        elif kind is Buffer.CLASSIFICATION:
-            learned.append(state)
-        elif kind is Buffer.RELATION:
-            groups.append(ScanGroup((state,), "rows of another relation"))
-        elif kind is Buffer.DISTINCT:
-            groups.append(ScanGroup((state,), "distinct values"))
-        elif kind is Buffer.OBJECT and not state.mergeable:
-            groups.append(ScanGroup((state,), "aggregate that does not merge"))
-        else:
-            (objects if kind is Buffer.OBJECT else fixed).append(state)
-    first = [ScanGroup(tuple(fixed), "counts, sums and moments")] if fixed else []
-    second = [ScanGroup(tuple(objects), "sketches and extremes")] if objects else []
-    counted = [ScanGroup(tuple(texts), "frequency tables")] if texts else []
-    if numbers:
-        purpose = "frequency tables of whole numbers"
-        counted.append(ScanGroup(tuple(numbers), purpose, whole_numbers=True))
-    if tuples:
-        purpose = "frequency tables of tuples of whole numbers"
-        counted.append(ScanGroup(tuple(tuples), purpose, whole_tuples=True))
-    if learned:
-        counted.append(ScanGroup(tuple(learned), "what naive Bayes learns from"))
-    for entries, over in grams.items():
-        counted.append(ScanGroup(tuple(over), _TRIGRAMS[entries], entries=entries))
-    return (*first, *second, *counted, *groups)
+        found.setdefault(_pass_of(state, types, columns or {}), []).append(state)
+    groups: list[ScanGroup] = []
+    for kind in Pass:
+        mine = found.get(kind, [])
+        parts = [[s] for s in mine] if kind is Pass.RELATION else [mine] if mine else []
+        groups.extend(ScanGroup(tuple(part), kind) for part in parts)
+    return tuple(groups)
+
+
+def _pass_of(
+    state: StateColumn, types: Mapping[str, str] | None, columns: Mapping[str, str]
+) -> Pass:
+    """The query that computes a state."""
+    table = state.frequency
+    if table is not None:
+        if table.entries is not Entries.VALUES:
+            return _CUT_UP[table.entries]
+        if whole_tuple(table, columns) is not None:
+            return Pass.TUPLES
+        return Pass.TEXTS if whole_number(table, columns) is None else Pass.NUMBERS
+    kind = _physical_kind(state, types)
+    if kind is Buffer.OBJECT:
+        # Their buffers may be large, and segments do not merge into the whole batch.
+        return Pass.OBJECTS if state.mergeable else Pass.UNMERGED
+    return _PASSES[kind]
 
 
 def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
@@ -239,7 +242,7 @@ class Scan:
                 joined = part.subquery(f"g{i}", copy=False)
                 query = query.join(joined, on=on, join_type="left", copy=False)
                 continue
-            values = (_joined_state(s, f"g{i}") for s in group.states)
+            values = (joined_state(s, f"g{i}") for s in group.states)
             query = query.select(*values, copy=False)
             if i:
                 # A frequency table of nothing but nulls has no entry; the batch must stay.
@@ -267,7 +270,7 @@ class Scan:
         own = [g for g in self.groups if g.relation is None]
         once = [g.mergeable or g.counts_values or not doubled for g in own]
         # Texts are looked at once more when the trigrams have been counted.
-        again = sum(g.entries is Entries.TEXTS for g in own)
+        again = sum(g.kind is Pass.TEXTS_BY_TRIGRAMS for g in own)
         return sum(1 if one else 2 for one in once) + again
 
     @property
@@ -289,19 +292,27 @@ class Scan:
             batches = self.batches.batches if self.batches else None
             kind = self.batches.spark_type if self.batches else "string"
             return relation_query(group.states[0], group.relation, batches, kind)
-        if group.classifies:
+        if group.kind is Pass.LEARNED:
             return NaiveBayesScan(self, group.states).query()
-        if group.entries is not Entries.VALUES:
-            return TrigramScan(self, group.states, by_text=group.entries is Entries.TEXTS).query()
         if group.counts_values:
-            kinds = group.whole_numbers, group.whole_tuples
-            return FrequencyScan(self, group.states, *kinds).query()
+            return self._frequencies(group).query()
         if not segments:
             return self._aggregate(group, ())
         fine = self._aggregate(group, segments)
         if not group.mergeable:
             return union_all(fine, self._aggregate(group, ()))
         return union_all(fine, self._merged(group, fine))
+
+    def _frequencies(self, group: ScanGroup) -> FrequencyScan:
+        numbers, tuples = group.kind is Pass.NUMBERS, group.kind is Pass.TUPLES
+        if group.kind in _CUT_UP.values():
+            by_text = group.kind is Pass.TEXTS_BY_TRIGRAMS
+            return TrigramScan(self, group.states, by_text=by_text)
+        return FrequencyScan(self, group.states, numbers, tuples)
+
+    def counts(self) -> tuple[exp.Select, ...]:
+        """The frequency tables of the groups as they are stored: see `FrequencyScan.stored`."""
+        return tuple(self._frequencies(group).stored() for group in self.groups)
 
     def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
         batch = batch_text(self.model)
@@ -356,7 +367,7 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
     return state.scan
 
 
-def _joined_state(state: StateColumn, group: str) -> exp.Expr:
+def joined_state(state: StateColumn, group: str) -> exp.Expr:
     """A state column in the joined row; a count over a frequency table without entries is 0."""
     value: exp.Expr = column(state.name, group)
     inner = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan

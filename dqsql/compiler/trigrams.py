@@ -17,7 +17,7 @@ from sqlglot import exp
 from dqsql.compiler.frequencies import TABLE, VALUE, FrequencyScan, N
 from dqsql.compiler.keys import SEGMENT, not_null, union_all
 from dqsql.dialect import call, column, formula
-from dqsql.model.plan import FrequencyTable
+from dqsql.model.plan import Entries, FrequencyTable
 
 # Characters of a value that are looked at, so that long texts need bounded memory.
 MAX_TEXT = 1_000
@@ -51,6 +51,11 @@ class TrigramScan(FrequencyScan):
             self._aggregates(self._rows(self._summed(texts), self._batch_key), ()),
         )
 
+    def _storable(self) -> exp.Select:
+        """Texts, or the places of characters as texts (see `_encoded`), with their counts."""
+        texts, keys = self._counts(), (*self._keys, TABLE)
+        return texts if self.by_text else _encoded(_counted(_places(texts, keys), keys), keys)
+
     def _value(self, table: FrequencyTable) -> exp.Expr:
         return formula(f"left({{0}}, {MAX_TEXT})", super()._value(table))
 
@@ -59,6 +64,40 @@ class TrigramScan(FrequencyScan):
         places = _places(texts, keys)
         trigrams = _peculiar(_counted(places, keys), keys)
         return _of_texts(places, trigrams, keys) if self.by_text else trigrams
+
+
+def peculiar_entries(entries: Entries, stored: exp.Select, keys: Sequence[str]) -> exp.Select:
+    """The rows that aggregates over trigrams read, from stored counts that were added up.
+
+    `stored` has the columns `keys`, none of them null, value and n.
+    """
+    if entries is Entries.TRIGRAMS:
+        return _peculiar(_decoded(stored, keys), keys)
+    places = _places(stored, keys)
+    return _of_texts(places, _peculiar(_counted(places, keys), keys), keys)
+
+
+def _encoded(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
+    """Places of characters as texts: `^ab` begins a text, `$yz` ends one, `=abc` lies between."""
+    text = formula(
+        "case when {0} is null then concat('^', {1}) when {1} is null then concat('$', {0})"
+        " else concat('=', {0}, right({1}, 1)) end",
+        column(_FIRST),
+        column(_LAST),
+    )
+    query = exp.select(*map(column, keys), exp.alias_(text, VALUE, quoted=True), column(N))
+    return query.from_(pairs.subquery("pairs"))
+
+
+def _decoded(stored: exp.Select, keys: Sequence[str]) -> exp.Select:
+    """`_encoded` undone."""
+    first = formula("case when left({0}, 1) <> '^' then substr({0}, 2, 2) end", column(VALUE))
+    last = formula(
+        "case left({0}, 1) when '^' then substr({0}, 2, 2) when '=' then substr({0}, 3, 2) end",
+        column(VALUE),
+    )
+    pairs = exp.alias_(first, _FIRST, quoted=True), exp.alias_(last, _LAST, quoted=True)
+    return exp.select(*map(column, keys), *pairs, column(N)).from_(stored.subquery("stored"))
 
 
 def _places(texts: exp.Select, keys: Sequence[str]) -> exp.Select:

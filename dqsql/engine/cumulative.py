@@ -1,16 +1,16 @@
-"""Cumulative state in Spark: running totals, and the merged states of prefixes of batches.
+"""Cumulative state in Spark: running totals, and the history that prefixes are merged from.
 
-The running total of a model (`dq_total__<model>`) has one row per segment: the merged state of all
-counted batches up to `up_to`. `made_of` is a fingerprint of the ledger's entries of these batches.
-A total whose fingerprint is not that of the ledger is not used: it is built again from the rows of
-the state table.
+The running totals of a model (`dq_total__<model>`, a row a segment; `dq_frequency_total__<model>`,
+a row a segment and value) are of all counted batches up to `up_to`. `made_of` is a fingerprint of
+the ledger's entries of these batches. A total whose fingerprint is not that of the ledger is not
+used: it is built again from the rows that are kept by batch.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,8 @@ from sqlglot import exp
 
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.failures import translated
-from dqsql.engine.layout import batch_order
+from dqsql.engine.layout import Family, batch_order
 from dqsql.errors import StorageError
-from dqsql.model.plan import StateColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _BEFORE_ALL = -1
-
-PrefixBuilder = Callable[[Sequence[StateColumn], int, str], exp.Expr]
-TotalBuilder = Callable[[Sequence[StateColumn], str], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -57,27 +53,25 @@ class History:
 
 
 @dataclass(frozen=True)
-class CumulativeExecution:
-    """Merges the cumulative states of one model.
+class Kept:
+    """The history of one family of tables of a model, for statements that read the view `view`.
 
-    `states` are those that cumulative metrics need, `types` their Spark types. `prefixes` and
-    `total` build the statements over the view named `view`; they come from the compiler.
+    `columns` are what a row holds besides batch and segment, with the types that they have in a
+    total.
     """
 
     spark: SparkSession
     store: Store
     model: str
-    states: tuple[StateColumn, ...]
-    types: Mapping[str, str]
+    family: Family
     view: str
-    prefixes: PrefixBuilder
-    total: TotalBuilder
+    columns: Mapping[str, str]
 
-    def use(self, history: History, passed: frozenset[str]) -> None:
+    def use(self, history: History, passed: frozenset[str]) -> bool:
         """Put the rows of `history` before the statements; `passed` tested batches count.
 
         Where all tested batches come after the running total, and it is up to date, it stands for
-        the batches before: no other row of the state table is read.
+        the batches before: no other row that is kept by batch is read. Returns whether it does.
         """
         base = self._usable_total(history) if history.counted and history.appends else None
         earlier = () if base is not None else history.counted
@@ -85,15 +79,18 @@ class CumulativeExecution:
         if base is not None:
             rows = base.unionByName(rows)
         rows.createOrReplaceTempView(to_sql(identifier(self.view)))
+        return base is not None
 
-    def prefix_states(self, history: History) -> DataFrame:
-        """State rows of tested batches, merged with all that counts before them."""
-        query = self.prefixes(self.states, len(history.tested), self.view)
+    def query(self, statement: exp.Expr) -> DataFrame:
+        """What a statement over the view gives."""
         with translated(f"merging the states of {self.model} failed"):
-            return self.spark.sql(to_sql(query))
+            return self.spark.sql(to_sql(statement))
 
-    def store_total(self, counted: Sequence[str], made_of: str) -> None:
-        """Store the running total of all that counts; `made_of` is the fingerprint of `counted`."""
+    def store_total(self, total: exp.Expr, counted: Sequence[str], made_of: str) -> None:
+        """Store the running total of all that counts; `made_of` is the fingerprint of `counted`.
+
+        `total` is the statement that merges what the view has.
+        """
         last = max(counted, key=batch_order) if counted else None
         labels = pa.table(
             {
@@ -103,15 +100,15 @@ class CumulativeExecution:
             }
         )
         with translated(f"merging the states of {self.model} failed"):
-            rows = self.spark.sql(to_sql(self.total(self.states, self.view)))
+            rows = self.spark.sql(to_sql(total))
             rows = rows.selectExpr("segment", *self._texts(rows))
             rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
-        self.store.replace_total(self.model, rows)
+        self.store.replace_total(self.model, rows, self.family)
 
     # --- rows ----------------------------------------------------------------------------------
 
     def _usable_total(self, history: History) -> DataFrame | None:
-        frame = self.store.read_total(self.model)
+        frame = self.store.read_total(self.model, self.family)
         if frame is None:
             return None
         with translated(f"cannot read the running total of {self.model}"):
@@ -144,7 +141,7 @@ class CumulativeExecution:
                 "tested": [b in tested for b in ordered],
             }
         )
-        rows = self.store.read_state(self.model, ordered)
+        rows = self.store.read_state(self.model, ordered, self.family)
         if rows is None:
             raise StorageError(
                 f"the state of the checked batches of {self.model} is missing",
@@ -154,13 +151,13 @@ class CumulativeExecution:
         return rows.join(self.spark.createDataFrame(places).hint("broadcast"), "batch")
 
     def _texts(self, frame: DataFrame) -> list[str]:
-        """The states with the types of a total, as SQL; null where they were not computed."""
+        """The columns with the types of a total, as SQL; null where they were not computed."""
         have = set(frame.columns)
         texts = []
-        for state in self.states:
-            name = to_sql(identifier(state.name))
-            value = name if state.name in have else "null"
-            texts.append(f"cast({value} as {total_type(self.types[state.name])}) as {name}")
+        for column, kind in self.columns.items():
+            name = to_sql(identifier(column))
+            value = name if column in have else "null"
+            texts.append(f"cast({value} as {kind}) as {name}")
         return texts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -13,6 +14,7 @@ from sqlglot import exp
 from dqsql.dialect import to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
+from dqsql.engine.layout import COUNTS
 from dqsql.engine.storage import Store
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+CountBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
 ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expr]
 MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expr], exp.Expr]
 
@@ -55,7 +58,10 @@ class Measurement:
 
 @dataclass
 class Feasible:
-    """The part of a plan that Spark can run, and the errors of the part that it cannot."""
+    """The part of a plan that Spark can run, and the errors of the part that it cannot.
+
+    The states named in `unscanned` are not computed of a batch: only ever of added counts.
+    """
 
     states: list[StateColumn]
     metrics: list[Metric]
@@ -63,6 +69,12 @@ class Feasible:
     types: dict[str, str] = field(default_factory=dict)
     errors: dict[str, EngineError] = field(default_factory=dict)
     metric_errors: dict[str, EngineError] = field(default_factory=dict)
+    unscanned: frozenset[str] = frozenset()
+
+    @property
+    def scanned(self) -> list[StateColumn]:
+        """The states that a batch has."""
+        return [s for s in self.states if s.name not in self.unscanned]
 
     def of_scope(self, scope: Scope) -> Feasible:
         """The metrics and checks of one scope; errors met there are errors of the whole."""
@@ -207,18 +219,54 @@ class ModelExecution:
         try:
             self._scan_states(part, batches, checked, local)
         except EngineError:
-            failing = find_failing(part.states, self._run_states(part))
+            failing = find_failing(part.scanned, self._run_states(part))
             if not failing:
                 raise
             part.drop_states(failing)
             self._scan_states(part, batches, checked, local)
+
+    def store_counts(
+        self,
+        part: Feasible,
+        counted: Sequence[StateColumn],
+        build: CountBuilder,
+        batches: Collection[str],
+        checked: Collection[str],
+    ) -> None:
+        """Store the frequency tables of `counted` states; isolate those that cannot be counted.
+
+        `build` gives the statement that counts them.
+        """
+        model = self.plan.model.name
+
+        def attempt(states: Sequence[StateColumn]) -> None:
+            with translated("Spark failed on it"):
+                query = self.spark.sql(to_sql(build(states)))
+                query.write.format("noop").mode("overwrite").save()
+
+        def store(states: Sequence[StateColumn]) -> None:
+            with translated(f"counting the values of {model} failed"):
+                frame = self.spark.sql(to_sql(build(states)))
+            self.store.replace_state(model, frame, batches, checked, COUNTS)
+
+        try:
+            store(counted)
+        except EngineError:
+            failing = find_failing(counted, attempt)
+            if not failing:
+                raise
+            part.drop_states(failing)
+            broken = {s.name for s, _ in failing}
+            left = [s for s in counted if s.name not in broken]
+            if left:
+                store(left)
 
     def _scan_states(
         self, part: Feasible, batches: Collection[str], checked: Collection[str], local: bool
     ) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self.spark.sql(to_sql(self.scan(part.states, part.types)))
+            frame = self.spark.sql(to_sql(self.scan(part.scanned, part.types)))
             if local:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
@@ -277,7 +325,7 @@ class ModelExecution:
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = to_sql(self.measure(part.metrics, part.checks, self._states))
-            rows = self.spark.sql(query).toArrow().to_pylist()
+            rows = _with_nulls(self.spark.sql(query)).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
@@ -316,6 +364,7 @@ class ModelExecution:
         )
 
 
+_NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
 # Types that come back from Arrow as they went.
 _PLAIN_TYPES = frozenset(
     [
@@ -333,6 +382,17 @@ _PLAIN_TYPES = frozenset(
         "timestamp_ntz",
     ]
 )
+
+
+def _with_nulls(frame: DataFrame) -> DataFrame:
+    """The frame, all of whose columns may be null.
+
+    Arrow takes no struct that is null where its fields may not be.
+    """
+    text = frame.schema.json()
+    if '"type":"struct"' not in text.partition('"fields":')[2]:
+        return frame
+    return frame.to(type(frame.schema).fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
 
 
 def _survives_arrow(spark_type: str) -> bool:

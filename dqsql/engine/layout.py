@@ -8,8 +8,18 @@ is run again always lands in the chunk that it was in before.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dqsql.model.tables import (
+    frequency_table_name,
+    frequency_total_table_name,
+    state_table_name,
+    total_table_name,
+)
 
 # The end of the text, for Python and Java alike: `$` also stands before a last line break, and they
 # differ on what breaks a line.
@@ -18,6 +28,29 @@ _MONTH = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]00:00:00)?{_END}"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]"
 _NUMBER = rf"^[0-9]+{_END}"
 _HASH_CHUNKS = 32
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is kept of a model by batch (`rows`), and of all batches that count (`total`).
+
+    The functions give the names of a model's tables. `keys` identify a row of the first, and
+    without the batch one of the second. `chunk` gives a batch's chunk and `chunk_sql` the same as
+    Spark SQL. What is `large` is not written as one file a chunk.
+    """
+
+    rows: Callable[[str], str]
+    total: Callable[[str], str]
+    keys: tuple[str, ...]
+    chunk: Callable[[str], str]
+    chunk_sql: Callable[[str], str]
+    large: bool = False
+
+    @property
+    def total_keys(self) -> tuple[str, ...]:
+        """The columns that identify a row of the total."""
+        return self.keys[1:]
 
 
 def chunk_of(batch: str) -> str:
@@ -46,6 +79,27 @@ def chunk_sql(batch: str) -> str:
         f" else concat('h', lpad(cast(crc32(cast({batch} as binary)) % {_HASH_CHUNKS} as string),"
         f" 2, '0')) end"
     )
+
+
+def own_chunk_of(batch: str) -> str:
+    """A chunk of a batch's own: what is kept of it is too much to be written along with others."""
+    return hashlib.sha256(batch.encode()).hexdigest()[:_DIGITS]
+
+
+def own_chunk_sql(batch: str) -> str:
+    """`own_chunk_of` as Spark SQL over the text expression `batch`."""
+    return f"substr(sha2({batch}, 256), 1, {_DIGITS})"
+
+
+STATES = Family(state_table_name, total_table_name, ("batch", "segment"), chunk_of, chunk_sql)
+COUNTS = Family(
+    frequency_table_name,
+    frequency_total_table_name,
+    ("batch", "segment", "counted", "value"),
+    own_chunk_of,
+    own_chunk_sql,
+    large=True,
+)
 
 
 def batch_order(batch: str) -> tuple[int, float, str]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dqsql.engine.formats import check_format
+from dqsql.engine.layout import STATES, Family
 from dqsql.engine.storage_base import BatchPart, Row
 from dqsql.engine.storage_merge import DeltaStore, IcebergStore
 from dqsql.engine.storage_parquet import CatalogParquetStore, ParquetStore
@@ -35,25 +36,35 @@ class Store(Protocol):
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """The whole of a small table as dictionaries; empty when it does not exist yet."""
 
-    def read_state(self, model: str, batches: Collection[str]) -> DataFrame | None:
+    def read_state(
+        self, model: str, batches: Collection[str], family: Family = STATES
+    ) -> DataFrame | None:
         """The state rows of some batches of a model; None when there is none yet.
 
         A column that was added later is null for the batches before.
         """
 
     def replace_state(
-        self, model: str, rows: DataFrame, batches: Collection[str], checked: Collection[str]
+        self,
+        model: str,
+        rows: DataFrame,
+        batches: Collection[str],
+        checked: Collection[str],
+        family: Family = STATES,
     ) -> None:
-        """Replace the state rows of `batches`; keep those of other `checked` batches.
+        """Replace the state rows of `batches`, of which each has one; keep those of others.
 
-        What is stored of batches that are not checked may go.
+        What is stored of batches that are not among the `checked` may go.
         """
 
-    def read_total(self, model: str) -> DataFrame | None:
-        """The running totals of a model, one row per segment; None when there are none yet."""
+    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+        """The running totals of a model; None when there are none yet."""
 
-    def replace_total(self, model: str, rows: DataFrame) -> None:
-        """Replace all running totals of a model; `rows` may be computed from the old ones."""
+    def replace_total(self, model: str, rows: DataFrame, family: Family = STATES) -> None:
+        """Replace all running totals of a model by some (at least one).
+
+        `rows` may be computed from the old ones.
+        """
 
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """Replace the rows of batches of some models, each named once, in one write."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
-from dqsql.engine.layout import chunk_of
+from dqsql.engine.layout import STATES, Family, chunk_of
 from dqsql.errors import StorageError
 from dqsql.model.tables import Table
 
@@ -152,11 +152,13 @@ def _mentions(text: str, words: Collection[str]) -> bool:
     return any(word in text for word in words)
 
 
-def neighbours(batches: Collection[str], checked: Collection[str]) -> list[str]:
+def neighbours(
+    batches: Collection[str], checked: Collection[str], family: Family = STATES
+) -> list[str]:
     """Checked batches that share a chunk with `batches` and are not among them."""
-    chunks = {chunk_of(b) for b in batches}
+    chunks = {family.chunk(b) for b in batches}
     replaced = set(batches)
-    return sorted(b for b in checked if b not in replaced and chunk_of(b) in chunks)
+    return sorted(b for b in checked if b not in replaced and family.chunk(b) in chunks)
 
 
 def among(name: str, values: Collection[str]) -> str:

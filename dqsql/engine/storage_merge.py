@@ -15,15 +15,14 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.engine.formats import ICEBERG_CATALOG, iceberg_catalog_conf
-from dqsql.engine.layout import chunk_of, chunk_sql
+from dqsql.engine.layout import STATES, Family
 from dqsql.engine.storage_base import BaseStore, BatchPart, Row, among, neighbours, quoted
 from dqsql.engine.storage_tables import NamedTables
-from dqsql.model.tables import Table, state_table_name, total_table_name
+from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_STATE_KEYS = ("batch", "segment")
 _T_BATCH = "t.`batch`"
 _T_MODEL = "t.`model`"
 
@@ -44,36 +43,42 @@ class MergeStore(BaseStore):
         frame = self._existing(lambda: self._tables.frame(table.name))
         return None if frame is None else self._tables.aligned(frame, table.columns)
 
-    def read_state(self, model: str, batches: Collection[str]) -> DataFrame | None:
+    def read_state(
+        self, model: str, batches: Collection[str], family: Family = STATES
+    ) -> DataFrame | None:
         """The state rows of some batches of a model; None when there is none yet.
 
         A column that was added later is null for the batches before. Raises StorageError.
         """
         if not batches:
             return None
-        frame = self._existing(lambda: self._tables.frame(state_table_name(model)))
+        frame = self._existing(lambda: self._tables.frame(family.rows(model)))
         return None if frame is None else frame.where(among("`batch`", batches))
 
     def replace_state(
-        self, model: str, rows: DataFrame, batches: Collection[str], checked: Collection[str]
+        self,
+        model: str,
+        rows: DataFrame,
+        batches: Collection[str],
+        checked: Collection[str],
+        family: Family = STATES,
     ) -> None:
         """Replace the state rows of `batches`; keep those of other `checked` batches.
 
         Raises StorageError: nothing was replaced.
         """
-        scope = _scope(batches, checked)
-        self._merge(state_table_name(model), rows, _STATE_KEYS, (), "true", scope)
+        scope = _scope(batches, checked, family)
+        name = family.rows(model)
+        self._merge(name, rows, family.keys, (), "true", scope, large=family.large)
 
-    def read_total(self, model: str) -> DataFrame | None:
-        """The running totals of a model, one row per segment; None when there are none yet.
+    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+        """The running totals of a model; None when there are none yet. Raises StorageError."""
+        return self._existing(lambda: self._tables.frame(family.total(model)))
 
-        Raises StorageError.
-        """
-        return self._existing(lambda: self._tables.frame(total_table_name(model)))
-
-    def replace_total(self, model: str, rows: DataFrame) -> None:
+    def replace_total(self, model: str, rows: DataFrame, family: Family = STATES) -> None:
         """Replace all running totals of a model. Raises StorageError: nothing was replaced."""
-        self._merge(total_table_name(model), rows, ("segment",), (), "true", "true")
+        name = family.total(model)
+        self._merge(name, rows, family.total_keys, (), "true", "true", large=family.large)
 
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """Replace the rows of batches of some models, each named once, in one write.
@@ -120,13 +125,16 @@ class MergeStore(BaseStore):
         partitions: Sequence[str],
         part: str,
         scope: str,
+        *,
+        large: bool = False,
     ) -> None:
         """Merge rows into the `part` of a table; rows in `scope` that are not among them go."""
         source = f"dqsql__source_{uuid.uuid4().hex}"
 
         def merge() -> None:
             columns = self._tables.prepare(name, rows.schema, partitions)
-            fresh = self._source(self._tables.aligned(rows, columns))
+            fresh = self._tables.aligned(rows, columns)
+            fresh = self._source(fresh if large else fresh.coalesce(1))
             fresh.createOrReplaceTempView(source)
             try:
                 self._spark.sql(_merge_sql(self._tables.name(name), source, keys, part, scope))
@@ -138,7 +146,7 @@ class MergeStore(BaseStore):
 
     def _source(self, rows: DataFrame) -> DataFrame:
         """The rows of a write, such that they are computed once."""
-        return rows.coalesce(1)
+        return rows
 
     def _release(self, rows: DataFrame) -> None:
         """Give back what `_source` took."""
@@ -187,7 +195,7 @@ class IcebergStore(MergeStore):
 
     def _source(self, rows: DataFrame) -> DataFrame:
         # Spark plans the source of a MERGE twice for Iceberg; Delta keeps it by itself.
-        return rows.coalesce(1).persist()
+        return rows.persist()
 
     def _release(self, rows: DataFrame) -> None:
         rows.unpersist()
@@ -213,17 +221,18 @@ def _partitions(table: Table) -> tuple[str, ...]:
     return tuple(p for p in table.partitions if p == "model")
 
 
-def _scope(batches: Collection[str], checked: Collection[str]) -> str:
+def _scope(batches: Collection[str], checked: Collection[str], family: Family = STATES) -> str:
     """The condition on rows `t` that a write of `batches` replaces."""
     if not batches:
         return "false"
-    condition = among(chunk_sql(_T_BATCH), {chunk_of(b) for b in batches})
-    kept = neighbours(batches, checked)
+    condition = among(family.chunk_sql(_T_BATCH), {family.chunk(b) for b in batches})
+    kept = neighbours(batches, checked, family)
     return f"{condition} and not {among(_T_BATCH, kept)}" if kept else condition
 
 
 def _merge_sql(target: str, source: str, keys: Sequence[str], part: str, scope: str) -> str:
-    matched = " and ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys)
+    # Rows without a key are not matched: the old ones go, the new ones come.
+    matched = " and ".join(f"t.{quoted(key)} <=> s.{quoted(key)}" for key in keys) or "false"
     return (
         f"merge into {target} as t using {quoted(source)} as s"
         f" on {part} and {matched}"

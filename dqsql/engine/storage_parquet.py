@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.engine.failures import SPARK_FAILURES
-from dqsql.engine.layout import chunk_of, chunk_sql
+from dqsql.engine.layout import STATES, Family, chunk_of
 from dqsql.engine.session import configured
 from dqsql.engine.storage_base import (
     BaseStore,
@@ -26,7 +26,7 @@ from dqsql.engine.storage_base import (
     text_literal,
 )
 from dqsql.engine.storage_tables import NamedTables
-from dqsql.model.tables import Table, state_table_name, total_table_name
+from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,41 +42,45 @@ _ESCAPED = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(1, 
 class ChunkedStore(BaseStore):
     """Tables whose files are gathered by chunks, which a write replaces whole."""
 
-    def read_state(self, model: str, batches: Collection[str]) -> DataFrame | None:
+    def read_state(
+        self, model: str, batches: Collection[str], family: Family = STATES
+    ) -> DataFrame | None:
         """The state rows of some batches of a model; None when there is none yet.
 
         A column that was added later is null for the batches before. Raises StorageError.
         """
         if not batches:
             return None
-        chunks = {chunk_of(b) for b in batches}
-        frame = self._read_chunks(state_table_name(model), chunks)
+        chunks = {family.chunk(b) for b in batches}
+        frame = self._read_chunks(family.rows(model), chunks)
         return None if frame is None else frame.where(among("`batch`", batches))
 
     def replace_state(
-        self, model: str, rows: DataFrame, batches: Collection[str], checked: Collection[str]
+        self,
+        model: str,
+        rows: DataFrame,
+        batches: Collection[str],
+        checked: Collection[str],
+        family: Family = STATES,
     ) -> None:
         """Replace the state rows of `batches`; keep those of other `checked` batches.
 
         Raises StorageError: nothing was replaced.
         """
-        fresh = rows.selectExpr("*", f"{chunk_sql('batch')} as {_CHUNK}")
-        old = self.read_state(model, neighbours(batches, checked))
+        fresh = rows.selectExpr("*", f"{family.chunk_sql('batch')} as {_CHUNK}")
+        old = self.read_state(model, neighbours(batches, checked, family), family)
         if old is not None:
             fresh = old.unionByName(fresh, allowMissingColumns=True)
-        self._write(fresh, state_table_name(model), (_CHUNK,))
+        self._write(_gathered(fresh, family), family.rows(model), (_CHUNK,))
 
-    def read_total(self, model: str) -> DataFrame | None:
-        """The running totals of a model, one row per segment; None when there are none yet.
+    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+        """The running totals of a model; None when there are none yet. Raises StorageError."""
+        return self._read_chunks(family.total(model), [_TOTAL])
 
-        Raises StorageError.
-        """
-        return self._read_chunks(total_table_name(model), [_TOTAL])
-
-    def replace_total(self, model: str, rows: DataFrame) -> None:
+    def replace_total(self, model: str, rows: DataFrame, family: Family = STATES) -> None:
         """Replace all running totals of a model. Raises StorageError: nothing was replaced."""
         fresh = rows.selectExpr("*", f"'{_TOTAL}' as {_CHUNK}")
-        self._write(fresh, total_table_name(model), (_CHUNK,))
+        self._write(_gathered(fresh, family), family.total(model), (_CHUNK,))
 
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """Replace the rows of batches of some models, each named once, in one write.
@@ -97,7 +101,7 @@ class ChunkedStore(BaseStore):
         fresh = self._frame(table, rows, _CHUNK)
         if staying is not None:
             fresh = staying.unionByName(fresh)
-        self._write(fresh, table.name, table.partitions)
+        self._write(fresh.coalesce(1), table.name, table.partitions)
 
     def _empty_chunks(
         self,
@@ -125,7 +129,7 @@ class ChunkedStore(BaseStore):
     def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
         """Replace the partitions that `rows` lie in by `rows`. Raises StorageError."""
         if rows:
-            self._write(self._frame(table, rows), table.name, table.partitions)
+            self._write(self._frame(table, rows).coalesce(1), table.name, table.partitions)
 
     @abstractmethod
     def _read_chunks(self, name: str, chunks: Collection[str]) -> DataFrame | None:
@@ -170,7 +174,7 @@ class ParquetStore(ChunkedStore):
         return self._existing(lambda: reader.parquet(pattern))
 
     def _write(self, frame: DataFrame, name: str, partitions: Sequence[str]) -> None:
-        writer = frame.coalesce(1).write.mode("overwrite")
+        writer = frame.write.mode("overwrite")
         writer = writer.option("partitionOverwriteMode", "dynamic").partitionBy(*partitions)
         self._attempt(f"cannot write {name}", lambda: writer.parquet(self.path(name)))
 
@@ -202,7 +206,8 @@ class CatalogParquetStore(ChunkedStore):
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows that are not there yet. Raises StorageError."""
-        self._insert(self._frame(table, rows), table.name, table.partitions, overwrite=False)
+        frame = self._frame(table, rows).coalesce(1)
+        self._insert(frame, table.name, table.partitions, overwrite=False)
 
     def _read_chunks(self, name: str, chunks: Collection[str]) -> DataFrame | None:
         frame = self._existing(lambda: self._tables.frame(name))
@@ -216,7 +221,7 @@ class CatalogParquetStore(ChunkedStore):
     ) -> None:
         def insert() -> None:
             columns = self._tables.prepare(name, frame.schema, partitions)
-            rows = self._tables.aligned(frame, columns).coalesce(1)
+            rows = self._tables.aligned(frame, columns)
             with configured(self._spark, _DYNAMIC):
                 rows.write.insertInto(self._tables.name(name), overwrite=overwrite)
 
@@ -227,6 +232,11 @@ class CatalogParquetStore(ChunkedStore):
         part = f"`model` = {text_literal(model)}, `{_CHUNK}` = {text_literal(chunk)}"
         statement = f"alter table {name} drop if exists partition ({part})"
         self._attempt(f"cannot write {table.name}", lambda: self._spark.sql(statement))
+
+
+def _gathered(frame: DataFrame, family: Family) -> DataFrame:
+    """The rows in as many partitions as there are to be files: one, or what Spark finds good."""
+    return frame.hint("rebalance", _CHUNK) if family.large else frame.coalesce(1)
 
 
 def _bare_chunks(part: BatchPart) -> set[str]:

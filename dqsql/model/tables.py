@@ -175,7 +175,8 @@ FAILURES = Table(
         ("row", "string"),
         ("captured_at", "timestamp"),
     ),
-    keys=("check_id", "batch", "row"),
+    # A row may be there twice.
+    keys=(),
     scope=("model", "batch"),
     partitions=("model", "chunk"),
 )
@@ -263,3 +264,13 @@ def state_table_name(model: str) -> str:
 def total_table_name(model: str) -> str:
     """The name of the table of a check model's running totals."""
     return f"dq_total__{model}"
+
+
+def frequency_table_name(model: str) -> str:
+    """The name of the table of how often values occur in the batches of a check model."""
+    return f"dq_frequency__{model}"
+
+
+def frequency_total_table_name(model: str) -> str:
+    """The name of the table of how often values occur in all batches that count."""
+    return f"dq_frequency_total__{model}"

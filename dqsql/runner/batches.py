@@ -113,11 +113,16 @@ def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> M
 
 @dataclass(frozen=True)
 class BatchChoice:
-    """The batches to check, those among them without any row, and what to tell the user."""
+    """The batches to check, those among them without any row, and what to tell the user.
+
+    `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
+    for what is new.
+    """
 
     batches: tuple[str, ...]
     empty: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    newest: str | None = None
 
 
 def choose_batches(
@@ -148,7 +153,8 @@ def choose_batches(
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
     chosen = tuple(b for b in present if b not in done or b in again)
-    return BatchChoice(chosen, (), (*notes, *_again_note(again), *_changed_note(changed - again)))
+    notes = (*notes, *_again_note(again), *_changed_note(changed - again))
+    return BatchChoice(chosen, (), notes, max(present, key=batch_order, default=None))
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

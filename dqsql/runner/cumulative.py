@@ -12,11 +12,19 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dqsql.compiler.counts import (
+    COUNT_TYPES,
+    counted_states,
+    marks_query,
+    tables_of,
+    total_counts,
+    with_counted,
+)
 from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
 from dqsql.dialect import to_sql
-from dqsql.engine.cumulative import CumulativeExecution, History
+from dqsql.engine.cumulative import History, Kept, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
-from dqsql.engine.layout import batch_order
+from dqsql.engine.layout import COUNTS, STATES, Family, batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, Result, Status
@@ -29,53 +37,98 @@ _FORMAT = "1"
 class CumulativeRun:
     """The cumulative metrics of one run of a model; `batches` are under test.
 
-    `ledger` is the run's own, which changes as the run goes on.
+    `ledger` is the run's own, which changes as the run goes on. `notes` are for people.
     """
 
     execution: ModelExecution
     part: Feasible
     ledger: Mapping[str, BatchRecord]
     batches: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def measure(self, passed: Collection[str]) -> Measurement:
         """The cumulative metrics of the batches under test, of which `passed` count."""
-        history = self._history()
-        merging = self._merging()
-        merging.use(history, frozenset(passed))
-        prefixes = merging.prefix_states(history)
+        good, history = frozenset(passed), self._history(self._parts)
+        states = self._states()
+        states.use(history, good)
+        query = prefix_query(self._merged, len(self.batches), states.view)
+        if self._counted:
+            counts, of_counts = self._counts(), self._history(self._tables)
+            if not counts.use(of_counts, good):
+                self.notes = self._never_counted(counts, of_counts)
+            segmented = bool(self.execution.plan.model.config.segment_by)
+            query = with_counted(
+                query, self._counted, self.batches, counts.view, segmented=segmented
+            )
+        prefixes = states.query(query)
         return self.execution.measure_rows(self.part.of_scope(Scope.CUMULATIVE), prefixes)
 
     def store_total(self) -> None:
-        """Store the total of all that counts by the ledger, which has the verdicts of `batches`.
+        """Store the totals of all that counts by the ledger, which has the verdicts of `batches`.
 
         `measure` must have been called before.
         """
         counted = _counted(self.ledger.values())
-        if counted:
-            names = [r.batch for r in counted]
-            self._merging().store_total(names, fingerprint(counted, self._states))
+        if not counted:
+            return
+        names = [r.batch for r in counted]
+        states = self._states()
+        total = total_query(self._merged, states.view)
+        states.store_total(total, names, fingerprint(counted, self._parts))
+        if self._counted:
+            counts = self._counts()
+            made_of = fingerprint(counted, self._tables)
+            counts.store_total(total_counts(counts.view), names, made_of)
 
     @property
-    def _states(self) -> tuple[StateColumn, ...]:
+    def _merged(self) -> tuple[StateColumn, ...]:
         return cumulative_states(self.part.states, self.part.metrics)
 
-    def _merging(self) -> CumulativeExecution:
-        return CumulativeExecution(
-            spark=self.execution.spark,
-            store=self.execution.store,
-            model=self.execution.plan.model.name,
-            states=self._states,
-            types=self.part.types,
-            view=f"dqsql__{self.execution.plan.model.name}: history",
-            prefixes=prefix_query,
-            total=total_query,
-        )
+    @property
+    def _counted(self) -> tuple[StateColumn, ...]:
+        return counted_states(self.part.states, self.part.metrics)
 
-    def _history(self) -> History:
+    @property
+    def _parts(self) -> list[str]:
+        """What a total of states is made of, besides the batches."""
+        ordered = sorted(self._merged, key=lambda s: s.name)
+        return [f"{s.name}={to_sql(s.scan)}" for s in ordered]
+
+    @property
+    def _tables(self) -> list[str]:
+        """What a total of counts is made of, besides the batches."""
+        return sorted(tables_of(self._counted))
+
+    def _states(self) -> Kept:
+        types = {s.name: total_type(self.part.types[s.name]) for s in self._merged}
+        return self._kept(STATES, "history", types)
+
+    def _counts(self) -> Kept:
+        return self._kept(COUNTS, "counts of values", COUNT_TYPES)
+
+    def _kept(self, family: Family, view: str, columns: Mapping[str, str]) -> Kept:
+        model = self.execution.plan.model.name
+        name = f"dqsql__{model}: {view}"
+        return Kept(self.execution.spark, self.execution.store, model, family, name, columns)
+
+    def _history(self, parts: Iterable[str]) -> History:
         tested = set(self.batches)
         counted = _counted(r for r in self.ledger.values() if r.batch not in tested)
         names = tuple(r.batch for r in counted)
-        return History(names, self.batches, fingerprint(counted, self._states))
+        return History(names, self.batches, fingerprint(counted, parts))
+
+    def _never_counted(self, counts: Kept, history: History) -> tuple[str, ...]:
+        """Say of which batches a table of values is missing; each counted batch has its mark."""
+        marks = counts.query(marks_query(counts.view)).toArrow()
+        have = dict(zip(marks["counted"].to_pylist(), marks["batches"].to_pylist(), strict=True))
+        wanted = len(history.counted)
+        missing = max((wanted - have.get(table, 0) for table in self._tables), default=0)
+        if missing <= 0:
+            return ()
+        return (
+            f"cumulative metrics over counts of values leave out {missing:,} earlier batches, in"
+            " which these values were not counted yet; --full-refresh checks all batches again",
+        )
 
 
 def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:
@@ -87,13 +140,13 @@ def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozense
     return frozenset(b for b in batches if b not in failed)
 
 
-def fingerprint(counted: Iterable[BatchRecord], states: Iterable[StateColumn]) -> str:
-    """What a total is made of: the batches, the run that computed each, and the states."""
+def fingerprint(counted: Iterable[BatchRecord], parts: Iterable[str]) -> str:
+    """What a total is made of: the batches, the run that computed each, and `parts` of these."""
     digest = hashlib.sha256(_FORMAT.encode())
     for record in sorted(counted, key=lambda r: batch_order(r.batch)):
         digest.update(f"\n{record.batch}\t{record.run_id}".encode())
-    for state in sorted(states, key=lambda s: s.name):
-        digest.update(f"\n{state.name}={to_sql(state.scan)}".encode())
+    for part in parts:
+        digest.update(f"\n{part}".encode())
     return digest.hexdigest()
 
 

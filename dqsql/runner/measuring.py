@@ -14,7 +14,7 @@ from sqlglot import exp
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import BATCH, view_name
 from dqsql.compiler.plan import compile_model
-from dqsql.compiler.scan import Scan, ScanGroup
+from dqsql.compiler.scan import Pass, Scan, ScanGroup
 from dqsql.dialect import column
 from dqsql.engine.profiling import rows_of
 from dqsql.errors import ErrorGroup, Span
@@ -85,7 +85,8 @@ def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
     """The metrics over all states in one group: their kinds were sorted by the caller."""
     tables = [s for s in plan.states if s.buffer is Buffer.FREQUENCY]
     states = tables or [*plan.states]
-    scan = Scan(plan.model, (ScanGroup(tuple(states), "profile"),), label="all").query()
+    group = ScanGroup(tuple(states), Pass.TEXTS if tables else Pass.FIXED)
+    scan = Scan(plan.model, (group,), label="all").query()
     query = exp.select(*(exp.alias_(m.finish, m.alias, quoted=True) for m in plan.metrics))
     if sketches:
         wanted = dict.fromkeys(s for m in plan.metrics for s in m.states)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dqsql.compiler.counts import counted_states, scanned_states, stored_query
+from dqsql.compiler.facts import is_about_now
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.queries import metric_query
@@ -83,6 +85,9 @@ class ModelRun:
         """Check the model's batches. Raises DqsqlError."""
         start = time.monotonic()
         choice, batch_type = self._choose()
+        if not choice.batches and choice.newest is not None and self._about_now:
+            note = f"nothing new: {choice.newest} is checked again, as its age is checked"
+            choice = BatchChoice((choice.newest,), (), (*choice.notes, note))
         if not choice.batches:
             return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
         batches = tuple(sorted(choice.batches, key=batch_order))
@@ -92,6 +97,8 @@ class ModelRun:
         prepared = prepare(self.plan, self.spark, self.now)
         execution = self._execution(choice, batch_type)
         part = execution.analyse(prepared.states, prepared.broken)
+        scanned = {s.name for s in scanned_states(part.states, part.metrics)}
+        part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
         before = dict(self.ledger)
         self._reopen(batches)
         self._step(f"scanning {len(batches):,} batches")
@@ -100,6 +107,7 @@ class ModelRun:
         if cumulates:
             # Merging reads them where all states are.
             execution.store_states(batches, self._checked())
+            self._count_values(execution, part, batches, choice, batch_type)
         self._step("measuring")
         measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
         sound = sound_batches(self._constraints(measured), batches) | self._reviewed
@@ -109,7 +117,7 @@ class ModelRun:
             self._step("merging with earlier batches")
             cumulative = CumulativeRun(execution, part, self.ledger, batches)
             measured = measured.joined(cumulative.measure(sound))
-            notes = (*notes, *outdated_note(before, sound, batches))
+            notes = (*notes, *cumulative.notes, *outdated_note(before, sound, batches))
         results = self._decide(measured, part, batches)
         judged = self._judge(before, measured, part, results, batches, batch_type)
         samples = self._sample([*results, *judged.results], batch_type)
@@ -220,10 +228,31 @@ class ModelRun:
             columns=self._columns,
         )
 
+    def _count_values(
+        self,
+        execution: ModelExecution,
+        part: Feasible,
+        batches: Sequence[str],
+        choice: BatchChoice,
+        batch_type: str,
+    ) -> None:
+        """Store how often values occur in the batches, where cumulative metrics need it."""
+        counted = counted_states(part.states, part.metrics)
+        if not counted:
+            return
+        self._step("counting values")
+
+        def build(states: Sequence[StateColumn]) -> exp.Expr:
+            return stored_query(self._scan(states, {}, choice, batch_type), batches)
+
+        execution.store_counts(part, counted, build, batches, self._checked())
+
     def _scans(self, part: Feasible, choice: BatchChoice, batch_type: str) -> int:
-        scan = self._scan(part.states, part.types, choice, batch_type)
+        scan = self._scan(part.scanned, part.types, choice, batch_type)
+        counted = counted_states(part.states, part.metrics)
+        counting = len(scan_groups(counted, {}, self._columns))
         discovery = 0 if self.plan.model.config.batch_by is None else 1
-        return scan.source_scans + discovery
+        return scan.source_scans + counting + discovery
 
     # --- verdicts and storing ------------------------------------------------------------------
 
@@ -277,8 +306,22 @@ class ModelRun:
         return run.judge(batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        metrics = metrics_by_alias(self.plan)
-        return [constraint_result(outcome, metrics) for outcome in measured.outcomes]
+        metrics, about_now = metrics_by_alias(self.plan), self._about_now
+        batches = {o.batch for o in measured.outcomes}
+        newest = max(batches.union(self.ledger), key=batch_order, default=None)
+        # How old a batch is says something of the newest one only.
+        return [
+            constraint_result(outcome, metrics)
+            for outcome in measured.outcomes
+            if outcome.batch == newest or outcome.check.id not in about_now
+        ]
+
+    @property
+    def _about_now(self) -> frozenset[str]:
+        """The checks that compare a batch with the start of the run."""
+        states = {s.name for s in self.plan.states if is_about_now(s)}
+        metrics = {m.alias for m in self.plan.metrics if states.intersection(m.states)}
+        return frozenset(c.id for c in self.plan.checks if metrics.intersection(c.metrics))
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)

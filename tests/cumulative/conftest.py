@@ -42,11 +42,19 @@ METRICS = {
     "expect(corr(x, y) is not null or true)": "corr(x, y)",
     "expect(kurtosis(x) is not null or true)": "kurtosis(x)",
     "expect(count_if(k > 20) >= 0)": "count_if(k > 20)",
+    "count_distinct(k)": "count(distinct k)",
+    "entropy(price)": (
+        "aggregate(transform(array_distinct(collect_list(price)), v -> size(filter("
+        "collect_list(price), x -> x = v)) / count(price)), 0D, (a, p) -> a - p * ln(p))"
+    ),
 }
 OF_THE_RUN = frozenset(
     {"run_id", "computed_at", "evaluated_at", "checked_at", "made_of", "message", "details"}
 )
-TABLES = ("dq_batches", "dq_metrics", "dq_results", "dq_state__m", "dq_total__m")
+TABLES = (
+    *("dq_batches", "dq_metrics", "dq_results", "dq_state__m", "dq_total__m"),
+    *("dq_frequency__m", "dq_frequency_total__m"),
+)
 Values = dict[tuple[str, str | None, str], Any]
 
 
@@ -162,7 +170,10 @@ class Project:
         }
 
 
-KEYS = ("batch", "segment", "column_name", "metric", "parameters", "scope", "check_id")
+KEYS = (
+    *("batch", "segment", "column_name", "metric", "parameters", "scope", "check_id"),
+    *("counted", "value"),
+)
 NewProject = Callable[..., Project]
 
 

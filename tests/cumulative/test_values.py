@@ -120,9 +120,9 @@ def test_a_new_batch_reads_the_total_and_its_own_state(
     asked: list[list[str]] = []
     read = ParquetStore.read_state
 
-    def spy(self: ParquetStore, model: str, batches: Collection[str]) -> Any:
+    def spy(self: ParquetStore, model: str, batches: Collection[str], *family: Any) -> Any:
         asked.append(sorted(batches))
-        return read(self, model, batches)
+        return read(self, model, batches, *family)
 
     monkeypatch.setattr(ParquetStore, "read_state", spy)
     # Another month, so that no neighbours in the chunk are written along.
@@ -148,6 +148,7 @@ SMALL = """\
 {{ config(batch_by='day') }}
 select day, x, k from {{ source('raw', 't') }}
 -- @max(k) < 1000 @mean(x) > 0 {scope: cumulative} @quantile(x, 0.5) > 0 {scope: cumulative}
+-- @entropy(k) > 0 {scope: cumulative}
 """
 
 
@@ -178,9 +179,11 @@ def test_killed_between_any_two_writes(
     monkeypatch.setattr(ParquetStore, "_write", counted)
     clean = copy("clean")
     clean.run(DAYS[1], DAYS[3])
-    order = ["dq_batches", "dq_state__m", "dq_metrics", "dq_results", "dq_total__m", "dq_batches"]
-    assert writes[:6] == order
-    for point in range(1, 6):
+    totals = ["dq_total__m", "dq_frequency_total__m"]
+    order = ["dq_batches", "dq_state__m", "dq_frequency__m", *totals]
+    order += ["dq_metrics", "dq_results", "dq_batches"]
+    assert writes[: len(order)] == order
+    for point in range(1, len(order)):
         project = copy(f"killed{point}")
         writes.clear()
         limit[:] = [point]

@@ -27,6 +27,8 @@ from dqsql.errors import StorageError
 from dqsql.model.project import Target
 from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS, Table
 
+from .projects import ProjectRuns
+
 NOW = dt.datetime(2024, 3, 1, 6, tzinfo=dt.UTC)
 WRITTEN = (BATCHES, METRICS, RESULTS)
 TABLES = (RUNS, MODELS, CHECKS, *WRITTEN)
@@ -258,6 +260,14 @@ class Scenario:
         found.append(dump(store))
         return found
 
+    def runs(self) -> list[dict[str, list[str]]]:
+        """What the tables of a project hold after each of its runs."""
+        project = ProjectRuns(self.spark, self.folder / "project", self.table_format)
+        target = Target(
+            "t", "p", warehouse=str(project.folder / "warehouse"), table_format=self.table_format
+        )
+        return project.history(open_store(self.spark, target))
+
     def brief(self) -> dict[str, Any]:
         """What the tables hold after a few runs."""
         store = self.store("brief")
@@ -411,6 +421,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
             step(name, "brief", scenario.brief)
         if place != "catalog":
             step(name, "history", scenario.history)
+            step(name, "runs", scenario.runs)
             step(name, "killed", scenario.killed)
         if table_format != "parquet" and place != "catalog":
             step(name, "retyped", scenario.retyped)

@@ -68,6 +68,16 @@ def test_delta_tables_go_through_the_states_of_parquet_tables(delta: JsonObject)
 
 
 @pytest.mark.slow
+def test_runs_of_a_project_give_the_tables_that_they_give_in_parquet(delta: JsonObject) -> None:
+    expected = delta["parquet"]["runs"]
+    for rows in expected[-1]["dq_failures"], expected[-1]["dq_frequency__m"]:
+        assert rows
+    # A row that fails a check may be there twice.
+    assert len(set(expected[-1]["dq_failures"])) < len(expected[-1]["dq_failures"])
+    assert delta["delta"]["runs"] == expected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["parquet-catalog", "delta-catalog"])
 def test_catalog_tables_equal_tables_by_path(delta: JsonObject, store: str) -> None:
     assert delta[store]["brief"] == delta["parquet"]["brief"]

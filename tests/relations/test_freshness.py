@@ -47,3 +47,24 @@ def test_no_rows_is_no_data(project: Project, table: Table) -> None:
     project.write("a", "select ts -- @freshness < 24\nfrom a_t")
     (found,) = project.run().results
     assert found.status is Status.NO_DATA
+
+
+def test_only_the_newest_batch_grows_old(project: Project, table: Table) -> None:
+    days = "values (date'2020-01-01', 1), (date'2020-01-02', 2) t(d, x)"
+    table("a_t", f"select * from {days}")
+    project.write(
+        "a", "{{ config(batch_by='d') }}\nselect x, -- @not_null\nd -- @freshness < 24\nfrom a_t"
+    )
+    for expected_batches in (("2020-01-01", "2020-01-02"), ("2020-01-02",), ("2020-01-02",)):
+        result = project.run()
+        assert result.models[0].batches == expected_batches
+        old = [r.batch for r in result.results if r.check_name == "freshness < 24"]
+        assert old == ["2020-01-02"]
+        assert [r.batch for r in result.results if r.check_name == "not_null"] == [
+            *expected_batches
+        ]
+    assert "2020-01-02 is checked again" in result.models[0].notes[0]
+    stored = {
+        r["batch"] for r in project.rows("dq_results") if r["check_id"] == "a.d.freshness_lt_24"
+    }
+    assert stored == {"2020-01-02"}

@@ -1,0 +1,268 @@
+"""Scope `cumulative` over frequency tables: counts of values, stored by batch and added up.
+
+What is taken over a frequency table (an entropy, a share of unique values) does not merge, but the
+table itself does: counts of equal values are added. So of each batch the tables that cumulative
+metrics need are stored, and those of a prefix of batches are added up and looked at again.
+
+Stored rows have the columns batch, segment, `counted` (which table), value and n. A row without
+value says that the table was counted in the batch, so that a table of nothing is not taken for
+one that was never counted. The statements here read a view `history` of such rows with the further
+columns that `dqsql.compiler.cumulative` describes, without `block`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from sqlglot import exp
+
+from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED
+from dqsql.compiler.frequencies import COUNTED, VALUE, N, over_table, table_text
+from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
+from dqsql.compiler.scan import Scan, joined_state
+from dqsql.compiler.trigrams import peculiar_entries
+from dqsql.dialect import call, column, formula, identifier, literal
+from dqsql.model.plan import Entries, Metric, StateColumn
+from dqsql.model.project import Scope
+
+# The columns of a stored row besides batch and segment.
+COUNT_TYPES = {COUNTED: "string", VALUE: "string", N: "bigint"}
+_BEFORE = "dqsql_before"
+_FIRST = "dqsql_from"
+_LAST = "dqsql_to"
+_NEXT = "dqsql_next"
+_NO_TEXT = exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+
+
+def counted_states(
+    states: Iterable[StateColumn], metrics: Iterable[Metric]
+) -> tuple[StateColumn, ...]:
+    """The states over frequency tables that the cumulative ones among `metrics` need."""
+    wanted = {name for m in metrics if m.scope is Scope.CUMULATIVE for name in m.states}
+    return tuple(s for s in states if s.frequency is not None and s.name in wanted)
+
+
+def scanned_states(
+    states: Sequence[StateColumn], metrics: Sequence[Metric]
+) -> tuple[StateColumn, ...]:
+    """The states that a batch has: all but those that are only ever had from added counts."""
+    delta = {name for m in metrics if m.scope is Scope.DELTA for name in m.states}
+    counted = {s.name for s in counted_states(states, metrics)}
+    return tuple(s for s in states if s.name in delta or s.name not in counted)
+
+
+def tables_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
+    """The identities of the frequency tables of states, as column `counted` has them."""
+    return tuple(dict.fromkeys(table_text(s.frequency) for s in states if s.frequency))
+
+
+def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
+    """The rows to store of `batches`; all groups of `scan` are of states over frequency tables."""
+    states = [s for group in scan.groups for s in group.states]
+    tables = exp.select(_exploded(tables_of(states), COUNTED))
+    marks = exp.select(_exploded(batches, BATCH), column(COUNTED))
+    marks = marks.from_(tables.subquery("tables"))
+    none = exp.Cast(this=literal(0), to=exp.DataType.build("bigint"))
+    rows = exp.select(column(BATCH), exp.alias_(segment_label(()), SEGMENT, quoted=True))
+    rows = rows.select(
+        column(COUNTED),
+        exp.alias_(_NO_TEXT.copy(), VALUE, quoted=True),
+        exp.alias_(none, N, quoted=True),
+    )
+    return reduce(union_all, scan.counts(), rows.from_(marks.subquery("marks")))
+
+
+def marks_query(history: str) -> exp.Select:
+    """In how many batches each table was counted that count for later ones: counted, batches."""
+    batches = exp.alias_(call("count", column(BATCH)), "batches", quoted=True)
+    query = exp.select(column(COUNTED), batches).from_(identifier_table(history))
+    marks = exp.and_(
+        exp.Is(this=column(VALUE), expression=exp.Null()), exp.Not(this=column(TESTED))
+    )
+    return query.where(marks).group_by(column(COUNTED))
+
+
+def total_counts(history: str) -> exp.Select:
+    """The counts of everything that counts: segment, counted, value, n."""
+    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    query = exp.select(*keys, _summed(column(N))).from_(identifier_table(history))
+    return query.where(column(COUNTS)).group_by(*(k.copy() for k in keys))
+
+
+def with_counted(
+    prefixes: exp.Select,
+    states: Sequence[StateColumn],
+    batches: Sequence[str],
+    history: str,
+    *,
+    segmented: bool,
+) -> exp.Select:
+    """The rows of `prefixes` with the states that are taken over counts of values.
+
+    `batches` are those under test. A state is what it is over the counts of its batch (and, where
+    the model is `segmented`, segment) and of all that counts before.
+    """
+    fine = _prefix_counts(batches, history)
+    whole = _of_whole(fine)
+    query = exp.select(exp.Column(this=exp.Star(), table=identifier("p")))
+    query = query.from_(prefixes.subquery("p"))
+    for number, (entries, mine) in enumerate(_by_entries(states).items()):
+        name = f"c{number}"
+        counted = _over_counts(entries, mine, whole, ())
+        if segmented:
+            counted = union_all(counted, _over_counts(entries, mine, fine, (SEGMENT,)))
+        keys = (BATCH, SEGMENT)
+        same = exp.and_(
+            *(exp.NullSafeEQ(this=column(k, "p"), expression=column(k, name)) for k in keys)
+        )
+        query = query.select(*(joined_state(s, name) for s in mine))
+        query = query.join(counted.subquery(name), on=same, join_type="left")
+    return query
+
+
+# --- counts of prefixes --------------------------------------------------------------------------
+
+
+def _prefix_counts(batches: Sequence[str], history: str) -> exp.Select:
+    """The added counts of each tested batch and all that counts before: batch, segment, .., n."""
+    rows = identifier_table(history)
+    return _one_prefix(batches[0], rows) if len(batches) == 1 else _all_prefixes(rows)
+
+
+def _one_prefix(batch: str, history: exp.Table) -> exp.Select:
+    tested, position = column(TESTED), column(POSITION)
+    last = exp.select(call("max", position)).from_(history.copy()).where(tested)
+    until = exp.LTE(this=position.copy(), expression=last.subquery())
+    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True), *keys, _summed(column(N)))
+    counted = exp.or_(column(COUNTS), tested.copy())
+    query = query.from_(history.copy()).where(exp.and_(not_null(column(VALUE)), counted, until))
+    return query.group_by(*(k.copy() for k in keys))
+
+
+def _all_prefixes(history: exp.Table) -> exp.Select:
+    """All prefixes in one statement.
+
+    The count of a value changes only where the value occurs: from there to its next occurrence it
+    is one span of batches. A batch that does not count for later ones is a span of its own.
+    """
+    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    tested = exp.select(column(BATCH), column(POSITION)).distinct()
+    tested = tested.from_(history.copy()).where(column(TESTED))
+    spans = union_all(_spans(history, own=True), _spans(history, own=False))
+    ends = exp.select(
+        exp.alias_(call("min", column(POSITION)), "lo", quoted=True),
+        exp.alias_(call("max", column(POSITION)), "hi", quoted=True),
+    )
+    ends = ends.from_(tested.copy().subquery("tested"))
+    first = call("greatest", column(_FIRST), column("lo"))
+    last = call("least", column(_LAST), column("hi"))
+    places = call("explode", call("sequence", first, last))
+    opened = exp.select(*keys, column(N), exp.alias_(places, POSITION, quoted=True))
+    opened = opened.from_(spans.subquery("spans"))
+    opened = opened.join(ends.subquery("ends"), join_type="cross")
+    opened = opened.where(exp.LTE(this=first.copy(), expression=last.copy()))
+    at = exp.EQ(this=column(POSITION, "o"), expression=column(POSITION, "t"))
+    query = exp.select(column(BATCH, "t"))
+    query = query.select(*(column(k, "o") for k in (SEGMENT, COUNTED, VALUE, N)))
+    return query.from_(opened.subquery("o")).join(tested.subquery("t"), on=at)
+
+
+def _spans(history: exp.Table, *, own: bool) -> exp.Select:
+    """Spans of places with one count: those with a batch's own rows, or those without them.
+
+    Counts are those of the batch and all that counts before it; where the batch itself does not
+    count, its span is its place alone, and the places up to the next have the count before.
+    """
+    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    counts, position, following = column(COUNTS), column(POSITION), column(_NEXT)
+    spans = exp.select(*keys)
+    if own:
+        last = formula("case when {0} then {1} - 1 else {2} end", counts, following, position)
+        value = formula("{0} + {1}", column(_BEFORE), column(N))
+        first: exp.Expr = position
+        wanted: exp.Expr = exp.true()
+    else:
+        first = formula("{0} + 1", position)
+        last, value = formula("{0} - 1", following), column(_BEFORE)
+        wanted = formula("not {0} and {1} > 0", counts, column(_BEFORE))
+    named = ((first, _FIRST), (last, _LAST), (value, N))
+    spans = spans.select(*(exp.alias_(e, name, quoted=True) for e, name in named))
+    return spans.from_(_placed(history).subquery("placed")).where(wanted)
+
+
+def _placed(history: exp.Table) -> exp.Select:
+    """Stored counts with what was counted of the value before, and the place of its next one."""
+    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    order = exp.Order(expressions=[exp.Ordered(this=column(POSITION), nulls_first=True)])
+
+    def over(aggregate: exp.Expr, spec: exp.WindowSpec | None = None) -> exp.Expr:
+        parts = [k.copy() for k in keys]
+        return exp.Window(this=aggregate, partition_by=parts, order=order.copy(), spec=spec)
+
+    earlier = exp.WindowSpec(
+        kind="ROWS",
+        start="UNBOUNDED",
+        start_side="PRECEDING",
+        end="1",
+        end_side="PRECEDING",
+    )
+    counted = call("sum", formula("case when {0} then {1} end", column(COUNTS), column(N)))
+    before = call("coalesce", over(counted, earlier), literal(0))
+    # Farther than any place.
+    following = over(call("lead", column(POSITION), literal(1), literal(2**31 - 1)))
+    query = exp.select(*keys, column(N), column(POSITION), column(COUNTS))
+    query = query.select(
+        exp.alias_(before, _BEFORE, quoted=True), exp.alias_(following, _NEXT, quoted=True)
+    )
+    return query.from_(history.copy()).where(not_null(column(VALUE)))
+
+
+# --- states over counts --------------------------------------------------------------------------
+
+
+def _of_whole(counts: exp.Select) -> exp.Select:
+    """Counts of segments added up to those of the whole batch."""
+    keys = [column(k) for k in (BATCH, COUNTED, VALUE)]
+    query = exp.select(*keys, _summed(column(N))).from_(counts.copy().subquery("prefixes"))
+    return query.group_by(*(k.copy() for k in keys))
+
+
+def _by_entries(states: Iterable[StateColumn]) -> dict[Entries, list[StateColumn]]:
+    found: dict[Entries, list[StateColumn]] = {}
+    for state in states:
+        if state.frequency is not None:
+            found.setdefault(state.frequency.entries, []).append(state)
+    return found
+
+
+def _over_counts(
+    entries: Entries, states: Sequence[StateColumn], counts: exp.Select, segment: Sequence[str]
+) -> exp.Select:
+    """The states over one kind of entries, of each batch and segment: batch, segment, states."""
+    keys = (BATCH, *segment)
+    listed = exp.In(this=column(COUNTED), expressions=[*map(literal, tables_of(states))])
+    rows = exp.select(*(column(k) for k in (*keys, COUNTED, VALUE, N)))
+    rows = rows.from_(counts.copy().subquery("counts")).where(listed)
+    if segment:
+        # Rows from before the model had segments.
+        rows = rows.where(not_null(column(SEGMENT)))
+    if entries is not Entries.VALUES:
+        rows = peculiar_entries(entries, rows, (*keys, COUNTED))
+    label = column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True)
+    query = exp.select(column(BATCH), label)
+    for state in states:
+        if state.frequency is not None:
+            table = literal(table_text(state.frequency))
+            query = query.select(over_table(state, exp.EQ(this=column(COUNTED), expression=table)))
+    return query.from_(rows.subquery("counted")).group_by(*(column(k) for k in keys))
+
+
+def _summed(value: exp.Expr) -> exp.Expr:
+    return exp.alias_(call("sum", value), N, quoted=True)
+
+
+def _exploded(values: Sequence[str], name: str) -> exp.Expr:
+    listed = call("array", *map(literal, values))
+    return exp.alias_(call("explode", listed), name, quoted=True)
