@@ -79,6 +79,9 @@ class AnomalyInput:
         time: its time.
         exclude: per past batch, whether `exclude_where` holds for it; None for nowhere.
         excluded: whether it holds for the batch under test.
+        absent: per past batch, whether it is no accepted one, so that its value is left out and it
+            does not count in a window, but keeps its place for a strategy that counts batches;
+            None for nowhere.
     """
 
     values: npt.ArrayLike | Sequence[float | None]
@@ -87,6 +90,7 @@ class AnomalyInput:
     time: Any = None
     exclude: npt.ArrayLike | None = None
     excluded: bool = False
+    absent: npt.ArrayLike | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,17 +252,25 @@ def _series(given: AnomalyInput, settings: AnomalySettings) -> Series:
     times = None if given.times is None else _times(given.times)
     if times is not None and times.shape != values.shape:
         raise DecisionError(f"{values.size} values need as many times, not {times.size}")
-    if given.exclude is not None:
-        mask = np.asarray(given.exclude, dtype=bool)
-        if mask.shape != values.shape:
-            raise DecisionError(f"{values.size} values need as many marks, not {mask.size}")
-        values[mask] = np.nan
+    absent = _marks(given.absent, values.size)
+    values[absent | _marks(given.exclude, values.size)] = np.nan
     if settings.window is not None:
-        values = values[-settings.window :]
-        times = None if times is None else times[-settings.window :]
+        counted = np.flatnonzero(~absent)[-settings.window :]
+        start = counted[0] if counted.size else values.size
+        values = values[start:]
+        times = None if times is None else times[start:]
     new = math.nan if given.value is None else float(given.value)
     time = None if given.time is None else _times([given.time])[0]
     return Series(values, times, new, time)
+
+
+def _marks(given: npt.ArrayLike | None, size: int) -> npt.NDArray[np.bool_]:
+    if given is None:
+        return np.zeros(size, dtype=bool)
+    marks = np.asarray(given, dtype=bool)
+    if marks.shape != (size,):
+        raise DecisionError(f"{size} values need as many marks, not {marks.size}")
+    return marks
 
 
 def _times(times: npt.ArrayLike | Sequence[Any]) -> TimeArray:

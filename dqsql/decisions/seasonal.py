@@ -202,6 +202,7 @@ class Stl(Learned):
     period: int = 0
     robust: bool = False
     name: ClassVar[str] = "stl"
+    counts_batches: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:

@@ -101,10 +101,12 @@ class Strategy:
     """Base of all strategies; its fields are its parameters.
 
     Class attributes: `name`; `aliases`, other names of parameters; `positional`, the parameters
-    that may be given without a name.
+    that may be given without a name; `counts_batches`, whether the place of a value in the history
+    matters, so that batches that were not accepted must keep theirs.
     """
 
     name: ClassVar[str] = ""
+    counts_batches: ClassVar[bool] = False
     aliases: ClassVar[dict[str, str]] = {}
     positional: ClassVar[tuple[str, ...]] = ()
 

@@ -66,6 +66,7 @@ class HoltWinters(Learned):
     damped: bool = False
     fit: str = "statsmodels"
     name: ClassVar[str] = "holt_winters"
+    counts_batches: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:

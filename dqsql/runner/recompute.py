@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dqsql.compiler.moments import wall_time_of
-from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
+from dqsql.decisions.anomaly import evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.novelty import decide_novelty, feature_vector
@@ -25,6 +24,7 @@ from dqsql.decisions.stationarity import Transform
 from dqsql.engine.layout import batch_order
 from dqsql.errors import DecisionError
 from dqsql.patterns.validate import decide
+from dqsql.runner.monitors.anomaly import input_of, places
 from dqsql.runner.monitors.history import History, MetricKey
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
@@ -124,16 +124,10 @@ def _anomaly(stored: Stored) -> Recomputed:
     key = _key(details["series"])._replace(segment=stored.row["segment"])
     given = dict(details["strategy"])
     chosen = strategy(str(given.pop("name")), **{k: _number(v) for k, v in given.items()})
-    odd = set(details.get("excluded") or ())
-    times = [wall_time_of(b) for b in (*stored.past, stored.batch)]
-    timed = all(t is not None for t in times)
-    value = history.value(key, stored.batch)
-    asked = AnomalyInput(
-        values=history.series(key, stored.past),
-        times=[t for t in times[:-1] if t is not None] if timed else None,
-        value=None if math.isnan(value) else value,
-        time=times[-1] if timed else None,
-        exclude=[b in odd for b in stored.past],
+    odd, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
+    asked = replace(
+        input_of(chosen, history, key, stored.past, left_out, stored.batch),
+        exclude=[b in odd for b in places(chosen, stored.past, left_out)],
         excluded=then["status"] == "excluded",
     )
     now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()

@@ -14,6 +14,7 @@ from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import Learned, Strategy
 from dqsql.dialect import parse_expression, to_sql
+from dqsql.engine.layout import batch_order
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Severity
@@ -25,7 +26,7 @@ from dqsql.runner.monitors.context import (
     with_details,
 )
 from dqsql.runner.monitors.exclusions import Exclusions, Matching
-from dqsql.runner.monitors.history import MetricKey, key_of
+from dqsql.runner.monitors.history import History, MetricKey, key_of
 from dqsql.runner.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
 
 KIND = "anomaly"
@@ -132,7 +133,8 @@ class AnomalyDetector:
             text = f"{monitor.span}: {monitor.expression}{told}"
             return result_of(monitor, batch, Status.ERROR, text, segment)
         key = key_of(metric, segment)
-        given, past = self._input(call, key, batch)
+        past, left_out = self._past(call, key, batch)
+        given = self._input(call, key, batch)
         decision = evaluate_many(call.strategy, [given], call.settings)[0]
         result = result_of(
             monitor,
@@ -156,28 +158,67 @@ class AnomalyDetector:
             decision=decision.to_dict(),
             series=list(key[:4]),
             history=[past[0], past[-1], len(past)] if past else None,
-            left_out=self.context.history.left_out(past),
+            left_out=left_out,
             excluded=[b for b in past if b in self.excluded.batches(call.exclude_where)],
         )
 
-    def _input(
-        self, call: AnomalyCall, key: MetricKey, batch: str
-    ) -> tuple[AnomalyInput, list[str]]:
+    def _past(self, call: AnomalyCall, key: MetricKey, batch: str) -> tuple[list[str], list[str]]:
+        """The accepted batches that the metric was measured on, and the checked ones between.
+
+        Oldest first; the latter up to the batch itself where they keep a place.
+        """
         history = self.context.history
         past = [b for b in history.before(batch) if history.measured(key, b)]
+        until = batch if call.strategy.counts_batches else None
+        return past, history.left_out(past, until)
+
+    def _input(self, call: AnomalyCall, key: MetricKey, batch: str) -> AnomalyInput:
+        past, left_out = self._past(call, key, batch)
         excluded = self.excluded.batches(call.exclude_where)
-        times = [wall_time_of(b) for b in (*past, batch)]
-        timed = all(t is not None for t in times)
-        value = history.value(key, batch)
-        given = AnomalyInput(
-            values=history.series(key, past),
-            times=[t for t in times[:-1] if t is not None] if timed else None,
-            value=None if math.isnan(value) else value,
-            time=times[-1] if timed else None,
-            exclude=[b in excluded for b in past],
-            excluded=batch in excluded,
-        )
-        return given, past
+        given = input_of(call.strategy, self.context.history, key, past, left_out, batch)
+        marks = [b in excluded for b in places(call.strategy, past, left_out)]
+        return replace(given, exclude=marks, excluded=batch in excluded)
+
+
+def places(chosen: Strategy, past: Sequence[str], left_out: Sequence[str]) -> list[str]:
+    """The batches that a strategy sees, oldest first: with gaps, where it counts batches."""
+    if not chosen.counts_batches:
+        return list(past)
+    return sorted((*past, *left_out), key=batch_order)
+
+
+def input_of(
+    chosen: Strategy,
+    history: History,
+    key: MetricKey,
+    past: Sequence[str],
+    left_out: Sequence[str],
+    batch: str,
+) -> AnomalyInput:
+    """What a strategy decides by, but for `exclude_where`.
+
+    A batch that was not accepted is a gap to a strategy that counts batches: without its place,
+    every later batch would be held against another day of the week.
+
+    Args:
+        chosen: the strategy.
+        history: the metrics.
+        key: the metric.
+        past: the accepted batches that it was measured on, oldest first.
+        left_out: the other batches after the first of them.
+        batch: the batch under test.
+    """
+    seen, gaps = places(chosen, past, left_out), set(left_out)
+    times = [wall_time_of(b) for b in (*seen, batch)]
+    timed = all(t is not None for t in times)
+    value = history.value(key, batch)
+    return AnomalyInput(
+        values=history.series(key, seen),
+        times=[t for t in times[:-1] if t is not None] if timed else None,
+        value=None if math.isnan(value) else value,
+        time=times[-1] if timed else None,
+        absent=[b in gaps for b in seen],
+    )
 
 
 def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:

@@ -155,17 +155,19 @@ class History:
         start, end = ends
         return max(0, end - start - 1)
 
-    def left_out(self, past: Sequence[str]) -> list[str]:
-        """The batches that were checked between the first and the last of `past` and are not in it.
+    def left_out(self, past: Sequence[str], until: str | None = None) -> list[str]:
+        """The batches that were checked after the first of `past` and are not in it.
 
-        With them, a stored verdict says which batches it rests on.
+        Those before the last of `past`, or before the batch `until`. With them, a stored verdict
+        says which batches it rests on.
         """
         if not past:
             return []
         ends = [
-            bisect_left(self._known, batch_order(b), key=batch_order) for b in (past[0], past[-1])
+            bisect_left(self._known, batch_order(b), key=batch_order)
+            for b in (past[0], past[-1] if until is None else until)
         ]
-        if ends[1] - ends[0] + 1 == len(past):
+        if ends[1] - ends[0] + (until is None) == len(past):
             return []
         rests_on = set(past)
         return [b for b in self._known[ends[0] : ends[1]] if b not in rests_on]

@@ -1,0 +1,158 @@
+"""What `@anomaly` takes for the history of a metric, from made-up metrics and without a run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dqsql import compile_project
+from dqsql.model.plan import Plan
+from dqsql.model.results import Result, Status
+from dqsql.runner.monitors.anomaly import AnomalyDetector
+from dqsql.runner.monitors.context import MonitorContext
+from dqsql.runner.monitors.history import History, MetricKey
+from dqsql.runner.monitors.programs import ProgramBook
+from dqsql.runner.recompute import Stored, batches_of, recompute
+
+from .conftest import write_project
+
+NOW = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+COUNT = MetricKey("", "row_count", "", "delta")
+MakePlan = Callable[[str], Plan]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> MakePlan:
+    """`plan("@anomaly(row_count, ..)")`: a compiled model with some annotations."""
+
+    def make(annotations: str) -> Plan:
+        text = (
+            "{{ config(batch_by = 'day') }}\n"
+            f"select day, a from {{{{ source('raw', 't') }}}}\n-- {annotations}\n"
+        )
+        write_project(tmp_path, {"checks/m.sql": text})
+        compiled = compile_project(tmp_path, profiles_dir=tmp_path)
+        compiled.raise_errors()
+        return compiled.plans[0]
+
+    return make
+
+
+def days(count: int, first: str = "2024-01-01") -> list[str]:
+    start = dt.date.fromisoformat(first)
+    return [str(start + dt.timedelta(days=i)) for i in range(count)]
+
+
+def weekly(count: int, seed: int = 0) -> list[float]:
+    """Row counts of 1,000 on weekdays and 400 on weekends, with noise."""
+    noise = np.random.default_rng(seed).normal(0, 15, count)
+    return [(400 if i % 7 in (5, 6) else 1000) + float(noise[i]) for i in range(count)]
+
+
+@dataclass
+class Judge:
+    """An `@anomaly` with the metrics that were measured so far."""
+
+    plan: Plan
+    batches: Sequence[str]
+    values: Sequence[float | None]
+    accepted: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.history = History(self.accepted, known=self.batches)
+        self.history.add_metric_rows(
+            {
+                "column_name": None,
+                "metric": "row_count",
+                "parameters": None,
+                "scope": "delta",
+                "segment": None,
+                "batch": batch,
+                "value": value,
+            }
+            for batch, value in zip(self.batches, self.values, strict=True)
+        )
+        context = MonitorContext(self.plan, self.history, ProgramBook([]), NOW, "run")
+        self.detector = AnomalyDetector(context, lambda batches, where: ())
+
+    def one(self, batch: str) -> Result:
+        (result,) = self.detector.judge(batch)
+        return result
+
+    def day_by_day(self, first: int) -> list[Result]:
+        """The verdicts on all batches from a place on; those with a finding are not accepted."""
+        found = []
+        for batch in self.batches[first:]:
+            result = self.one(batch)
+            found.append(result)
+            if result.status is not Status.FAIL:
+                self.history.accept(batch)
+        return found
+
+
+def computed_again(result: Result, judge: Judge) -> list[Any]:
+    """What differs when the verdict is decided again as `dqsql explain` does."""
+    assert result.batch is not None
+    past = batches_of(result.details, judge.batches)
+    history = History(past)
+    history.add_metric_rows(
+        {
+            "column_name": None,
+            "metric": "row_count",
+            "parameters": None,
+            "scope": "delta",
+            "segment": None,
+            "batch": batch,
+            "value": judge.history.value(COUNT, batch),
+        }
+        for batch in (*past, result.batch)
+    )
+    row = {"detector": "anomaly", "batch": result.batch, "segment": None}
+    found = recompute(Stored(row, result.details, history, past, {}))
+    assert found.compared, found.note
+    return [asdict(c) for c in found.compared if not c.same]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "start"),
+    [("holt_winters(period => 7, fit => 'fast')", 70), ("stl(7)", 42)],
+)
+def test_a_bad_batch_does_not_put_the_season_out_of_step(
+    plan: MakePlan, strategy: str, start: int
+) -> None:
+    batches, values = days(start + 20), weekly(start + 20)
+    bad = start + 4
+    values[bad] *= 0.3
+    judge = Judge(plan(f"@anomaly(row_count, {strategy})"), batches, values, batches[:start])
+    found = judge.day_by_day(start)
+    assert [r.batch for r in found if r.status is Status.FAIL] == [batches[bad]]
+    # The newest gap, and later one in the middle, keep their places when decided again.
+    for result in found:
+        assert computed_again(result, judge) == []
+    assert found[5].details["left_out"] == [batches[bad]]
+    assert found[5].details["history"] == [batches[0], batches[bad - 1], bad]
+
+
+def test_a_window_counts_accepted_batches(plan: MakePlan) -> None:
+    batches, values = days(60), weekly(60)
+    accepted = [b for i, b in enumerate(batches) if i not in (50, 55, 58)]
+    model = plan("@anomaly(row_count, holt_winters(period => 7, fit => 'fast')) {window: 14}")
+    result = Judge(model, batches, values, accepted).one(batches[-1])
+    assert result.status is Status.PASS
+    assert result.details["decision"]["history_size"] == 14
+
+
+def test_strategies_without_places_do_not_see_what_was_not_accepted(plan: MakePlan) -> None:
+    batches, values = days(20), weekly(20)
+    accepted = [b for i, b in enumerate(batches) if i not in (7, 18)]
+    result = Judge(plan("@anomaly(row_count, batch_normal)"), batches, values, accepted).one(
+        batches[-1]
+    )
+    assert result.details["left_out"] == [batches[7]]
+    assert result.details["decision"]["history_size"] == 17
