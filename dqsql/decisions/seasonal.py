@@ -215,6 +215,11 @@ class Stl(Learned):
         """Three seasons, for one residual per place in the season to be more than none."""
         return max(DEFAULT_MIN_HISTORY, _LEAST_SEASONS * self.period)
 
+    @property
+    def reach(self) -> int | None:
+        """The newest twelve seasons."""
+        return _MOST_SEASONS * self.period
+
     def predict(self, series: Series) -> Prediction:
         """Decompose, and carry trend and season on by one batch."""
         given = series.values[-_MOST_SEASONS * self.period :]
@@ -226,7 +231,9 @@ class Stl(Learned):
             )
         values = filled(given, self.period)
         expected, residuals = decompose(values, self.period, self.robust)
-        errors = residuals[measured] * inflation(values.size, self.period)
+        # By whole seasons: it hardly changes within one, and 64 decompositions are dear.
+        whole = values.size // self.period * self.period
+        errors = residuals[measured] * inflation(whole, self.period)
         # What is left of a series without noise is rounding.
         errors[np.abs(errors) < _ROUNDING * np.abs(values).max()] = 0.0
         spread = float(np.sqrt(np.mean(np.square(errors))))

@@ -115,6 +115,11 @@ class Strategy:
         """Fewest past values that the strategy decides with by default."""
         return 0
 
+    @property
+    def reach(self) -> int | None:
+        """How many of the newest accepted batches it looks at; None for all."""
+        return None
+
     def predict(self, series: Series) -> Prediction:
         """What is expected of `series.new`, which takes no part in it.
 

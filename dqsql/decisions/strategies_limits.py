@@ -79,6 +79,11 @@ class Threshold(FixedLimits):
 
     name: ClassVar[str] = "threshold"
 
+    @property
+    def reach(self) -> int | None:
+        """None of the history: the limits are given."""
+        return 0
+
     def predict(self, series: Series) -> Prediction:
         """Limits as given; nothing is expected in particular."""
         limits = tuple(Limits(low, high, severity) for low, high, severity in self.pairs())

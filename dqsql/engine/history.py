@@ -10,12 +10,17 @@ import pyarrow as pa
 from dqsql.engine.failures import translated
 from dqsql.engine.layout import chunk_of
 from dqsql.engine.storage_base import among, text_literal
-from dqsql.model.tables import Table
+from dqsql.model.tables import METRICS, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
+
+# What identifies a stored metric and its value.
+_METRIC = ("batch", "segment", "column_name", "metric", "parameters", "scope", "value")
+# More batches than this are picked in Python: they would make a statement of megabytes.
+_MOST_IN_STATEMENT = 1_000
 
 
 def stored_rows(
@@ -33,15 +38,41 @@ def stored_rows(
     if frame is None:
         return []
     with translated(f"cannot read what {table.name} has of {model}"):
-        found = frame.where(f"model = {text_literal(model)}")
-        if "chunk" in found.columns:
-            found = found.where(among("chunk", {chunk_of(b) for b in batches}))
-        found = found.where(among("batch", batches))
+        found = _of_batches(frame, model, batches).where(among("batch", batches))
         if metrics:
             found = found.where(among("metric", metrics))
         columns = [c for c in table.column_names if c in found.columns]
         rows: list[dict[str, Any]] = found.select(*columns).toArrow().to_pylist()
     return rows
+
+
+def stored_metrics(
+    store: Store, model: str, batches: Collection[str], metrics: Collection[str], segments: bool
+) -> list[dict[str, Any]]:
+    """What identifies metrics of some batches of a model, by their names, and their values.
+
+    Those of segments are read only where `segments` asks for it. Raises EngineError.
+    """
+    frame = store.read(METRICS) if batches and metrics else None
+    if frame is None:
+        return []
+    with translated(f"cannot read what {METRICS.name} has of {model}"):
+        found = _of_batches(frame, model, batches).where(among("metric", metrics))
+        if not segments:
+            found = found.where("segment is null")
+        if len(batches) <= _MOST_IN_STATEMENT:
+            found = found.where(among("batch", batches))
+        rows: list[dict[str, Any]] = found.select(*_METRIC).toArrow().to_pylist()
+    wanted = frozenset(batches)
+    return [row for row in rows if row["batch"] in wanted]
+
+
+def _of_batches(frame: DataFrame, model: str, batches: Collection[str]) -> DataFrame:
+    """The rows of a model in the parts of a table that hold some batches, and maybe others."""
+    found = frame.where(f"model = {text_literal(model)}")
+    if "chunk" in found.columns:
+        found = found.where(among("chunk", {chunk_of(b) for b in batches}))
+    return found
 
 
 def stored_of_model(store: Store, table: Table, model: str) -> list[dict[str, Any]]:

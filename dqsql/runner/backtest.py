@@ -152,7 +152,8 @@ class _Backtest:
             -self.newest :
         ]
         flagged = {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
-        learners = self.stored.learners(plan, "", dt.datetime.now(dt.UTC), REPLAYERS)
+        now = dt.datetime.now(dt.UTC)
+        learners = self.stored.learners(plan, "", now, REPLAYERS, self.newest)
         self._add_metrics(learners, sorted(flagged))
         start = time.process_time()
         replayed = [

@@ -16,7 +16,7 @@ from dqsql.model.results import BatchRecord
 from dqsql.runner.api import read_ledgers
 from dqsql.runner.monitors.context import MonitorContext
 from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.judging import HISTORY_DEPTH, MonitorRun, stored_book
+from dqsql.runner.monitors.judging import MonitorRun, stored_book
 from dqsql.runner.monitors.learning import LEARNERS, Replayer
 from dqsql.runner.monitors.pattern import with_known_patterns
 from dqsql.runner.rates import project_fpr
@@ -67,10 +67,12 @@ class Stored:
         run_id: str,
         now: dt.datetime,
         makers: Mapping[str, Callable[[MonitorContext, Injector], L]],
+        replayed: int = 0,
     ) -> Learners[L]:
         """The learners of a model, whose history ends behind its newest accepted batch.
 
-        `makers` make them, by kind of monitor.
+        `makers` make them, by kind of monitor. `replayed` is how many of the newest batches they
+        will decide on.
         Spark looks at the model's columns, not at its rows. Raises DqsqlError.
         """
         types, batch_type = self._types(plan)
@@ -89,7 +91,7 @@ class Stored:
             now=now,
             fpr=self.fpr,
             book=book,
-            depth=HISTORY_DEPTH,
+            replayed=replayed,
         )
         context = run.after_all()
         kinds = {m.kind for m in plan.monitors}

@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dqsql import compile_project
 from dqsql.model.plan import Plan
-from dqsql.model.results import Result, Status
+from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.runner.monitors.anomaly import AnomalyDetector
 from dqsql.runner.monitors.context import MonitorContext
 from dqsql.runner.monitors.history import History, MetricKey
 from dqsql.runner.monitors.programs import ProgramBook
+from dqsql.runner.monitors.reach import Needs, accepted_before, needs_of
 from dqsql.runner.recompute import Stored, batches_of, recompute
 
 from .conftest import write_project
@@ -96,6 +99,11 @@ class Judge:
         return found
 
 
+def hours(count: int) -> list[str]:
+    start = dt.datetime(2024, 1, 1)
+    return [str(start + dt.timedelta(hours=i)) for i in range(count)]
+
+
 def computed_again(result: Result, judge: Judge) -> list[Any]:
     """What differs when the verdict is decided again as `dqsql explain` does."""
     assert result.batch is not None
@@ -156,3 +164,81 @@ def test_strategies_without_places_do_not_see_what_was_not_accepted(plan: MakePl
     )
     assert result.details["left_out"] == [batches[7]]
     assert result.details["decision"]["history_size"] == 17
+
+
+def test_hours_of_the_week_are_decided_on_beyond_400_batches(plan: MakePlan) -> None:
+    """Three weeks of hours are 504 batches."""
+    batches = hours(168 * 3 + 40)
+    values = [100.0 + i % 168 + (i * 7919 % 13) / 13 for i in range(len(batches))]
+    model = plan("@anomaly(row_count, hour_of_week)")
+    ledger = {b: record(b) for b in batches[:-1]}
+    (need,) = needs_of(model, {}, len(ledger))
+    known = accepted_before(ledger, batches[-1:], need.depth)
+    result = Judge(model, batches, values, known).one(batches[-1])
+    assert result.status is Status.PASS, result.message
+    (need,) = needs_of(plan("@anomaly(row_count, stl(168))"), {}, 5_000)
+    assert need.depth == 12 * 168
+
+
+def record(batch: str, status: BatchStatus = BatchStatus.ACCEPTED) -> BatchRecord:
+    return BatchRecord("m", batch, status, 1, "", "")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "@anomaly(row_count, threshold(1, 2000))",
+        "@anomaly(row_count, stl(7))",
+        "@anomaly(row_count, holt_winters(7, fit => 'fast')) {window: 30}",
+        "@anomaly(row_count, online_normal) {window: 20, fpr: 0.01}",
+        "@anomaly(row_count, day_of_week) {window: 40}",
+    ],
+)
+def test_what_is_read_decides_as_all_that_is_stored_does(plan: MakePlan, annotation: str) -> None:
+    """A run of one day reads so much; a backfill has the whole history at hand."""
+    batches, values = days(600), weekly(600)
+    ledger = {
+        b: record(b, BatchStatus.FLAGGED if i % 50 == 49 else BatchStatus.ACCEPTED)
+        for i, b in enumerate(batches[:-1])
+    }
+    model = plan(annotation)
+    (need,) = needs_of(model, {}, len(ledger))
+    assert need.depth is not None
+    assert need.depth < 100
+    read = accepted_before(ledger, batches[-1:], need.depth)
+    assert len(read) == need.depth
+    whole = [b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED]
+    one, other = (Judge(model, batches, values, a).one(batches[-1]) for a in (read, whole))
+    assert one == other
+    assert one.status is Status.PASS
+
+
+def test_what_is_read_of_stored_metrics(plan: MakePlan) -> None:
+    several = plan(
+        "@anomaly(row_count, stl(7)) {segments: true}\n-- @anomaly(mean(a), day_of_week)"
+        "\n-- @anomaly(max(a), online_normal) {window: 9}"
+    )
+    some, whole = needs_of(several, {}, 1_000)
+    assert some == Needs(84, frozenset({"row_count", "max"}), True)
+    assert whole == Needs(None, frozenset({"mean"}), True)
+    # As many as are stored are all; replayed batches have a history of their own.
+    assert needs_of(several, {}, 84) == [Needs(None, frozenset({"row_count", "max", "mean"}), True)]
+    assert needs_of(several, {}, 1_000, replayed=90)[0].depth == 174
+    assert [n.depth for n in needs_of(plan("@novelty"), {}, 1_000)] == [None]
+    assert [n.depth for n in needs_of(plan("@novelty {window: 60}"), {}, 1_000)] == [60]
+    settings = {"anomaly": {"window": 50}}
+    assert [n.depth for n in needs_of(plan("@anomaly(row_count)"), settings, 1_000)] == [50]
+
+
+@given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40), min_size=1), st.integers(1, 9))
+def test_every_batch_of_a_run_has_the_history_of_its_own_day(
+    accepted: set[int], run: set[int], depth: int
+) -> None:
+    ledger = {str(n): record(str(n)) for n in accepted}
+    batches = [str(n) for n in sorted(run)]
+    read = History(accepted_before(ledger, batches, depth))
+    for batch in sorted(run):
+        own = sorted(n for n in accepted - run if n < batch)[-depth:]
+        assert read.before(str(batch), depth) == [str(n) for n in own]
+    everything = accepted_before(ledger, batches, None)
+    assert everything == [str(n) for n in sorted(accepted - run) if n < max(run)]

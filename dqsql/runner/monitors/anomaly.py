@@ -43,6 +43,14 @@ class AnomalyCall:
     exclude_where: str | None = None
     segments: bool = False
 
+    @property
+    def reach(self) -> int | None:
+        """How many of the newest accepted batches it looks at; None for all."""
+        if self.settings.window is not None:
+            return self.settings.window
+        # So many values may lie further back than the strategy itself would look.
+        return self.strategy.reach if self.settings.min_history is None else None
+
 
 def anomaly_call(
     monitor: Monitor, defaults: Mapping[str, Any] | None = None, budget: float | None = None
@@ -168,7 +176,7 @@ class AnomalyDetector:
         Oldest first; the latter up to the batch itself where they keep a place.
         """
         history = self.context.history
-        past = [b for b in history.before(batch) if history.measured(key, b)]
+        past = [b for b in history.before(batch, call.reach) if history.measured(key, b)]
         until = batch if call.strategy.counts_batches else None
         return past, history.left_out(past, until)
 

@@ -13,30 +13,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.engine.history import batches_where, stored_of_model, stored_rows
+from dqsql.engine.history import batches_where, stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.layout import batch_order
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
-from dqsql.model.tables import DISTRIBUTIONS, METRICS, PROGRAMS
+from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS
 from dqsql.runner.monitors.anomaly import AnomalyDetector
-from dqsql.runner.monitors.avh import AvhDetector, avh_settings
-from dqsql.runner.monitors.context import Detector, MonitorContext, defaults_of
-from dqsql.runner.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
+from dqsql.runner.monitors.avh import AvhDetector
+from dqsql.runner.monitors.context import Detector, MonitorContext
 from dqsql.runner.monitors.history import NEXT, History
 from dqsql.runner.monitors.injection import Injector
 from dqsql.runner.monitors.novelty import NoveltyDetector
 from dqsql.runner.monitors.pattern import PatternDetector, Source
 from dqsql.runner.monitors.programs import ProgramBook
+from dqsql.runner.monitors.reach import accepted_before, needs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dqsql.engine.storage import Store
 
-# How many accepted batches before the run are read for monitors that look at all of them.
-HISTORY_DEPTH = 400
 # A verdict that keeps its batch from being learned from.
 _KEEPS_OUT = (Status.FAIL, Status.ERROR)
 
@@ -55,7 +53,7 @@ class MonitorRun:
     """The monitors of one model at work.
 
     `ledger` is that of before the run; `accepted_by_review` are batches that a person accepted.
-    `depth` is how many accepted batches are read, None for as many as deciding needs.
+    `replayed` is how many of the newest stored batches will be decided on again.
     """
 
     plan: Plan
@@ -72,7 +70,7 @@ class MonitorRun:
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
     book: ProgramBook | None = None
-    depth: int | None = None
+    replayed: int = 0
 
     def judge(
         self,
@@ -119,16 +117,18 @@ class MonitorRun:
 
     def _context(self, batches: Sequence[str], rows: Mapping[str, int]) -> MonitorContext:
         model = self.plan.model.name
-        accepted = self._accepted(batches)
+        needs = needs_of(self.plan, self.project.settings, self._accepted, self.replayed)
+        depths = [need.depth for need in needs]
+        furthest = None if None in depths else max((d for d in depths if d), default=0)
         history = History(
-            accepted,
+            accepted_before(self.ledger, batches, furthest),
             lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch]),
             known=(*self.ledger, *batches),
         )
-        aliases = {a for m in self.plan.monitors for a in m.metrics}
-        names = {m.name for m in self.plan.metrics if m.alias in aliases}
-        names |= {*NUMERIC_DISTANCES, *TEXT_DISTANCES}
-        history.add_metric_rows(stored_rows(self.store, METRICS, model, accepted, names))
+        for need in needs:
+            accepted = accepted_before(self.ledger, batches, need.depth)
+            found = stored_metrics(self.store, model, accepted, need.metrics, need.segments)
+            history.add_metric_rows(found)
         return MonitorContext(
             plan=self.plan,
             history=history,
@@ -141,28 +141,9 @@ class MonitorRun:
             settings=self.project.settings,
         )
 
-    def _accepted(self, batches: Sequence[str]) -> list[str]:
-        """The accepted batches that are not checked again in this run, the newest of them."""
-        again = set(batches)
-        last = batch_order(batches[-1])
-        found = [
-            b
-            for b, r in self.ledger.items()
-            if r.status is BatchStatus.ACCEPTED and b not in again and batch_order(b) < last
-        ]
-        return sorted(found, key=batch_order)[-self._depth :]
-
     @property
-    def _depth(self) -> int:
-        """How many accepted batches of before the run are needed."""
-        if self.depth is not None:
-            return self.depth
-        if any(m.kind in ("anomaly", "novelty") for m in self.plan.monitors):
-            return HISTORY_DEPTH
-        given = self.project.settings.get("avh"), self.plan.model.config.extra.get("avh")
-        defaults = defaults_of(*given)
-        settings = [avh_settings(m, defaults) for m in self.plan.monitors if m.kind == "avh"]
-        return max((s.window + s.refit_every for s in settings), default=1)
+    def _accepted(self) -> int:
+        return sum(r.status is BatchStatus.ACCEPTED for r in self.ledger.values())
 
     def _detectors(self, context: MonitorContext) -> list[Detector]:
         kinds = {m.kind for m in self.plan.monitors}

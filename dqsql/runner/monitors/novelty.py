@@ -62,6 +62,25 @@ class VectorUnit:
     keys: dict[Feature, MetricKey]
     exclude_where: str | None = None
 
+    @property
+    def reach(self) -> int | None:
+        """How many of the newest accepted batches it looks at; None for all."""
+        return _reach(self.config, self.exclude_where)
+
+
+def novelty_reach(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> int | None:
+    """How many of the newest accepted batches a monitor looks at; None for all.
+
+    Raises AnnotationError.
+    """
+    where = read_settings(monitor, NOVELTY_SETTINGS, defaults).get("exclude_where")
+    return _reach(novelty_settings(monitor, defaults), where)
+
+
+def _reach(config: NoveltyConfig, exclude_where: str | None) -> int | None:
+    """A window is filled up with older batches where some are excluded."""
+    return config.window if exclude_where is None else None
+
 
 @dataclass
 class NoveltyDetector:
@@ -103,7 +122,8 @@ class NoveltyDetector:
         """The accepted batches that are not excluded and were measured, oldest first."""
         history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
         keys, window = unit.keys.values(), unit.config.window
-        past = [b for b in history.before(batch) if any(history.measured(k, b) for k in keys)]
+        past = history.before(batch, unit.reach)
+        past = [b for b in past if any(history.measured(k, b) for k in keys)]
         past = [b for b in past if b not in odd]
         return past[-window:] if window else past
 
