@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from dqsql import compile_project
 from dqsql.decisions.budget import LARGEST_RATE, Budget, parse_budget, rate_of_decisions
 from dqsql.errors import DecisionError
 from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.runner.monitors.novelty import novelty_settings
 from dqsql.runner.rates import DEFAULT_FPR, cadence, project_fpr
 from tests.run.conftest import Project
 
@@ -103,6 +105,30 @@ def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> N
         root = write_project(tmp_path / str(place), {"checks/m.sql": sql, "dqsql_project.yml": yml})
         compiled = compile_project(root, profiles_dir=root)
         assert project_fpr(compiled.project, compiled.plans, {}) == DEFAULT_FPR
+
+
+@pytest.mark.parametrize(
+    ("given", "defaults", "fpr"),
+    [
+        ("@novelty", {}, 0.002),
+        ("@novelty {fpr: 0.05}", {}, 0.05),
+        ("@novelty", {"fpr": 0.03}, 0.03),
+        ("@novelty(contamination => 0.02)", {}, None),
+        ("@novelty", {"contamination": 0.02}, None),
+        ("@novelty {adaptive_contamination: true}", {}, None),
+    ],
+)
+def test_novelty_keeps_it_as_a_rate(
+    tmp_path: Path, given: str, defaults: dict[str, Any], fpr: float | None
+) -> None:
+    model = f"select 1 as a\n-- {given}"
+    write_project(tmp_path, {"checks/m.sql": model})
+    (plan,) = compile_project(tmp_path, profiles_dir=tmp_path).plans
+    (monitor,) = plan.monitors
+    assert novelty_settings(monitor, defaults, 0.002).fpr == fpr
+    # Without a budget a contamination decides, as in the paper.
+    without = novelty_settings(monitor, defaults)
+    assert (without.fpr is None) == (fpr in (None, 0.002))
 
 
 def test_a_run_takes_it(checked: Project) -> None:

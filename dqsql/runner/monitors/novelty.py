@@ -35,10 +35,16 @@ _OWN = ("exclude_where", "peculiarity")
 def novelty_settings(
     monitor: Monitor, defaults: Mapping[str, Any] | None = None, budget: float | None = None
 ) -> NoveltyConfig:
-    """The settings of a monitor. Raises AnnotationError."""
+    """The settings of a monitor.
+
+    `budget` is the false-positive rate that the project's budget leaves it, if there is one; a
+    contamination keeps no rate, so one that is given takes its place.
+    Raises AnnotationError.
+    """
     given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
-    if "fpr" not in given and budget is not None:
-        given.setdefault("contamination", budget)
+    own = "contamination" in given or given.get("adaptive_contamination", False)
+    if budget is not None and not own:
+        given.setdefault("fpr", budget)
     for name in _OWN:
         given.pop(name, None)
     if "fpr" in given and "contamination" in given:
