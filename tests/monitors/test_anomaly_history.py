@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from dqsql import compile_project
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.runner.monitors.anomaly import AnomalyDetector
+from dqsql.runner.monitors.anomaly_learning import AnomalyLearner
 from dqsql.runner.monitors.context import MonitorContext
 from dqsql.runner.monitors.history import History, MetricKey
 from dqsql.runner.monitors.programs import ProgramBook
@@ -58,6 +59,13 @@ def weekly(count: int, seed: int = 0) -> list[float]:
     return [(400 if i % 7 in (5, 6) else 1000) + float(noise[i]) for i in range(count)]
 
 
+def row_of(batch: str, value: float | None, segment: str | None = None) -> dict[str, Any]:
+    """A row of dq_metrics."""
+    empty = dict.fromkeys(("column_name", "parameters"))
+    kind = {"metric": "row_count", "scope": "delta"}
+    return {**empty, **kind, "segment": segment, "batch": batch, "value": value}
+
+
 @dataclass
 class Judge:
     """An `@anomaly` with the metrics that were measured so far."""
@@ -66,23 +74,21 @@ class Judge:
     batches: Sequence[str]
     values: Sequence[float | None]
     accepted: Sequence[str] = ()
+    fpr: float = 0.01
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history = History(self.accepted, known=self.batches)
-        self.history.add_metric_rows(
-            {
-                "column_name": None,
-                "metric": "row_count",
-                "parameters": None,
-                "scope": "delta",
-                "segment": None,
-                "batch": batch,
-                "value": value,
-            }
-            for batch, value in zip(self.batches, self.values, strict=True)
+        self.measure(self.values)
+        book = ProgramBook([])
+        context = MonitorContext(
+            self.plan, self.history, book, NOW, "run", self.fpr, settings=self.settings
         )
-        context = MonitorContext(self.plan, self.history, ProgramBook([]), NOW, "run")
         self.detector = AnomalyDetector(context, lambda batches, where: ())
+
+    def measure(self, values: Sequence[float | None], segment: str | None = None) -> None:
+        pairs = zip(self.batches, values, strict=True)
+        self.history.add_metric_rows(row_of(b, v, segment) for b, v in pairs)
 
     def one(self, batch: str) -> Result:
         (result,) = self.detector.judge(batch)
@@ -109,18 +115,7 @@ def computed_again(result: Result, judge: Judge) -> list[Any]:
     assert result.batch is not None
     past = batches_of(result.details, judge.batches)
     history = History(past)
-    history.add_metric_rows(
-        {
-            "column_name": None,
-            "metric": "row_count",
-            "parameters": None,
-            "scope": "delta",
-            "segment": None,
-            "batch": batch,
-            "value": judge.history.value(COUNT, batch),
-        }
-        for batch in (*past, result.batch)
-    )
+    history.add_metric_rows(row_of(b, judge.history.value(COUNT, b)) for b in (*past, result.batch))
     row = {"detector": "anomaly", "batch": result.batch, "segment": None}
     found = recompute(Stored(row, result.details, history, past, {}))
     assert found.compared, found.note
@@ -242,3 +237,48 @@ def test_every_batch_of_a_run_has_the_history_of_its_own_day(
         assert read.before(str(batch), depth) == [str(n) for n in own]
     everything = accepted_before(ledger, batches, None)
     assert everything == [str(n) for n in sorted(accepted - run) if n < max(run)]
+
+
+SHOPS = ("shop=a", "shop=b", "shop=c")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "budget", "fpr"),
+    [
+        ("@anomaly(row_count) {segments: true}", 0.02, 0.005),
+        ("@anomaly(row_count)", 0.02, 0.02),
+        # What a person wrote holds for every decision.
+        ("@anomaly(row_count) {segments: true, fpr: 0.02}", 0.01, 0.02),
+        ("@anomaly(row_count, online_normal(4)) {segments: true}", 0.01, None),
+        ("@anomaly(row_count) {segments: true}", None, None),
+    ],
+)
+def test_a_batch_divides_its_budget_among_its_segments(
+    plan: MakePlan, annotation: str, budget: float | None, fpr: float | None
+) -> None:
+    batches, values = days(30), weekly(30)
+    settings = {"false_alarm_budget": "1 per week"} if budget else {}
+    judge = Judge(plan(annotation), batches, values, batches[:-1], budget or 0.5, settings)
+    for shop in SHOPS:
+        judge.measure(values, shop)
+    found = judge.detector.judge(batches[-1])
+    assert len(found) == (4 if "segments" in annotation else 1)
+    assert {r.details["strategy"]["fpr"] for r in found} == {fpr}
+    assert {r.status for r in found} == {Status.PASS}
+
+
+def test_a_replay_divides_it_too(plan: MakePlan) -> None:
+    batches = days(60)
+    values = np.random.default_rng(0).normal(100, 3, 60).tolist()
+    values[50] = 125.0
+    model = plan("@anomaly(row_count, batch_normal) {segments: true}")
+    alarms = {}
+    for budget in (0.01, None):
+        settings = {"false_alarm_budget": "1 per week"} if budget else {}
+        judge = Judge(model, batches, values, batches, 0.01, settings)
+        for shop in [f"shop={n}" for n in range(40)]:
+            judge.measure(values, shop)
+        context = judge.detector.context
+        (replayed,) = AnomalyLearner(context, lambda batches, where: ()).replay(batches, (), [0.01])
+        alarms[budget] = replayed.alarms
+    assert alarms == {0.01: (), None: (batches[50],)}

@@ -36,12 +36,26 @@ _OWN = frozenset({"fpr", "exclude_where", "segments"})
 
 @dataclass(frozen=True)
 class AnomalyCall:
-    """One `@anomaly` taken apart."""
+    """One `@anomaly` taken apart.
+
+    `divided`: its rate is the share of the project's budget that a batch has, with its segments.
+    """
 
     strategy: Strategy
     settings: AnomalySettings
     exclude_where: str | None = None
     segments: bool = False
+    divided: bool = False
+
+    def strategy_of(self, decisions: int) -> Strategy:
+        """The strategy for a batch on which so many are made: itself, and each segment.
+
+        By linearity of expectation the rate that the batch has is then kept.
+        """
+        chosen = self.strategy
+        if not (self.divided and isinstance(chosen, Learned) and chosen.fpr is not None):
+            return chosen
+        return replace(chosen, fpr=chosen.fpr / decisions)
 
     @property
     def reach(self) -> int | None:
@@ -62,14 +76,16 @@ def anomaly_call(
     """
     given = read_settings(monitor, ANOMALY_SETTINGS, defaults, positional=True)
     try:
-        chosen = _strategy(monitor)
+        written = chosen = _strategy(monitor)
         rate = given.get("fpr", budget)
         if rate is not None and isinstance(chosen, Learned):
             chosen = chosen.with_rate(rate)
         settings = anomaly_settings(**{k: v for k, v in given.items() if k not in _OWN})
     except DecisionError as error:
         raise AnnotationError(error.message, span=monitor.span, hint=error.hint) from error
-    return AnomalyCall(chosen, settings, given.get("exclude_where"), given.get("segments", False))
+    divided = "fpr" not in given and chosen is not written
+    segments = given.get("segments", False)
+    return AnomalyCall(chosen, settings, given.get("exclude_where"), segments, divided)
 
 
 def _strategy(monitor: Monitor) -> Strategy:
@@ -125,14 +141,22 @@ class AnomalyDetector:
         found: list[Result] = []
         for monitor in self._monitors:
             call = self.calls[monitor.id]
-            segments: list[str | None] = [None]
-            if call.segments:
-                segments += self.context.history.segments(batch)
-            found += [self._verdict(monitor, call, batch, s) for s in segments]
+            segments = self._segments(call, batch)
+            chosen = call.strategy_of(len(segments))
+            found += [self._verdict(monitor, call, chosen, batch, s) for s in segments]
         return found
 
+    def _segments(self, call: AnomalyCall, batch: str) -> list[str | None]:
+        """What is decided on: None for the whole batch, and where asked for its segments."""
+        return [None, *(self.context.history.segments(batch) if call.segments else ())]
+
     def _verdict(
-        self, monitor: Monitor, call: AnomalyCall, batch: str, segment: str | None
+        self,
+        monitor: Monitor,
+        call: AnomalyCall,
+        chosen: Strategy,
+        batch: str,
+        segment: str | None,
     ) -> Result:
         metric = self.context.metric(monitor, "metric")
         broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
@@ -143,7 +167,7 @@ class AnomalyDetector:
         key = key_of(metric, segment)
         past, left_out = self._past(call, key, batch)
         given = self._input(call, key, batch)
-        decision = evaluate_many(call.strategy, [given], call.settings)[0]
+        decision = evaluate_many(chosen, [given], call.settings)[0]
         result = result_of(
             monitor,
             batch,
@@ -161,7 +185,7 @@ class AnomalyDetector:
         return with_details(
             result,
             metric=metric.text,
-            strategy=call.strategy.to_dict(),
+            strategy=chosen.to_dict(),
             settings=call.settings.to_dict(),
             decision=decision.to_dict(),
             series=list(key[:4]),

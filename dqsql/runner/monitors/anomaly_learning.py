@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -54,9 +55,7 @@ class AnomalyLearner(AnomalyDetector):
     def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
         """The whole batch, and its segments, where they were measured."""
         metric = self.context.metric(monitor, "metric")
-        segments: list[str | None] = [None]
-        if call.segments:
-            segments += self.context.history.segments(batch)
+        segments = self._segments(call, batch)
         keys = [key_of(metric, s) for s in segments] if metric is not None else []
         measured = [k for k in keys if self.context.history.measured(k, batch)]
         return [self._input(call, key, batch) for key in measured]
@@ -70,14 +69,16 @@ class AnomalyLearner(AnomalyDetector):
         rate: float,
     ) -> Replayed:
         chosen = at_rate(call.strategy, rate)
-        decisions = evaluate_many(
-            chosen or call.strategy, [given for _, given in asked], call.settings
-        )
-        by_batch: dict[str, list[bool]] = {}
-        for (batch, _), decision in zip(asked, decisions, strict=True):
-            told = by_batch.setdefault(batch, [])
-            if decision.status in _DECIDED:
-                told.append(decision.anomalous)
+        moved = replace(call, strategy=chosen or call.strategy)
+        by_batch: dict[str, list[bool]] = {batch: [] for batch, _ in asked}
+        alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
+        for batch, given in asked:
+            alike[moved.strategy_of(len(self._segments(call, batch)))].append((batch, given))
+        for by, some in alike.items():
+            decisions = evaluate_many(by, [given for _, given in some], call.settings)
+            for (batch, _), decision in zip(some, decisions, strict=True):
+                if decision.status in _DECIDED:
+                    by_batch[batch].append(decision.anomalous)
         tally = Tally(monitor, rate, flagged)
         for batch, told in by_batch.items():
             tally.add(batch, any(told) if told else None)
