@@ -15,9 +15,10 @@ MODEL = """\
 {{ config(batch_by = 'day') }}
 select
     day,
-    code,     -- @pattern
+    code,     -- @pattern {exclude_where: "batch = '2024-03-02'"}
     secret,   -- @pattern {severity: warn, pii: true}
-    prose     -- @pattern
+    prose,    -- @pattern
+    code as again  -- @pattern {exclude_where: "no_such = 1"}
 from {{ source('raw', 't') }}
 """
 CODES = """
@@ -47,13 +48,19 @@ def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:
     found = verdicts(with_days(project, 0, 4))
     assert found["code", "2024-03-01"].status is Status.SKIPPED
     assert "from this batch" in found["code", "2024-03-01"].message
+    odd_day = found["code", "2024-03-02"]
+    assert (odd_day.status, odd_day.message) == (Status.SKIPPED, "left out by exclude_where")
     assert found["code", "2024-03-03"].status is Status.PASS
+    refused = found["again", "2024-03-03"]
+    assert refused.status is Status.ERROR
+    assert "no_such" in refused.message
     assert found["prose", "2024-03-03"].status is Status.SKIPPED
     assert "no pattern" in found["prose", "2024-03-03"].message
     program = next(r for r in project.rows("dq_programs") if r["column_name"] == "code")
     assert program["version"] == 1
     # Whole batches were counted for training, not the sample.
-    assert '"rows": 200' in program["program"]
+    assert '"rows": 100' in program["program"]
+    assert program["learned_to"] == "2024-03-01"
 
     odd = "case when id % 10 = 0 then 'ab_' else 'AB' end"
     found = verdicts(with_days(project, 4, 5, letters=odd, day_of_month="'/11'"))

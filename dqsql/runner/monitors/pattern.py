@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import identifier, to_sql
+from dqsql.engine.history import batches_where
 from dqsql.engine.layout import batch_order
 from dqsql.engine.value_samples import sample_values
 from dqsql.model.plan import Monitor, Plan
@@ -30,6 +32,7 @@ from dqsql.runner.monitors.context import (
     result_of,
     with_details,
 )
+from dqsql.runner.monitors.exclusions import Exclusions
 from dqsql.runner.monitors.history import key_of
 from dqsql.runner.monitors.programs import ProgramBook, StoredProgram
 from dqsql.runner.monitors.settings import PATTERN_SETTINGS, read_settings
@@ -137,21 +140,29 @@ class PatternPreparation:
             return False
         return sum(batch_order(b) > last for b in (*self.accepted, *self.batches)) >= RETRY_AFTER
 
-    @property
-    def _training(self) -> list[str]:
-        if self.accepted:
-            return list(self.accepted[-TRAINING_BATCHES:])
-        return list(self.batches[: max(1, min(TRAINING_BATCHES, len(self.batches) // 2))])
+    def _training(self, odd: Collection[str]) -> list[str]:
+        accepted = [b for b in self.accepted if b not in odd]
+        if accepted:
+            return accepted[-TRAINING_BATCHES:]
+        batches = [b for b in self.batches if b not in odd]
+        return batches[: max(1, min(TRAINING_BATCHES, len(batches) // 2))]
 
     def _learn(self, monitors: Sequence[Monitor]) -> None:
         if not monitors:
             return
-        training = self._training
         index = lake_index(open_place(self.source.spark, self.source.project.target))
-        by_where: dict[str | None, list[Monitor]] = {}
+        known = [*self.accepted, *self.batches]
+        excluded = Exclusions(partial(batches_where, self.source.spark), known)
+        together: dict[tuple[str | None, str | None], list[Monitor]] = {}
         for monitor in monitors:
-            by_where.setdefault(monitor.settings.where, []).append(monitor)
-        for where, alike in by_where.items():
+            exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
+            excluded.ask([exclude_where])
+            together.setdefault((monitor.settings.where, exclude_where), []).append(monitor)
+        for (where, exclude_where), alike in together.items():
+            training = self._training(excluded.batches(exclude_where))
+            if excluded.error(exclude_where) is not None or not training:
+                # The verdicts say so.
+                continue
             columns = list(dict.fromkeys(m.column for m in alike if m.column is not None))
             values = self.source.sample(columns, training, where)
             for monitor in alike:
@@ -193,10 +204,22 @@ class PatternDetector:
 
     context: MonitorContext
     source: Source
+    excluded: Exclusions = field(init=False)
     _sampled: int = 0
 
+    def __post_init__(self) -> None:
+        matching = partial(batches_where, self.source.spark)
+        self.excluded = Exclusions(matching, self.context.history.known)
+
     def prepare(self, batches: Sequence[str]) -> None:
-        """Nothing: patterns are learned before the scan."""
+        """Ask once for each condition which batches it excludes."""
+        monitors = [m for m in self.context.plan.monitors if m.kind == KIND]
+        self.excluded.ask(self._exclude_where(m) for m in monitors)
+
+    def _exclude_where(self, monitor: Monitor) -> str | None:
+        given = pattern_settings(monitor, self.context.defaults(KIND))
+        where: str | None = given.get("exclude_where")
+        return where
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch."""
@@ -204,6 +227,13 @@ class PatternDetector:
         return [self._verdict(m, batch) for m in monitors]
 
     def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        where = self._exclude_where(monitor)
+        refused = self.excluded.error(where)
+        if refused is not None:
+            text = f"{monitor.span}: {monitor.expression}: {refused.message}"
+            return result_of(monitor, batch, Status.ERROR, text)
+        if batch in self.excluded.batches(where):
+            return result_of(monitor, batch, Status.SKIPPED, "left out by exclude_where")
         program = self.context.programs.current(monitor.id)
         if program is None:
             return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: nothing was learned")

@@ -19,9 +19,10 @@ class PatternLearner(PatternDetector):
     ) -> list[Replayed]:
         """Judge stored counts by the pattern in force, with the rate as significance.
 
-        Batches that the pattern was learned from count as learning; those that were checked while
-        another pattern was in force have no counts, and are left out.
+        Batches that the pattern was learned from count as learning, as do excluded ones; those that
+        were checked while another pattern was in force have no counts, and are left out.
         """
+        self.prepare(batches)
         found: list[Replayed] = []
         for monitor in self.context.plan.monitors:
             if monitor.kind == KIND:
@@ -35,6 +36,10 @@ class PatternLearner(PatternDetector):
         flagged: Collection[str],
         rates: Sequence[float],
     ) -> list[Replayed]:
+        where = self._exclude_where(monitor)
+        refused = self.excluded.error(where)
+        if refused is not None:
+            return [Replayed(monitor, rate, note=refused.message) for rate in rates]
         program = self.context.programs.current(monitor.id)
         if program is None:
             why = "no pattern was learned yet: `dqsql run` learns it"
@@ -44,6 +49,7 @@ class PatternLearner(PatternDetector):
             why = f"no pattern could be learned: {learned.reason}"
             return [Replayed(monitor, rate, note=why) for rate in rates]
         training = list((program.evidence or {}).get("batches", ()))
+        undecided = {*training, *self.excluded.batches(where)}
         learned = self._with_exact_counts(monitor, program, learned, training)
         test = pattern_settings(monitor, self.context.defaults(KIND)).get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self._counts(monitor, b)) is not None]
@@ -51,7 +57,7 @@ class PatternLearner(PatternDetector):
         for rate in rates:
             tally = Tally(monitor, rate, flagged)
             for batch, (rows, matching) in counted:
-                if batch in training:
+                if batch in undecided:
                     tally.add(batch, None)
                     continue
                 decision = patterns.judge(

@@ -93,6 +93,13 @@ def a_flag(value: Any) -> bool:
     return value
 
 
+def a_text(value: Any) -> str:
+    """Text."""
+    if not isinstance(value, str):
+        raise ValueError("text")
+    return value
+
+
 def a_count(minimum: int) -> Reader:
     """A reader of whole numbers of at least `minimum`."""
 
@@ -134,18 +141,12 @@ PATTERN_SETTINGS: Mapping[str, Reader] = {
     "theta": a_rate,
     "vertical": a_flag,
     "horizontal": a_flag,
+    "exclude_where": a_text,
 }
 
 
 def as_given(value: Any) -> Any:
     """Anything: whoever uses it says what is wrong with it."""
-    return value
-
-
-def a_text(value: Any) -> str:
-    """Text."""
-    if not isinstance(value, str):
-        raise ValueError("text")
     return value
 
 
