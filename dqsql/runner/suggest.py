@@ -35,8 +35,8 @@ from dqsql.suggestions.across import (
     date_orders,
     dependencies,
     dependency_candidates,
-    foreign_key,
     foreign_key_pairs,
+    foreign_keys,
     is_key,
 )
 from dqsql.suggestions.existing import Existing
@@ -315,12 +315,7 @@ class _Suggesting:
         sketches += [(k.sketch, k.sketch) for _, k in pairs]
         sizes = union_sizes(self.spark, sketches)
         unions, alone = sizes[: len(pairs)], sizes[len(pairs) :]
-        found = [foreign_key(c, k, n, m) for (c, k), n, m in zip(pairs, unions, alone, strict=True)]
-        best: dict[str, Suggestion] = {}
-        for each in found:
-            if each is not None and each.column is not None:
-                best.setdefault(each.column, each)
-        yield from best.values()
+        yield from foreign_keys(self.subject.table, pairs, unions, alone)
 
     def _keys(self) -> Iterator[KeyColumn]:
         """The columns of the project's other relations that may be keys."""

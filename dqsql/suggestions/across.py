@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 from dqsql.suggestions.names import words
@@ -16,6 +16,8 @@ from dqsql.suggestions.suggestion import Suggestion, quoted
 MAX_FOUND = 10
 # A dependency must be this unlikely to be chance.
 _CHANCE = 1e-9
+# Each key that is verified exactly is one more join of the rows.
+_MOST_KEYS = 3
 # Sketches are counted for at most so many sets of columns.
 _MAX_SETS = 150
 _MAX_CATEGORICAL = 8
@@ -104,6 +106,39 @@ def foreign_key(
         arguments=arguments,
         coverage=f"1 - orphan_ratio({name}, {key.relation}, {quoted(key.column)})",
     )
+
+
+def foreign_keys(
+    table: str,
+    pairs: Sequence[tuple[ColumnProfile, KeyColumn]],
+    unions: Sequence[float],
+    alone: Sequence[float],
+) -> list[Suggestion]:
+    """One suggestion for each column that a key holds, by its sketch.
+
+    Sketches err, so that the exact count may refute a key: others that hold the column follow as
+    weaker forms. Keys whose names agree with the column's come first.
+
+    Args:
+        table: the name of the columns' relation.
+        pairs: columns, and keys that they might refer to.
+        unions: for each pair the number of distinct values of both together.
+        alone: for each pair that of the key's sketch in union with itself.
+    """
+    by_column: dict[str, list[tuple[bool, Suggestion]]] = {}
+    for (column, key), union, own in zip(pairs, unions, alone, strict=True):
+        found = foreign_key(column, key, union, own)
+        if found is not None:
+            named = _names_agree(column.name, table, key)
+            by_column.setdefault(column.name, []).append((not named, found))
+    chains = []
+    for ranked in by_column.values():
+        tried = [s for _, s in sorted(ranked, key=lambda r: r[0])][:_MOST_KEYS]
+        chain = tried.pop()
+        while tried:
+            chain = replace(tried.pop(), weaker=chain)
+        chains.append(chain)
+    return chains
 
 
 # --- functional dependencies -------------------------------------------------------------------

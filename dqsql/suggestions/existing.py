@@ -82,13 +82,20 @@ class Existing:
         )
 
     def marked(self, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
-        """The suggestions, those that exist marked so."""
+        """The suggestions, those that exist marked so, and no weaker forms that exist."""
         return [
             replace(s, verdict=Verdict.EXISTS)
             if s.verdict is Verdict.SUGGESTED and self.has(s)
-            else s
+            else replace(s, weaker=self._new(s.weaker))
             for s in suggestions
         ]
+
+    def _new(self, weaker: Suggestion | None) -> Suggestion | None:
+        """The weaker forms without those that exist."""
+        if weaker is None:
+            return None
+        further = self._new(weaker.weaker)
+        return further if self.has(weaker) else replace(weaker, weaker=further)
 
 
 def _plain(ast: exp.Expr) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from dqsql.suggestions.across import (
     dependency_candidates,
     foreign_key,
     foreign_key_pairs,
+    foreign_keys,
 )
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.intervals import (
@@ -157,6 +160,31 @@ def test_foreign_keys_need_inclusion_and_for_numbers_a_name() -> None:
     assert found is not None
     assert found.annotation(inside=True) == "@references(shop.customers, `id`)"
     assert foreign_key(named, key, 512.0, 502.0) is None
+
+
+def test_another_key_is_tried_where_the_exact_count_refutes_one() -> None:
+    code = column("customer_code", "string", distinct=300.0)
+    keys = [
+        KeyColumn(f"shop.{name}", name, "code", "string", 500.0, b"")
+        for name in ("parcels", "stores", "customers", "people", "small")
+    ]
+    pairs = foreign_key_pairs(Profile("orders", 1_000, (code,)), "orders", keys)
+    assert [k.table for _, k in pairs] == [k.table for k in keys]
+    # The last one does not hold the column.
+    (first,) = foreign_keys("orders", pairs, [500.0, 500.0, 500.0, 500.0, 620.0], [500.0] * 5)
+    holds, fails = Outcome((True,), 1.0, (), 1, 0), Outcome((False,), 0.99, (), 1, 1)
+    refused, kept = decide(first, {"s": fails, "sw": fails, "sww": holds}, "s")
+    assert (refused.promise, refused.verdict) == ("references shop.customers", Verdict.REFUSED)
+    assert (kept.promise, kept.measured) == ("references shop.stores", 1.0)
+    assert decide(first, {"s": holds, "sw": holds, "sww": holds}, "s") == [
+        replace(first, measured=1.0, batches=1, held=1)
+    ]
+    assert len(decide(first, {"s": fails, "sw": fails, "sww": fails}, "s")) == 1
+    # What the user has is not suggested in its stead.
+    (marked,) = existing(("customer_code", "references(shop.parcels, code)")).marked([first])
+    assert marked.weaker is not None
+    assert marked.weaker.promise == "references shop.stores"
+    assert marked.weaker.weaker is None
 
 
 def test_dependencies_that_hold_and_are_no_chance() -> None:
