@@ -10,6 +10,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
+from dqsql.compiler.privacy import is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -61,6 +62,10 @@ class RowSource(Protocol):
     def columns(self) -> Mapping[str, str]:
         """The Spark types of the model's columns, as far as they are known."""
 
+    @property
+    def private(self) -> frozenset[str]:
+        """The columns whose values must not be stored, in lower case."""
+
     def from_batches(self, query: exp.Select) -> exp.Select:
         """Let a query read the rows."""
 
@@ -95,14 +100,25 @@ class FrequencyScan:
     def stored(self) -> exp.Select:
         """The frequency tables themselves, a row for each batch, segment and value.
 
-        Columns: batch, segment, `counted` (the table's identity), value, n.
+        Columns: batch, segment, `counted` (the table's identity), value, n. Values of private
+        columns are hashed, which keeps equal ones equal.
         """
         counts = self._storable()
         batch, segment = self._labels(self._segment_key)
         texts = [literal(table_text(t)) for t in self._tables]
         counted = texts[0] if len(texts) == 1 else call("element_at", call("array", *texts), _NEXT)
         query = exp.select(batch, segment, exp.alias_(counted.copy(), COUNTED, quoted=True))
-        return query.select(column(VALUE), column(N)).from_(counts.subquery("counts"))
+        query = query.select(exp.alias_(self._shown(), VALUE, quoted=True), column(N))
+        return query.from_(counts.subquery("counts"))
+
+    def _shown(self) -> exp.Expr:
+        """The value, or its hash."""
+        tables, private = self._tables, self.scan.private
+        hashed = [literal(i) for i, t in enumerate(tables) if is_private(t, private)]
+        if not hashed:
+            return column(VALUE)
+        mine = exp.In(this=column(TABLE), expressions=hashed)
+        return formula("case when {0} then sha2({1}, 256) else {1} end", mine, column(VALUE))
 
     def _storable(self) -> exp.Select:
         """The counts as they are stored, values as texts."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
+from dqsql.compiler.privacy import is_private
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
-from dqsql.model.plan import StateColumn
+from dqsql.model.plan import Entries, StateColumn
 
 _INSTEAD = {
     "count": "count_distinct merges (so does approx_count_distinct, which costs less)",
@@ -19,10 +20,22 @@ _INSTEAD = {
 }
 
 
-def require_mergeable(metric: str, states: Iterable[StateColumn], span: Span) -> None:
-    """Refuse a cumulative metric with a state that does not merge. Raises CompileError."""
+def require_mergeable(
+    metric: str, states: Iterable[StateColumn], span: Span, private: Collection[str] = ()
+) -> None:
+    """Refuse a cumulative metric with a state that does not merge. Raises CompileError.
+
+    `private` are columns whose values must not be stored, in lower case.
+    """
     for state in states:
-        if state.mergeable or state.frequency is not None:
+        table = state.frequency
+        if table is not None and table.entries is not Entries.VALUES and is_private(table, private):
+            raise CompileError(
+                f"{metric} cannot be cumulative: parts of private values would have to be stored",
+                span=span,
+                hint="leave out scope: cumulative to check each batch by itself",
+            )
+        if state.mergeable or table is not None:
             # Frequency tables are stored and added up: see `dqsql.compiler.counts`.
             continue
         node = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan

@@ -18,6 +18,7 @@ from dqsql.compiler.monitors import (
     watched_metrics,
 )
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
+from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
 from dqsql.compiler.states import StateRegistry
@@ -172,7 +173,8 @@ class _ModelCompiler:
             finish, states = self.states.finish(use.sql)
             if scope is Scope.CUMULATIVE:
                 used = [s for s in self.states.states if s.name in states]
-                require_mergeable(use.text, used, annotation.span)
+                private = pii_columns(self.model)
+                require_mergeable(use.text, used, annotation.span, private)
             self.metrics[key] = Metric(
                 alias=f"m{len(self.metrics)}",
                 name=use.name,

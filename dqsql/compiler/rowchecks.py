@@ -16,10 +16,8 @@ from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.keys import BATCH, batch_text, identifier_table, not_null, view_name
 from dqsql.compiler.references import join_lookups
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import call, column, formula, literal, parse_expression
-from dqsql.errors import DqsqlError
+from dqsql.dialect import call, column, formula, literal
 from dqsql.model.plan import Check, FrequencyTable, Metric, Plan, StateColumn
-from dqsql.model.project import Annotation, CheckModel
 
 CHECK = "check_id"
 ROW = "row"
@@ -276,21 +274,3 @@ class SampleQuery:
         keys = [*([batch] if batch is not None else []), *(c.copy() for c in table.columns)]
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
-
-
-def pii_columns(model: CheckModel) -> frozenset[str]:
-    """The columns that must never be stored, in lower case."""
-    marked = [c for a in model.annotations if a.settings.pii for c in _about(a)]
-    return frozenset(name.lower() for name in (*model.config.pii, *marked))
-
-
-def _about(annotation: Annotation) -> Collection[str]:
-    """The columns that an annotation is about; every name in it where that is not said."""
-    if annotation.column is not None:
-        return [annotation.column]
-    try:
-        ast = parse_expression(annotation.expression, annotation.span)
-    except DqsqlError:
-        return annotation.candidates
-    names = {part.name for c in ast.find_all(exp.Column) for part in c.parts}
-    return [*annotation.candidates, *names]

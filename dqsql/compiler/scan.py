@@ -22,6 +22,7 @@ from dqsql.compiler.keys import (
     view_name,
 )
 from dqsql.compiler.naive_bayes import NaiveBayesScan
+from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, typed
 from dqsql.compiler.references import join_lookups
 from dqsql.compiler.relation_scan import (
@@ -262,6 +263,11 @@ class Scan:
     def segments(self) -> tuple[str, ...]:
         """The segment columns."""
         return self.model.config.segment_by
+
+    @property
+    def private(self) -> frozenset[str]:
+        """The columns whose values must not be stored, in lower case."""
+        return pii_columns(self.model)
 
     @property
     def source_scans(self) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import (
     CHECK,
     ROW,
     FailingRows,
     SampleQuery,
     failing_rows,
-    pii_columns,
 )
 from dqsql.compiler.scan import BatchFilter
 from dqsql.errors import EngineError

@@ -142,3 +142,33 @@ def test_a_value_that_cannot_be_counted_is_an_error_of_its_check(
     put(root, 0)
     results = dqsql.run(root, spark=spark).models[0].results
     assert [r.status.value for r in results] == ["pass", "error"]
+
+
+def test_private_values_are_not_stored(new_project: NewProject) -> None:
+    head = "{{ config(batch_by='day', pii=['name']) }}\nselect day, name, id from"
+    head += " {{ source('raw', 't') }}\n"
+    checks = "-- @count_distinct(name) > 0 {scope: cumulative}\n"
+    checks += "-- @count_distinct(name, id) > 0 {scope: cumulative}\n"
+    project = new_project("private", head + checks + "-- @entropy(id) > 0 {scope: cumulative}\n")
+    put(project.root, 0, 1)
+    project.run()
+    rows = [r for r in project.rows("dq_frequency__m") if r["value"] is not None]
+    assert {len(r["value"]) for r in rows if "name" in r["counted"]} == {64}
+    assert {r["value"] for r in rows if "name" not in r["counted"]} == set("01234")
+    distinct = {
+        metric: {row["name"] for n in numbers for row in rows_of(n) if row["name"] is not None}
+        for metric, numbers in (("2024-01-30", (0,)), ("2024-01-31", (0, 1)))
+    }
+    found = project.cumulative()
+    for batch, names in distinct.items():
+        assert found[batch, None, "count_distinct(name)"] == len(names)
+
+
+def test_trigrams_of_private_values_are_refused(make_project: Any) -> None:
+    sql = (
+        "{{ config(batch_by='day', pii=['name']) }}\nselect day, name from {{ source('raw', 't') }}"
+        "\n-- @index_of_peculiarity(name) < 9 {scope: cumulative}\n"
+    )
+    root = make_project({"checks/sources.yml": SOURCES, "checks/m.sql": sql})
+    (error,) = dqsql.compile_project(root).errors
+    assert "private" in error.message
