@@ -159,7 +159,7 @@ class _Run:
         if not plans:
             warnings = (
                 *project_warnings(self._project),
-                "nothing to do: no check model is selected",
+                "nothing to do: no model with checks is selected",
             )
             result = self._result((), {}, warnings)
             self.listener.run_finished(result)

@@ -19,7 +19,7 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.budget import budget_errors
 from dqsql.runner.monitors.validation import setting_errors
-from dqsql.runner.selection import select_models
+from dqsql.runner.selection import project_methods, select_models, unmatched
 from dqsql.runner.state import state_of
 from dqsql.templating import MacroLibrary
 
@@ -71,8 +71,9 @@ def compile_project(
             dbt_tests=dbt_tests,
         )
     catalog = catalog_of(project)
-    methods = state_of(project, state).methods()
+    methods = {**project_methods(project.name), **state_of(project, state).methods()}
     selected = select_models(project.models, select, exclude, methods=methods)
+    missed = unmatched(project.models, (*select, *exclude), methods=methods)
     chosen = [m for m in selected if is_checked(m)]
     with _without_collector():
         compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
@@ -83,7 +84,7 @@ def compile_project(
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     too_dear = over_budget(plans, queries, by_model, budget.get("total"))
     return CompileResult(
-        project=replace(project, left_tests=left),
+        project=replace(project, left_tests=left, warnings=(*project.warnings, *missed)),
         plans=plans,
         queries=queries,
         errors=(

@@ -1,11 +1,12 @@
 """Chooses check models by dbt's selection syntax.
 
 Arguments and spaces are unions, commas are intersections: `tag:daily,path:checks/sales +orders`.
-A criterion is `[@][n+][method:]value[+n]`; without a method it is a name, a path or a glob.
+A criterion is `[@][n+][method:]value[+n]`; without a method it is a path, a name, or dbt's
+qualified name (`package.folder.model`, whole or its beginning, with globs).
 
 The unit is the check model. A method about checks (`column:`, `check:`, `severity:`, `test_name:`,
-`test_type:`) chooses the models that have such a check: all checks of a model share its scan, and a
-batch is checked whole or not at all.
+`test_type:`), a tag of a check and the name of a test of dbt choose the models that have such a
+check: all checks of a model share its scan, and a batch is checked whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
 # method's name, as in `config.severity:warn`.
 Method = Callable[["CheckModel", str, str], bool]
 
+_GLOB = re.compile(r"[*?[\]]")
 _CRITERION = re.compile(
     r"(?P<at>@)?(?:(?P<parents>\d*)\+)?"
     r"(?:(?P<method>[a-z_]+)(?:\.(?P<argument>[\w.]+))?:)?(?P<value>[^+]+?)"
@@ -45,8 +47,71 @@ def _by_name(model: CheckModel, _: str, value: str) -> bool:
     return _matches(model.name, value) or _matches(str(_dbt(model).get("name", "")), value)
 
 
+def _by_fqn(project: str) -> Method:
+    """Dbt's qualified names, a model's own name, and the name of an adopted test."""
+
+    def method(model: CheckModel, _: str, value: str) -> bool:
+        if _by_name(model, "", value) or _has_test(model, value):
+            return True
+        # dbt's qualified names are not about sources.
+        fqn = () if _is_source(model) else _fqn(model, project)
+        return any(_is_qualified(name, value, _is_versioned(model)) for name in (fqn, fqn[1:]))
+
+    return method
+
+
+def _has_test(model: CheckModel, name: str) -> bool:
+    tests = (a.settings for a in model.annotations if DBT_TEST in a.settings.options)
+    return any(settings.name == name for settings in tests)
+
+
+def _fqn(model: CheckModel, project: str) -> tuple[str, ...]:
+    """The package, the folders below that of the models, and the name."""
+    found = _dbt(model).get("fqn")
+    if isinstance(found, list) and found:
+        return tuple(map(str, found))
+    return (project, *PurePosixPath(model.path).with_suffix("").parts[1:])
+
+
+def _is_versioned(model: CheckModel) -> bool:
+    fqn = _fqn(model, "")
+    return len(fqn) > 1 and _dbt(model).get("name") == "_".join(fqn[-2:])
+
+
+def _is_qualified(fqn: Sequence[str], value: str, versioned: bool) -> bool:
+    """Whether a value is a qualified name or its beginning, by dbt's rules.
+
+    From the first part with a glob on, the rest is compared as one text. A versioned model is also
+    named without its version.
+    """
+    if not fqn:
+        return False
+    names = [part for name in fqn for part in name.split(".")]
+    parts = value.split(".")
+    if value == fqn[-1] or (versioned and (value == fqn[-2:][0] or parts[-2:] == names[-2:])):
+        return True
+    if len(parts) > len(names):
+        return False
+    for at, part in enumerate(parts):
+        if _GLOB.search(part):
+            return _matches(".".join(names[at:]), ".".join(parts[at:]))
+        if names[at] != part:
+            return False
+    return True
+
+
+def _by_package(project: str) -> Method:
+    def method(model: CheckModel, _: str, value: str) -> bool:
+        own = str(_dbt(model).get("package") or project)
+        return _matches(own, project if value == "this" else value)
+
+    return method
+
+
 def _by_tag(model: CheckModel, _: str, value: str) -> bool:
-    return any(_matches(tag, value) for tag in model.config.tags)
+    of_checks = (a.settings for a in model.annotations)
+    tags = (*model.config.tags, *(tag for s in of_checks if s.enabled for tag in s.tags))
+    return any(_matches(tag, value) for tag in tags)
 
 
 def _by_path(model: CheckModel, _: str, value: str) -> bool:
@@ -146,14 +211,14 @@ def _check_type(_: CheckModel, annotation: Annotation, value: str) -> bool:
 
 METHODS: dict[str, Method] = {
     "name": _by_name,
-    "fqn": _by_name,
+    "fqn": _by_fqn(""),
     "tag": _by_tag,
     "path": _by_path,
     "file": _by_file,
     "config": _by_config,
     "source": _by_source,
     "resource_type": _by_resource_type,
-    "package": _by_dbt("package"),
+    "package": _by_package(""),
     "group": _by_dbt("group"),
     "owner": _by_owner,
     "check": _of_checks(_check_named),
@@ -162,6 +227,11 @@ METHODS: dict[str, Method] = {
     "test_name": _of_checks(_check_test),
     "test_type": _of_checks(_check_type),
 }
+
+
+def project_methods(project: str) -> dict[str, Method]:
+    """The methods that know the name of the project."""
+    return {"fqn": _by_fqn(project), "package": _by_package(project)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +264,24 @@ def select_models(
     chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
     chosen -= selector.union(exclude)
     return [m for m in models if m.name in chosen and m.config.enabled]
+
+
+def unmatched(
+    models: Sequence[CheckModel],
+    arguments: Sequence[str],
+    *,
+    methods: Mapping[str, Method] | None = None,
+) -> tuple[str, ...]:
+    """Sentences about the criteria of `--select` or `--exclude` that find no enabled model."""
+    selector = _Selector(models, {**METHODS, **(methods or {})})
+    enabled = {m.name for m in models if m.config.enabled}
+    terms = dict.fromkeys(term for argument in arguments for term in argument.split())
+    found = []
+    for term in terms:
+        if not selector.union([term]) & enabled:
+            near = nearest(term, enabled)
+            found.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
+    return tuple(found)
 
 
 class _Selector:
@@ -246,13 +334,7 @@ class _Selector:
         value = criterion.value
         if "/" in value or value.endswith(".sql"):
             return _by_path(model, "", value) or _by_file(model, "", value)
-        return _by_name(model, "", value) or _by_folder(model, value)
-
-
-def _by_folder(model: CheckModel, value: str) -> bool:
-    """Whether dbt's dotted name chooses it: `folder`, `folder.sub` or `folder.sub.model`."""
-    parts = PurePosixPath(model.path).with_suffix("").parts[1:]
-    return any(_matches(".".join(parts[:n]), value) for n in range(1, len(parts) + 1))
+        return self._methods["fqn"](model, "", value)
 
 
 def _walk(start: set[str], edges: Mapping[str, set[str]], steps: int | None) -> set[str]:

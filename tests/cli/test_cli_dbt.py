@@ -69,12 +69,24 @@ def test_compile_writes_lineage_beside_dbts_artefacts(shop: Path) -> None:
         ("column:status,test_type:generic", "orders"),
         ("resource_type:seed", "raw_payments"),
         ("package:other", ""),
+        ("package:this,orders", "orders"),
+        ("fqn:shop.marts.orders", "orders"),
+        ("shop.marts", "orders customers payments"),
+        ("not_null_orders_order_id", "orders"),
     ],
 )
 def test_selection(shop: Path, select: str, models: str) -> None:
     done = call(shop, "ls", "--dbt-tests", "--resource-type", "model", "-s", select)
     assert done.exit_code == 0, done.output
     assert done.stdout.split() == [f"model.{name}" for name in models.split()]
+
+
+def test_a_selection_of_nothing_says_so_and_exits_0(shop: Path) -> None:
+    done = call(shop, "run", "--select", "order", "tag:none")
+    assert done.exit_code == 0, done.output
+    assert "no check model matches 'order'; did you mean 'orders'?" in done.output
+    assert "no check model matches 'tag:none'" in done.output
+    assert "nothing to do: no model with checks is selected" in done.output
 
 
 def test_models_without_checks_are_not_listed(shop: Path) -> None:

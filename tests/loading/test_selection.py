@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dqsql.errors import SelectionError
-from dqsql.model.project import CheckModel, ModelConfig, Severity
-from dqsql.runner.selection import select_models
+from dqsql.errors import SelectionError, Span
+from dqsql.model.project import (
+    DBT_TEST,
+    Annotation,
+    CheckModel,
+    CheckSettings,
+    ModelConfig,
+    Severity,
+)
+from dqsql.runner.selection import project_methods, select_models, unmatched
 
 
 def model(path: str, *depends_on: str, **config: object) -> CheckModel:
@@ -98,3 +107,86 @@ def test_the_nearest_method_is_named() -> None:
 def test_more_methods() -> None:
     methods = {"result": lambda m, _, value: m.name == "a" and value == "fail"}
     assert [m.name for m in select_models(MODELS, ["result:fail+1"], methods=methods)] == ["a", "c"]
+
+
+def with_check(found: CheckModel, **settings: object) -> CheckModel:
+    made = CheckSettings(**settings)  # type: ignore[arg-type]
+    return replace(found, annotations=(Annotation("not_null", made, Span("x"), "a"),))
+
+
+def test_tags_of_checks_choose_their_models() -> None:
+    tagged = with_check(MODELS[3], tags=("disruption",))
+    off = with_check(MODELS[4], tags=("disruption",), enabled=False)
+    models = [*MODELS[:3], tagged, off]
+    assert [m.name for m in select_models(models, ["tag:disr*"])] == ["d"]
+    assert [m.name for m in select_models(models, ["tag:disruption,mart"])] == ["d"]
+    assert [m.name for m in select_models(models, [], ["tag:disruption"])] == list("abce")
+
+
+def of_dbt(name: str, *fqn: str, package: str = "shop", **more: object) -> CheckModel:
+    dbt = {"name": name, "package": package, "fqn": [package, *fqn], **more}
+    return model(f"models/{'/'.join(fqn)}.sql", extra={"dbt": dbt})
+
+
+SHOP = [
+    of_dbt("orders", "marts", "orders"),
+    replace(of_dbt("customers_v2", "marts", "core", "customers", "v2"), name="customers_v2"),
+    with_check(
+        of_dbt("payments", "payments"),
+        name="unique_payments_id",
+        options={DBT_TEST: "test.shop.unique_payments_id.1"},
+    ),
+    of_dbt("away", "marts", "away", package="other"),
+    replace(
+        of_dbt("raw__orders", "marts", "raw", "raw_orders", resource_type="source"),
+        name="raw__orders",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("select", "names"),
+    [
+        ("fqn:shop.marts.orders", "orders"),
+        ("shop.marts.orders", "orders"),
+        ("shop.marts", "orders customers_v2"),
+        ("marts", "orders customers_v2 away"),
+        ("marts.core", "customers_v2"),
+        ("shop", "orders customers_v2 payments"),
+        ("shop.*.orders", "orders"),
+        ("shop.m*", "orders customers_v2"),
+        ("marts.*", "orders customers_v2 away"),
+        ("customers", "customers_v2"),
+        ("customers.v2", "customers_v2"),
+        ("customers_v2", "customers_v2"),
+        ("marts.customers", ""),
+        ("orders.marts", ""),
+        ("unique_payments_id", "payments"),
+        ("unique_*", ""),
+        ("check:unique_*", "payments"),
+        ("raw__orders", "raw__orders"),
+        ("raw_orders", ""),
+        ("package:this", "orders customers_v2 payments raw__orders"),
+        ("package:oth*", "away"),
+    ],
+)
+def test_qualified_names_of_dbt(select: str, names: str) -> None:
+    found = select_models(SHOP, [select], methods=project_methods("shop"))
+    assert [m.name for m in found] == names.split()
+
+
+def test_qualified_names_without_dbt() -> None:
+    methods = project_methods("nyc")
+    assert [m.name for m in select_models(MODELS, ["nyc.raw"], methods=methods)] == ["a", "b"]
+    assert [m.name for m in select_models(MODELS, ["package:this"], methods=methods)] == list(
+        "abcde"
+    )
+
+
+def test_what_finds_nothing_is_said() -> None:
+    told = unmatched(SHOP, ["payment shop.marts", "tag:x", "orders+"])
+    assert told == (
+        "no check model matches 'payment'; did you mean 'payments'?",
+        "no check model matches 'tag:x'",
+    )
+    assert unmatched(MODELS, ["off"]) == ("no check model matches 'off'",)

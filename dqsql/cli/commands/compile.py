@@ -49,7 +49,7 @@ def command(
     for record in records:
         _print_model(session, record)
     if not records and not errors:
-        session.say("Nothing to compile: no check model is selected.")
+        session.say("Nothing to compile: no model with checks is selected.")
     for warning in (*compiled.project.warnings, *_left(compiled)):
         session.warn(warning)
     if errors:
