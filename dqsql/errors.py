@@ -136,6 +136,10 @@ class QueryError(EngineError):
     """A query that Spark refused or that failed while running."""
 
 
+class IncomparableError(QueryError):
+    """Keys that Spark would compare only by a cast that is not one to one."""
+
+
 class StorageError(EngineError):
     """The warehouse tables cannot be read or written."""
 

@@ -24,6 +24,7 @@ from dqsql.model.project import (
     Annotation,
     CheckModel,
     CheckSettings,
+    LeftTest,
     ModelConfig,
     NoData,
     Projection,
@@ -48,7 +49,8 @@ class DbtModels:
     """Loads the nodes of one manifest.
 
     `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
-    Problems are appended to `errors`.
+    Problems are appended to `errors`,
+    rules of freshness that only dbt can judge to `left`.
     """
 
     root: Path
@@ -61,6 +63,7 @@ class DbtModels:
     places: Places
     rebuilds: Mapping[str, Rebuild]
     errors: list[DqsqlError] = field(default_factory=list)
+    left: list[LeftTest] = field(default_factory=list)
 
     def load(self, node: Node) -> CheckModel:
         """The check model of a node; without annotations where it has none."""
@@ -176,8 +179,14 @@ class DbtModels:
         """Dbt's freshness of a source as a check, or two with different thresholds."""
         given = (node.config.get("freshness"), node.data.get("freshness"))
         rules = next((r for r in given if _has_rule(r)), None)
-        field_name = node.config.get("loaded_at_field") or node.data.get("loaded_at_field")
-        if not rules or not field_name:
+        field_name = _said(node, "loaded_at_field")
+        if not rules:
+            return
+        if not field_name:
+            reason = "it has no loaded_at_field: dbt asks the warehouse when it was changed"
+            if _said(node, "loaded_at_query"):
+                reason = "loaded_at_query is a query of its own"
+            self.left.append(LeftTest(node.unique_id, f"freshness of {node.name}", reason))
             return
         for key, severity in (("error_after", Severity.ERROR), ("warn_after", Severity.WARN)):
             rule = rules.get(key) or {}
@@ -256,6 +265,10 @@ def _is_annotated(node: Node, raw: str) -> bool:
     if str(node.data.get("language", "sql")) != "sql":
         return False
     return any(has_annotation(raw[c.body_start : c.body_end]) for c in scan(raw).comments)
+
+
+def _said(node: Node, key: str) -> Any:
+    return node.config.get(key) or node.data.get(key)
 
 
 def _has_rule(freshness: Any) -> bool:

@@ -171,6 +171,7 @@ class _Loader:
             places=places,
             rebuilds=read_rebuilds(self.root / self.config.target_path / RESULTS),
             errors=self.errors,
+            left=self.left,
         )
         models = {uid: loader.load(node) for uid, node in nodes.items()}
         if self._adopts:
@@ -178,6 +179,7 @@ class _Loader:
         if self.errors:
             raise self.errors[0] if len(self.errors) == 1 else ErrorGroup(_unique(self.errors))
         stale = staleness(self.manifest, self.root, self.config.model_paths)
+        sources = [t for t in self.left if t.unique_id in self.manifest.sources]
         return Project(
             name=self.config.name,
             root=self.root,
@@ -191,7 +193,10 @@ class _Loader:
             severity=own.severity,
             no_data=own.no_data,
             settings=own.settings,
-            warnings=(stale,) if stale else (),
+            warnings=(
+                *([stale] if stale else []),
+                *(f"{t.name} is left to `dbt source freshness`: {t.reason}" for t in sources),
+            ),
             left_tests=tuple(self.left),
         )
 

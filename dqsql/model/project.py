@@ -196,7 +196,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class LeftTest:
-    """A test of dbt that dqsql does not adopt, and why; `dbt test` goes on running it."""
+    """A test of dbt that dqsql does not adopt, and why; dbt goes on running it.
+
+    `unique_id` is the test's; for a freshness that dqsql cannot judge, the source's.
+    """
 
     unique_id: str
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.catalog import Catalog
@@ -10,6 +10,8 @@ from dqsql.compiler.plan import compile_model
 from dqsql.errors import ProfileError
 from dqsql.model.plan import Plan
 from dqsql.model.project import DBT_TEST, Annotation, CheckModel, LeftTest, Project, Target
+from dqsql.model.results import Result, Status
+from dqsql.runner.verdicts import LEFT_TO_DBT
 
 _METHODS = ("session", "connect")
 
@@ -57,7 +59,7 @@ def project_warnings(project: Project) -> tuple[str, ...]:
             *project.warnings,
             "no model has an annotation; `--dbt-tests` adopts the generic tests of the project",
         )
-    left = len(project.left_tests)
+    left = sum(not t.unique_id.startswith("source.") for t in project.left_tests)
     if not left:
         return project.warnings
     tests = "1 test of dbt is" if left == 1 else f"{left} tests of dbt are"
@@ -65,6 +67,16 @@ def project_warnings(project: Project) -> tuple[str, ...]:
         *project.warnings,
         f"{tests} left to `dbt test`; `dqsql ls --resource-type left_test` says which and why",
     )
+
+
+def left_while_running(results: Iterable[Result]) -> tuple[str, ...]:
+    """Sentences about the adopted tests that only the data's types showed to be dbt's."""
+    found = {
+        r.check_name: r.message.removeprefix(LEFT_TO_DBT)
+        for r in results
+        if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
+    }
+    return tuple(f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
 
 
 def _test(annotation: Annotation) -> str | None:

@@ -19,7 +19,11 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
-from dqsql.runner.adoption import project_warnings, refuse_foreign_method
+from dqsql.runner.adoption import (
+    left_while_running,
+    project_warnings,
+    refuse_foreign_method,
+)
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
@@ -200,7 +204,9 @@ class _Run:
                 self.listener.model_step(model.model, "storing")
                 self._report_unstored(models, len(plans), journal.write())
         versions = {"dqsql": VERSION, "spark": spark.version}
-        result = self._result(tuple(models), versions, project_warnings(self._project))
+        left = left_while_running(r for m in models for r in m.results)
+        warnings = (*project_warnings(self._project), *left)
+        result = self._result(tuple(models), versions, warnings)
         worked = {m.model for m in models if m.error is None}
         if worked:
             described = [p for p in plans if p.model.name in worked]

@@ -16,7 +16,7 @@ from dqsql.compiler.keys import check_batch_by, view_name
 from dqsql.compiler.references import Lookup, lookups_of, with_lookups
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.relations import column_types, expression_types
-from dqsql.errors import EngineError, QueryError
+from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.plan import Plan, Relation, StateColumn
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _comparable(
     if column_type == key_type:
         return column, key
     if (column_type == "string") != (key_type == "string"):
-        raise QueryError(
+        raise IncomparableError(
             f"{column.strip('`')} is of type {column_type}, and {key.strip('`')} of {relation} of"
             f" type {key_type}: they cannot be compared safely",
             hint="cast one of them, for example in the SELECT of the check model",

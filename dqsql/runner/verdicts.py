@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dqsql.decisions.constraints import Observation, decide, number_text
-from dqsql.errors import DqsqlError
+from dqsql.errors import DqsqlError, IncomparableError
 from dqsql.model.plan import Check, Metric, Plan
-from dqsql.model.project import DBT_TEST_NAME
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME
 from dqsql.model.results import BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
@@ -77,8 +77,16 @@ def _observation(value: MetricValue, metric: Metric) -> Observation:
     )
 
 
+LEFT_TO_DBT = "left to dbt: "
+
+
 def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
-    """The verdict on a check that Spark could not evaluate."""
+    """The verdict on a check that Spark could not evaluate.
+
+    A test of dbt whose SQL Spark runs by casts that dqsql does not make is not in error: it is left
+    to dbt, with the reason.
+    """
+    left = isinstance(error, IncomparableError) and DBT_TEST in check.settings.options
     return Result(
         check_id=check.id,
         model=check.model,
@@ -87,9 +95,11 @@ def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
         column=check.column,
         check_name=check.name,
         detector="constraint",
-        status=Status.ERROR,
+        status=Status.SKIPPED if left else Status.ERROR,
         severity=check.severity,
-        message=f"{check.span}: {check.expression}: {error.message}",
+        message=f"{LEFT_TO_DBT}{error.message}"
+        if left
+        else f"{check.span}: {check.expression}: {error.message}",
         details={"expression": check.expression, "hint": error.hint},
     )
 

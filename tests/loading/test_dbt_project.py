@@ -14,6 +14,7 @@ from dqsql.errors import DqsqlError
 from dqsql.loading import load_project
 from dqsql.loading.dbt_generic import ADOPTED
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, Severity
+from dqsql.runner.adoption import project_warnings
 
 HERE = Path(__file__).parents[1] / "dbt"
 Change = Callable[[dict[str, Any]], None]
@@ -217,6 +218,30 @@ def test_freshness_of_a_source(shop: Path) -> None:
         ("expect(freshness(loaded_at) <= 48)", Severity.ERROR, "cents > 0"),
         ("expect(freshness(loaded_at) <= 12)", Severity.WARN, "cents > 0"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({}, "it has no loaded_at_field"),
+        ({"loaded_at_query": "select max(x) from y"}, "loaded_at_query is a query of its own"),
+    ],
+)
+def test_freshness_that_only_dbt_can_judge(shop: Path, more: dict[str, str], reason: str) -> None:
+    def fresh(manifest: dict[str, Any]) -> None:
+        source = manifest["sources"]["source.shop.raw.raw_payments"]
+        source["freshness"] = {"warn_after": {"count": 12, "period": "hour"}}
+        source["config"].update(more)
+
+    change(shop, fresh)
+    project = load_project(shop)
+    assert not models(project)["raw__raw_payments"].annotations
+    (left,) = project.left_tests
+    assert left.unique_id == "source.shop.raw.raw_payments"
+    assert reason in left.reason
+    (warning,) = project.warnings
+    assert "freshness of raw__raw_payments is left to `dbt source freshness`" in warning
+    assert not any("left to `dbt test`" in w for w in project_warnings(project))
 
 
 def test_a_missing_manifest(shop: Path) -> None:
