@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dqsql.compiler.functions import AGGREGATES, SCALARS
 from dqsql.errors import Span, UnknownNameError, nearest
+from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS, SCALARS
 from dqsql.templating import MacroDef, MacroLibrary
-
-MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern", "schema"})
-EXPECT = "expect"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.catalog import MONITORS, Catalog
+from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.monitors import (
@@ -24,6 +24,7 @@ from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, 
 from dqsql.compiler.states import StateRegistry
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
+from dqsql.model.functions import MONITORS
 from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import (
     DBT_FRESHNESS,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import FREQUENCY
-from dqsql.compiler.catalog import EXPECT, MONITORS, Catalog, Macro
+from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.facts import FACT
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RELATION_ROWS, RelationNames
@@ -28,6 +28,7 @@ from dqsql.errors import (
     SqlSyntaxError,
     UnsupportedExpressionError,
 )
+from dqsql.model.functions import EXPECT, MONITORS
 from dqsql.model.project import Annotation
 
 _METRIC = "metric"

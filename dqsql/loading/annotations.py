@@ -6,6 +6,7 @@ into places in the user's file.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,13 @@ _ODD_START = re.compile(r"(?<!\S)@(?=[@(`])")
 _PROSE = re.compile(r"[\w\s.,;:!?\-]*")
 _WORD = re.compile(r"[^\W\d]\w*")
 _POSITION = re.compile(r"\.? Line \d+, Col: \d+\.?")
+_NAMED = re.compile(r"@+([^\W\d]\w*)")
+# What follows a name that is meant as a check: a call, settings, a comparison.
+_CHECK_LIKE = re.compile(
+    r"\(|\s*(?:\{|[<>=!]|in\s*\(|between\b.+\band\b|is\s+(?:not\s+)?null\b)", re.IGNORECASE
+)
+# Nearer to a known name than this, and a word is likely that name misspelt.
+_NEAR = 0.75
 _NUMBER = re.compile(r"\b\d")
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -50,6 +58,29 @@ class ParsedAnnotation:
     text: str
 
 
+def prose_offsets(comment: str, words: Collection[str]) -> list[int]:
+    """The offset of each `@word` in a comment that is no check but prose: `@todo ..`, `@john`.
+
+    `words` are all names that an annotation may begin with, in lower case. A word that is near to
+    one of them, or that is followed by what makes a check of it, is none.
+    """
+    return [at for at in marked(comment) if _is_prose(comment, at, words)]
+
+
+def marked(comment: str) -> list[int]:
+    """The offset of each @ in a comment that begins an annotation, or tries to."""
+    return sorted(
+        [*annotation_offsets(comment), *(m.start() for m in _ODD_START.finditer(comment))]
+    )
+
+
+def _is_prose(comment: str, at: int, words: Collection[str]) -> bool:
+    found = _NAMED.match(comment, at)
+    if found is None or _CHECK_LIKE.match(comment, found.end()):
+        return False
+    return not difflib.get_close_matches(found.group(1).lower(), words, n=1, cutoff=_NEAR)
+
+
 def has_annotation(comment: str) -> bool:
     """Whether the text of a comment holds an annotation, or something that tries to be one."""
     return _START.search(comment) is not None or _ODD_START.search(comment) is not None
@@ -62,14 +93,17 @@ def annotation_offsets(comment: str) -> list[int]:
 
 
 def parse_comment(
-    comment: str, known_names: Collection[str] = ()
+    comment: str, known_names: Collection[str] = (), words: Collection[str] = ()
 ) -> Iterator[ParsedAnnotation | AnnotationProblem]:
     """Yield each annotation of a comment, or what is wrong with it.
 
     `known_names` are the names of check and metric macros: prose behind an annotation must not
-    contain one, since it could be a check whose `@` was forgotten.
+    contain one, since it could be a check whose `@` was forgotten. With `words`, all names that an
+    annotation may begin with, what `prose_offsets` finds is left out.
     """
-    if odd := _ODD_START.search(comment):
+    prose = set(prose_offsets(comment, words)) if words else set()
+    odd = next((m for m in _ODD_START.finditer(comment) if m.start() not in prose), None)
+    if odd is not None:
         shown = comment[odd.start() :].partition("\n")[0].strip()
         yield AnnotationProblem(
             "an annotation starts with @ and a name",
@@ -80,6 +114,8 @@ def parse_comment(
         return
     offsets = annotation_offsets(comment)
     for start, end in pairwise([*offsets, len(comment)]):
+        if start in prose:
+            continue
         try:
             yield _parse_one(comment, start, end, known_names)
         except AnnotationProblem as problem:

@@ -51,11 +51,13 @@ def bind_model(
     known_names: Collection[str],
     errors: list[DqsqlError],
     make_binder: Callable[[str, Layout], Binder] | None = None,
+    words: Collection[str] = (),
 ) -> BoundModel | None:
     """Read projections and annotations of a rendered model.
 
     Errors are appended to `errors`; None when the text is no SELECT. `known_names` are the names
-    of check and metric macros (see `parse_comment`). `make_binder` makes what answers which column
+    of check and metric macros, `words` all that may begin an annotation, where prose with an @ is
+    allowed (see `parse_comment`). `make_binder` makes what answers which column
     a comment is about; by default a `Binder`.
     """
     try:
@@ -67,7 +69,7 @@ def bind_model(
     binder = (make_binder or Binder)(rendering.sql, layout)
     annotations: list[Annotation] = []
     for comment in rendering.comments:
-        for found in _annotations(rendering, path, comment, binder, known_names):
+        for found in _annotations(rendering, path, comment, binder, (known_names, words)):
             if isinstance(found, Annotation):
                 annotations.append(found)
             else:
@@ -107,12 +109,12 @@ def _annotations(
     path: str,
     comment: RenderedComment,
     binder: Binder,
-    known_names: Collection[str],
+    names: tuple[Collection[str], Collection[str]],
 ) -> Iterator[Annotation | AnnotationError]:
-    text = _comment_text(rendering.sql, comment.segment)
+    text = comment_text(rendering.sql, comment.segment)
     if not has_annotation(text):
         return
-    for found in parse_comment(text, known_names):
+    for found in parse_comment(text, *names):
         line, column = _raw_place(rendering, comment, text, found.offset)
         span = Span(path, line, column, found.text)
         if isinstance(found, AnnotationProblem):
@@ -126,7 +128,8 @@ def _annotations(
         yield Annotation(found.expression, found.settings, span, binding.column, binding.candidates)
 
 
-def _comment_text(sql: str, segment: Segment) -> str:
+def comment_text(sql: str, segment: Segment) -> str:
+    """The text of a comment; its offsets are those behind the comment's opener."""
     text = sql[segment.body_start : segment.body_end]
     if segment.kind is SegmentKind.BLOCK_COMMENT and text.startswith("*"):
         # `/**` comments decorate their lines with a star.
@@ -143,7 +146,7 @@ def _raw_place(
     """Line and column in the raw text of an offset in a rendered comment's text."""
     if comment.raw is None:
         return rendering.raw_place(comment.segment.body_start + offset)
-    raw_text = _comment_text(rendering.raw, comment.raw)
+    raw_text = comment_text(rendering.raw, comment.raw)
     at = offset
     if raw_text[: offset + 1] != text[: offset + 1]:
         # Jinja inside the comment: the n-th annotation here is the n-th one there.

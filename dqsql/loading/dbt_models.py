@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, LoadError, Span
-from dqsql.loading.annotations import AnnotationProblem, has_annotation, parse_comment
-from dqsql.loading.binding import bind_model
+from dqsql.loading.annotations import (
+    AnnotationProblem,
+    has_annotation,
+    marked,
+    parse_comment,
+    prose_offsets,
+)
+from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
 from dqsql.loading.dbt_lineage import DbtBinder
 from dqsql.loading.dbt_manifest import Manifest, Node, checksum_of
@@ -17,8 +24,9 @@ from dqsql.loading.dbt_places import Places
 from dqsql.loading.dbt_rendering import render_dbt_model
 from dqsql.loading.dbt_results import Rebuild
 from dqsql.loading.documents import read_text
-from dqsql.loading.scanner import scan
+from dqsql.loading.scanner import Segment, scan
 from dqsql.loading.settings import SettingProblem, read_model_settings
+from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS
 from dqsql.model.project import (
     DBT_FRESHNESS,
     Annotation,
@@ -49,8 +57,8 @@ class DbtModels:
     """Loads the nodes of one manifest.
 
     `names` are the check models' names by unique id, `ids` what `depends_on` calls every node.
-    Problems are appended to `errors`,
-    rules of freshness that only dbt can judge to `left`.
+    Problems are appended to `errors`, rules of freshness that only dbt can judge to `left`, places
+    of comments with an @ that are read as prose to `prose`.
     """
 
     root: Path
@@ -64,6 +72,7 @@ class DbtModels:
     rebuilds: Mapping[str, Rebuild]
     errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
+    prose: list[str] = field(default_factory=list)
 
     def load(self, node: Node) -> CheckModel:
         """The check model of a node; without annotations where it has none."""
@@ -117,16 +126,38 @@ class DbtModels:
         self, node: Node, raw: str
     ) -> tuple[tuple[Projection, ...], tuple[Annotation, ...]]:
         """Annotations in a model's comments. Files without any are not looked at further."""
-        if node.resource_type != "model" or not _is_annotated(node, raw):
-            return (), ()
         path = self.path_of(node)
+        if node.resource_type != "model" or not self._is_annotated(node, raw, path):
+            return (), ()
         try:
             rendering = render_dbt_model(raw, path, self.library, self._relation_of)
         except DqsqlError as error:
             self.errors.append(error)
             return (), ()
-        bound = bind_model(rendering, path, self.known_names, self.errors, DbtBinder)
+        bound = bind_model(rendering, path, self.known_names, self.errors, DbtBinder, self._words)
         return (bound.projections, bound.annotations) if bound else ((), ())
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """The names that an annotation may begin with."""
+        return frozenset({*self.known_names, *AGGREGATES, *MONITORS, EXPECT})
+
+    def _is_annotated(self, node: Node, raw: str, path: str) -> bool:
+        """Whether a comment holds an annotation; `@todo` and the like are prose, and noted."""
+        if str(node.data.get("language", "sql")) != "sql":
+            return False
+        comments = [c for c in scan(raw).comments if has_annotation(comment_text(raw, c))]
+        return bool([c for c in comments if not self._is_prose(node, raw, path, c)])
+
+    def _is_prose(self, node: Node, raw: str, path: str, comment: Segment) -> bool:
+        text = comment_text(raw, comment)
+        offsets = prose_offsets(text, self._words)
+        for at in offsets:
+            before = raw[: comment.body_start + at]
+            word = text[at:].split()[0]
+            if node.package == self.manifest.project:
+                self.prose.append(f"{path}:{before.count(chr(10)) + 1}: {word}")
+        return len(offsets) == len(marked(text))
 
     def _relation_of(self, function: str, *names: str) -> str:
         """What a `ref` or `source` in a model's text renders to; nothing runs it."""
@@ -255,16 +286,12 @@ class DbtModels:
                 or str(node.data.get("description") or "")
                 or None,
                 "pii": (*settings.get("pii", ()), *pii),
-                "enabled": settings.get("enabled", True) and node.relation is not None,
+                # What is wrong with an annotated ephemeral model is told when it is selected.
+                "enabled": settings.get("enabled", True)
+                and (node.relation is not None or bool(self.errors)),
                 "extra": extra,
             }
         )
-
-
-def _is_annotated(node: Node, raw: str) -> bool:
-    if str(node.data.get("language", "sql")) != "sql":
-        return False
-    return any(has_annotation(raw[c.body_start : c.body_end]) for c in scan(raw).comments)
 
 
 def _said(node: Node, key: str) -> Any:

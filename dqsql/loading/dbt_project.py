@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, JinjaError, Span
+from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span
 from dqsql.loading.config import ProjectConfig, build_config, normalised
 from dqsql.loading.dbt_generic import Unadoptable
 from dqsql.loading.dbt_manifest import Manifest, Node, read_manifest, staleness
@@ -32,6 +32,8 @@ _MANIFEST = "manifest.json"
 _OWN_FOLDER = "dqsql"
 _NOT_FOR_DBT = frozenset({"name", "version", "config_version", "profile", "vars", "models"})
 _WHOLE = "__whole"
+# So many comments are named in a warning.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,9 @@ def own_target_path(config: DbtConfig) -> str:
 
 
 def load_dbt_project(root: Path, request: DbtRequest) -> Project:
-    """Load the dbt project in `root` (absolute).
+    """Load the dbt project in `root` (absolute); what is wrong with models is in `broken`.
 
-    Raises ConfigError or ProfileError when settings are wrong or the manifest is missing; what is
-    wrong with models is collected and raised together as an ErrorGroup.
+    Raises ConfigError or ProfileError when settings are wrong or the manifest is missing.
     """
     config = read_dbt_config(root, request.vars)
     target = load_target(
@@ -150,7 +151,6 @@ class _Loader:
     target: Target
     manifest: Manifest
     dbt_tests: bool | None
-    errors: list[DqsqlError] = field(default_factory=list)
     left: list[LeftTest] = field(default_factory=list)
 
     def load(self) -> Project:
@@ -170,14 +170,17 @@ class _Loader:
             ids=self._ids(names),
             places=places,
             rebuilds=read_rebuilds(self.root / self.config.target_path / RESULTS),
-            errors=self.errors,
             left=self.left,
         )
-        models = {uid: loader.load(node) for uid, node in nodes.items()}
+        models: dict[str, CheckModel] = {}
+        broken: dict[str, tuple[DqsqlError, ...]] = {}
+        for uid, node in nodes.items():
+            models[uid] = loader.load(node)
+            if loader.errors:
+                broken[models[uid].name] = tuple(_unique(loader.errors))
+                loader.errors.clear()
         if self._adopts:
             models = self._adopted(models, library, places)
-        if self.errors:
-            raise self.errors[0] if len(self.errors) == 1 else ErrorGroup(_unique(self.errors))
         stale = staleness(self.manifest, self.root, self.config.model_paths)
         sources = [t for t in self.left if t.unique_id in self.manifest.sources]
         return Project(
@@ -196,8 +199,10 @@ class _Loader:
             warnings=(
                 *([stale] if stale else []),
                 *(f"{t.name} is left to `dbt source freshness`: {t.reason}" for t in sources),
+                *_prose_warning(loader.prose),
             ),
             left_tests=tuple(self.left),
+            broken=broken,
         )
 
     @property
@@ -339,6 +344,15 @@ def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:
 def _known_names(library: MacroLibrary) -> frozenset[str]:
     prefixes = ("check_", "metric_")
     return frozenset(n.split("_", 1)[1] for n in library.macros if n.startswith(prefixes))
+
+
+def _prose_warning(found: Sequence[str]) -> list[str]:
+    """A sentence about comments with an @ that are read as prose, or none."""
+    if not found:
+        return []
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    shown = "; ".join(found[:_SHOWN])
+    return [f"no check has such a name, so these comments are read as prose: {shown}{more}"]
 
 
 def _unique(errors: list[DqsqlError]) -> list[DqsqlError]:

@@ -130,8 +130,11 @@ def load_model(
     context: ModelContext,
     errors: list[DqsqlError],
 ) -> CheckModel | None:
-    """Load one file. What is wrong with it is appended to `errors`, and None returned."""
-    before = len(errors)
+    """Load one file. What is wrong with it is appended to `errors`.
+
+    None where there is no SELECT to speak of; a model whose annotations are wrong is returned
+    without these.
+    """
     try:
         raw = read_text(file.file, file.path)
         if not raw.strip():
@@ -146,7 +149,7 @@ def load_model(
         # A model is often disabled because it is not finished: its text is not looked at.
         return _model(recorder, rendering, config, BoundModel(rendering.sql, (), ()))
     bound = bind_model(rendering, file.path, _known_names(library), errors)
-    if bound is None or len(errors) > before:
+    if bound is None:
         return None
     return _model(recorder, rendering, config, bound)
 

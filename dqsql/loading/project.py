@@ -44,6 +44,7 @@ def load_project(
     profiles_dir: str | PathLike[str] | None = None,
     vars: Mapping[str, Any] | str | None = None,
     dbt_tests: bool | None = None,
+    strict: bool = True,
 ) -> Project:
     """Load the project in `project_dir`.
 
@@ -54,8 +55,23 @@ def load_project(
 
     Raises ConfigError or ProfileError when the settings are wrong; what is wrong with sources,
     macros and models is collected and raised together as an ErrorGroup (a single error as
-    itself). Nothing is written and Spark is not started.
+    itself). Unless `strict`, annotations that cannot be read are not raised: they are what
+    `Project.broken` holds. Nothing is written and Spark is not started.
     """
+    project = _load(project_dir, target, profile, profiles_dir, vars, dbt_tests)
+    if strict:
+        _raise([error for errors in project.broken.values() for error in errors])
+    return project
+
+
+def _load(
+    project_dir: str | PathLike[str],
+    target: str | None,
+    profile: str | None,
+    profiles_dir: str | PathLike[str] | None,
+    vars: Mapping[str, Any] | str | None,
+    dbt_tests: bool | None,
+) -> Project:
     root = Path(project_dir).expanduser().resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
     if _is_dbt(root):
@@ -84,7 +100,7 @@ def load_project(
     sources = _load_sources(root, config, chosen, errors)
     macros = _macro_files(root, config, errors)
     _raise(errors)
-    models = _load_models(root, config, chosen, sources, macros)
+    models, broken = _load_models(root, config, chosen, sources, macros)
     return Project(
         name=config.name,
         root=root,
@@ -98,6 +114,7 @@ def load_project(
         severity=config.severity,
         no_data=config.no_data,
         settings=config.settings,
+        broken=broken,
     )
 
 
@@ -210,18 +227,31 @@ def _load_models(
     target: Target,
     sources: tuple[Source, ...],
     macros: tuple[MacroFile, ...],
-) -> tuple[CheckModel, ...]:
+) -> tuple[tuple[CheckModel, ...], dict[str, tuple[DqsqlError, ...]]]:
+    """The models, and by name the errors of those with annotations that cannot be read."""
     files = _model_files(root, config)
     errors = _missing_folders(root, config)
     errors += check_model_names(files)
     context = ModelContext({file.name for file in files}, sources)
     library = MacroLibrary(macros, {**base_context(config.vars, target), **context.functions()})
-    models = [load_model(file, config, library, context, errors) for file in files]
-    loaded = tuple(model for model in models if model is not None)
+    loaded: list[CheckModel] = []
+    broken: dict[str, tuple[DqsqlError, ...]] = {}
+    is_whole = not errors
+    for file in files:
+        own: list[DqsqlError] = []
+        model = load_model(file, config, library, context, own)
+        errors += own
+        if model is None:
+            is_whole = False
+            continue
+        loaded.append(model)
+        if own:
+            broken[model.name] = tuple(own)
     if circle := refuse_circle(loaded):
-        errors.append(circle)
-    _raise(errors)
-    return loaded
+        _raise([*errors, circle])
+    if not is_whole:
+        _raise(errors)
+    return tuple(loaded), broken
 
 
 def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:

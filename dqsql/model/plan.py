@@ -223,8 +223,8 @@ class Monitor:
 class Plan:
     """Everything that dqsql computes for one check model, independent of any data.
 
-    `states` are deduplicated over all checks. `rejected` are annotations that could not be
-    compiled, each with its error; the rest of the plan stands without them. `relations` are what
+    `states` are deduplicated over all checks. `rejected` are the errors of annotations that could
+    not be read or compiled; the rest of the plan stands without them. `relations` are what
     the checks read besides the model's SELECT.
     """
 

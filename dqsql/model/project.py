@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import Span
+from dqsql.errors import DqsqlError, Span
 
 # Options of a check that was a test of dbt: its unique id, and the name of the generic test.
 DBT_TEST = "dbt_test"
@@ -211,7 +211,8 @@ class Project:
     """A loaded project. `root` is absolute; every other path in it is relative to `root`.
 
     `warnings` are what a person should know about the project's files. `left_tests` are the tests
-    of a dbt project that were not adopted.
+    of a dbt project that were not adopted. `broken` are the errors of models whose comments or
+    settings cannot be read, by the model's name: the rest of the project stands without them.
     """
 
     name: str
@@ -228,3 +229,4 @@ class Project:
     settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     left_tests: tuple[LeftTest, ...] = ()
+    broken: Mapping[str, tuple[DqsqlError, ...]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ from dqsql.runner.adoption import (
     refuse_foreign_method,
 )
 from dqsql.runner.batches import BatchRequest
-from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.compilation import CompileResult, Variables, compile_project, error_of
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.journal import Journal
@@ -97,13 +97,17 @@ def run(
         The verdicts of the run; failed checks do not raise.
 
     Raises:
-        DqsqlError: the project is wrong, an argument cannot be used, a folder cannot be written,
-            or Spark cannot be started. Nothing was written then.
+        DqsqlError: the project is wrong, or all of its models are; an argument cannot be used, a
+            folder cannot be written, or Spark cannot be started. Nothing was written then. What is
+            wrong with some models is the `error` of their results; the others are checked.
     """
     arguments = {
         "select": list(select),
         "exclude": list(exclude),
         "target": target,
+        "profile": profile,
+        "profiles_dir": None if profiles_dir is None else str(profiles_dir),
+        "vars": vars if vars is None or isinstance(vars, str) else dict(vars),
         "full_refresh": full_refresh,
         "fail_fast": fail_fast,
         "batches": list(batches),
@@ -126,7 +130,8 @@ def run(
             dbt_tests=dbt_tests,
             state=state,
         )
-    compiled.raise_errors()
+    if fail_fast or not compiled.sound:
+        compiled.raise_errors()
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)
@@ -193,6 +198,8 @@ class _Run:
         models: list[ModelResult] = []
 
         def work(plan: Plan) -> ModelResult:
+            if plan.rejected:
+                return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
             if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
                 return ModelResult(plan.model.name, plan.model.path, skipped="fail fast")
             return self._run_model(plan, spark, journal, ledgers, order.step)

@@ -18,12 +18,18 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.budget import budget_errors
-from dqsql.runner.monitors.validation import setting_errors
+from dqsql.runner.monitors.validation import plan_setting_errors, setting_errors
 from dqsql.runner.selection import project_methods, select_models, unmatched
 from dqsql.runner.state import state_of
 from dqsql.templating import MacroLibrary
 
 Variables = Mapping[str, Any] | str | None
+
+
+def error_of(errors: Sequence[DqsqlError]) -> DqsqlError:
+    """One or more errors as one; a fault of a macro is met by every model that uses it."""
+    unique = list({str(error): error for error in errors}.values())
+    return unique[0] if len(unique) == 1 else ErrorGroup(unique)
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,16 @@ class CompileResult:
 
     def raise_errors(self) -> None:
         """Raise what is wrong with the project, all of it at once."""
-        if len(self.errors) == 1:
-            raise self.errors[0]
         if self.errors:
-            raise ErrorGroup(self.errors)
+            raise error_of(self.errors)
+
+    @property
+    def sound(self) -> bool:
+        """Whether a run has something to do: some model is right, and so is the project itself."""
+        of_models = [e for p in self.plans for e in p.rejected]
+        if len(of_models) < len(self.errors):
+            return False
+        return not self.plans or any(not p.rejected for p in self.plans)
 
 
 def compile_project(
@@ -69,15 +81,16 @@ def compile_project(
             profiles_dir=profiles_dir,
             vars=vars,
             dbt_tests=dbt_tests,
+            strict=False,
         )
     catalog = catalog_of(project)
     methods = {**project_methods(project.name), **state_of(project, state).methods()}
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
-    chosen = [m for m in selected if is_checked(m)]
+    chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
     with _without_collector():
         compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
-    plans = tuple(c.plan for c in compiled)
+    plans = tuple(_with_errors(c.plan, project) for c in compiled)
     left = (*project.left_tests, *(t for c in compiled for t in c.left))
     queries = _Queries({p.model.name: p for p in plans if not p.rejected})
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
@@ -89,11 +102,17 @@ def compile_project(
         queries=queries,
         errors=(
             *(e for p in plans for e in p.rejected),
-            *setting_errors(plans, project),
+            *setting_errors(project),
             *budget_errors(project),
             *too_dear,
         ),
     )
+
+
+def _with_errors(plan: Plan, project: Project) -> Plan:
+    """The plan with all that is wrong with its model: comments, checks, settings of monitors."""
+    unread = project.broken.get(plan.model.name, ())
+    return replace(plan, rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)))
 
 
 class _Queries(Mapping[str, tuple[Query, ...]]):

@@ -59,6 +59,7 @@ class Where:
             profile=self.profile,
             profiles_dir=self.profiles_dir,
             vars=self.vars,
+            strict=False,
         )
 
 

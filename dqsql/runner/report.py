@@ -32,7 +32,7 @@ from dqsql.report.text import plural
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
 from dqsql.runner.saved_profiles import saved_profiles
-from dqsql.runner.selection import select_models
+from dqsql.runner.selection import project_methods, select_models
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.version import VERSION
 
@@ -90,9 +90,15 @@ def write_report(
         DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
     """
     project = load_project(
-        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+        project_dir,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        strict=False,
     )
-    names = [m.name for m in select_models(project.models, select, exclude)]
+    methods = project_methods(project.name)
+    names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
     default = project.root / project.target_path / REPORT
     path = default if output_file is None else Path(output_file)
     left_out = {m.name for m in project.models} - set(names)

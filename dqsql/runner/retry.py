@@ -11,7 +11,11 @@ from typing import Any
 from dqsql.errors import UsageError
 
 # What the last run was told, and a retry is told again.
-_KEPT = ("target", "fail_fast", "store_failures", "dbt_tests")
+_KEPT = (
+    *("target", "profile", "profiles_dir", "vars", "dbt_tests"),
+    *("fail_fast", "full_refresh", "store_failures"),
+    *("batches", "event_time_start", "event_time_end"),
+)
 _REPEATED = ("error", "fail", "skipped")
 
 
@@ -40,5 +44,5 @@ def read_retry(file: Path) -> Retry:
         unreached = status == "skipped" and own.get("left_out") is True
         if status in _REPEATED and (failed or unreached or status == "error"):
             batches.setdefault(str(own["model"]), {}).update(dict.fromkeys(failed))
-    kept = {key: arguments[key] for key in _KEPT if arguments.get(key) is not None}
+    kept = {key: arguments[key] for key in _KEPT if arguments.get(key) not in (None, [])}
     return Retry({model: tuple(b) for model, b in batches.items()}, kept)

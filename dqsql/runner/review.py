@@ -20,7 +20,7 @@ from dqsql.loading import load_project
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
-from dqsql.runner.selection import select_models
+from dqsql.runner.selection import project_methods, select_models
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
 if TYPE_CHECKING:
@@ -116,7 +116,12 @@ def review(
     if not batches:
         raise UsageError("a review needs a batch", hint="`dqsql review list` shows what waits")
     project = load_project(
-        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+        project_dir,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        strict=False,
     )
     with open_warehouse(project, spark, step) as (_, store):
         step("Writing the review")
@@ -141,9 +146,15 @@ def waiting(
     Raises DqsqlError.
     """
     project = load_project(
-        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
+        project_dir,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        strict=False,
     )
-    names = [m.name for m in select_models(project.models, select, exclude)]
+    methods = project_methods(project.name)
+    names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
     with open_warehouse(project, spark, step) as (_, store):
         step("Reading findings")
         return tuple(_waiting(store, names))

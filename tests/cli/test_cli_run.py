@@ -159,3 +159,35 @@ def test_outside_a_project(
         result = dqsql(name)
         assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
         assert "there is no dqsql_project.yml" in result.stderr
+
+
+def test_retry_does_as_the_run_was_told(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    told = {
+        "target": "local",
+        "profile": "starter",
+        "vars": {"low": 3},
+        "full_refresh": True,
+        "event_time_start": "2025-03-01",
+        "event_time_end": None,
+        "batches": [],
+        "store_failures": False,
+        "select": ["orders"],
+    }
+    own = {"model": "orders", "failed_batches": ["2025-03-01"]}
+    results = [{"status": "fail", "adapter_response": {"dqsql": own}}]
+    (project / "target").mkdir()
+    file = project / "target" / "run_results.json"
+    file.write_text(json.dumps({"results": results, "args": told}))
+    assert dqsql("retry", "--vars", "{low: 4}").exit_code == 0
+    file.write_text(json.dumps({"results": results, "args": told}))
+    assert dqsql("retry").exit_code == 0
+    changed, same = fake_run.calls
+    for call in (changed, same):
+        assert call["select"] == ("name:orders",)
+        assert call["batches_of"] == {"orders": ("2025-03-01",)}
+        assert (call["target"], call["profile"]) == ("local", "starter")
+        assert (call["full_refresh"], call["event_time_start"]) == (True, "2025-03-01")
+        assert not {"event_time_end", "batches"} & call.keys()
+    assert (changed["vars"], same["vars"]) == ("{low: 4}", {"low": 3})

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.loading.annotations import AnnotationProblem, ParsedAnnotation, parse_comment
+from dqsql.loading.annotations import (
+    AnnotationProblem,
+    ParsedAnnotation,
+    parse_comment,
+    prose_offsets,
+)
 from dqsql.model.project import CheckSettings, NoData, Scope, Severity
 
 KNOWN = frozenset({"unique", "not_null"})
@@ -116,3 +121,24 @@ def test_nothing_is_dropped_silently(comment: str) -> None:
     starts = [i for i, c in enumerate(comment) if c == "@" and comment[i + 1 : i + 2].isalpha()]
     plain = [i for i in starts if i == 0 or comment[i - 1].isspace()]
     assert bool(list(parse_comment(comment))) >= bool(plain)
+
+
+@pytest.mark.parametrize(
+    ("comment", "prose"),
+    [
+        ("@todo fix", ["@todo"]),
+        ("@john: ask @mary (or me)", ["@john", "@mary"]),
+        ("@param x", ["@param"]),
+        ("@@x", ["@@x"]),
+        ("@Unique @todo @not_nul @notnull", ["@todo"]),
+        ("@todo(john) @foo = 1 @bar in (1) @baz between 1 and 2 @qux is not null", []),
+        ("@foo {severity: warn}", []),
+        ("@(x) > 1", []),
+        ("@@not_null", []),
+    ],
+)
+def test_prose_with_an_at(comment: str, prose: list[str]) -> None:
+    offsets = prose_offsets(comment, KNOWN)
+    assert [comment[at:].split(maxsplit=1)[0].rstrip(":") for at in offsets] == prose
+    left = [f for f in parse_comment(comment, KNOWN, KNOWN) if f.offset in offsets]
+    assert left == []

@@ -15,6 +15,7 @@ from dqsql.loading import load_project
 from dqsql.loading.dbt_generic import ADOPTED
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, Severity
 from dqsql.runner.adoption import project_warnings
+from dqsql.runner.compilation import compile_project
 
 HERE = Path(__file__).parents[1] / "dbt"
 Change = Callable[[dict[str, Any]], None]
@@ -293,6 +294,52 @@ def test_an_annotated_ephemeral_model(shop: Path) -> None:
     with pytest.raises(DqsqlError, match="helper is ephemeral") as caught:
         load_project(shop)
     assert str(caught.value.span) == "models/marts/helper.sql:2:20"
+    assert [p.model.name for p in compile_project(shop).plans if p.rejected] == ["helper"]
+
+
+def test_comments_with_an_at_are_prose_in_dbt(shop: Path) -> None:
+    file = shop / "models/marts/payments.sql"
+    text = file.read_text("utf-8")
+    prose = (
+        "-- @todo (see #12): what's this?\n/**\n * @param x 1 the thing\n */\n-- @john @@later\n"
+    )
+    file.write_text(f"{prose}{{{{ not_jinja( }}}}\n{text}", "utf-8")
+    project = load_project(shop)
+    assert not models(project)["payments"].annotations
+    warning = project.warnings[-1]
+    for place in ("1: @todo", "3: @param", "5: @john", "5: @@later"):
+        assert f"models/marts/payments.sql:{place}" in warning
+
+
+def test_prose_beside_annotations(shop: Path) -> None:
+    file = shop / "models/marts/orders.sql"
+    text = file.read_text("utf-8").replace("@max <= 100", "@max <= 100 @see https://x.y/1?z=(2")
+    file.write_text(text, "utf-8")
+    project = load_project(shop)
+    assert ("customer_id", "max <= 100") in {
+        (a.column, a.expression) for a in models(project)["orders"].annotations
+    }
+    assert "models/marts/orders.sql:6: @see" in project.warnings[-1]
+
+
+@pytest.mark.parametrize("text", ["@not_nul", "@maxx <= 100", "@foo(a) > 1", "@foo > 1", "@(a)"])
+def test_what_may_be_a_check_is_no_prose(shop: Path, text: str) -> None:
+    file = shop / "models/marts/orders.sql"
+    file.write_text(file.read_text("utf-8").replace("@max <= 100", text), "utf-8")
+    compiled = compile_project(shop, select=["orders"])
+    assert [str(e.span)[:26] for e in compiled.errors] == ["models/marts/orders.sql:6:"]
+
+
+def test_a_broken_model_does_not_stop_the_others(shop: Path) -> None:
+    file = shop / "models/marts/orders.sql"
+    file.write_text(file.read_text("utf-8").replace("@max <= 100", "@(x"), "utf-8")
+    assert not compile_project(shop, select=["customers"]).errors
+    whole = compile_project(shop)
+    assert [p.model.name for p in whole.plans if p.rejected] == ["orders"]
+    assert whole.sound
+    assert not compile_project(shop, select=["orders"]).sound
+    with pytest.raises(DqsqlError, match="starts with @ and a name"):
+        load_project(shop)
 
 
 def test_bad_settings_have_places(shop: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -74,6 +75,12 @@ class Project:
             keys = dict(p.split("=", 1) for p in file.relative_to(folder).parts[:-1])
             found += [{**row, **keys} for row in pq.ParquetFile(file).read().to_pylist()]
         return sorted(found, key=str)
+
+    def results(self) -> list[dict[str, Any]]:
+        """The entries of `run_results.json`."""
+        text = (self.root / "target" / "run_results.json").read_text(encoding="utf-8")
+        found: list[dict[str, Any]] = json.loads(text)["results"]
+        return found
 
     def tables(self) -> Tables:
         """All tables but the journal of runs, without what is the single run's."""

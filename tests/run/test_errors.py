@@ -239,6 +239,27 @@ def test_an_error_writes_nothing_to_a_warehouse_that_is_there(
     assert (project.tables(), len(project.rows("dq_runs"))) == before
 
 
+@pytest.mark.parametrize("bad", ["@not_nul", "@(a)", "@avh(fbr => 1)"])
+def test_a_model_that_is_wrong_does_not_stop_the_others(
+    new_project: NewProject, command: Callable[..., CliResult], bad: str
+) -> None:
+    good = "select a -- @not_null\nfrom {{ source('raw', 't') }}\n"
+    project = new_project(
+        data=DATA, files={"checks/a.sql": good.replace("@not_null", bad), "checks/b.sql": good}
+    )
+    where = ("--project-dir", str(project.root))
+    result = command("run", *where)
+    assert result.exit_code == 2
+    assert result.output.count("checks/a.sql:1:") == 1, result.output
+    assert {r["model"]: r["status"] for r in project.rows("dq_results")} == {"b": "pass"}
+    assert {r["model"] for r in project.rows("dq_batches")} == {"b"}
+    (entry,) = [r for r in project.results() if r["status"] == "error"]
+    assert "checks/a.sql:1:" in entry["message"]
+    # Nobody asked for the wrong one; and with --fail-fast it stops everything.
+    assert command("run", "--select", "b", *where).exit_code == 0
+    assert command("run", "--fail-fast", *where).exit_code == 2
+
+
 @pytest.mark.parametrize("folder", ["warehouse", "target"])
 def test_unwritable_target(
     new_project: NewProject, command: Callable[..., CliResult], folder: str

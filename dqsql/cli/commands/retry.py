@@ -29,7 +29,8 @@ def command(
 ) -> int:
     """Check again the models and batches that failed in the last run, or that it did not reach.
 
-    Reads run_results.json in the folder that --state names, else in the target folder.
+    Reads run_results.json in the folder that --state names, else in the target folder. What that
+    run was told (--vars, --profile, --full-refresh ..) holds again, unless it is said otherwise.
     """
     from dqsql.loading.config import parse_vars
     from dqsql.loading.project import read_target_path
@@ -45,8 +46,10 @@ def command(
         session.say("Nothing to retry: nothing failed in the last run.")
         return 0
     arguments = dict(retry.arguments)
-    where["target"] = target or arguments.pop("target", None)
-    where["dbt_tests"] = arguments.pop("dbt_tests", None)
+    where["target"] = target
+    for name in ("target", "profile", "profiles_dir", "vars", "dbt_tests"):
+        before = arguments.pop(name, None)
+        where[name] = before if where.get(name) is None else where[name]
     select = tuple(f"name:{model}" for model in retry.batches)
     compiled = compile_project(project_dir, select=select, exclude=(), **where)
     ensure_writable(target_dir(compiled))

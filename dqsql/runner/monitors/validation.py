@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
@@ -34,10 +34,9 @@ _READ: Mapping[str, Callable[[Monitor], object]] = {
 }
 
 
-def setting_errors(plans: Iterable[Plan], project: Project) -> tuple[DqsqlError, ...]:
-    """What is wrong with the settings of monitors, of the project and of some of its models."""
-    errors = [error for kind in SETTINGS for error in _of_project(project, kind)]
-    return (*errors, *(error for plan in plans for error in _of_plan(plan)))
+def setting_errors(project: Project) -> tuple[DqsqlError, ...]:
+    """What is wrong with the project's settings of monitors."""
+    return tuple(error for kind in SETTINGS for error in _of_project(project, kind))
 
 
 def _of_project(project: Project, kind: str) -> list[DqsqlError]:
@@ -52,7 +51,8 @@ def _of_project(project: Project, kind: str) -> list[DqsqlError]:
     return _of_mapping(kind, given, SETTINGS[kind], place, f"the project's {kind!r}")
 
 
-def _of_plan(plan: Plan) -> list[DqsqlError]:
+def plan_setting_errors(plan: Plan) -> list[DqsqlError]:
+    """What is wrong with the settings of monitors of a model."""
     # One word in config(..) is about all monitors of the kind: it is complained of once.
     errors = [e for kind, readers in SETTINGS.items() for e in _configured(plan, kind, readers)]
     errors += [e for e in map(_of_monitor, plan.monitors) if e is not None]

@@ -1,4 +1,6 @@
-"""The names of Spark's built-in functions (Spark 4.2), as its own registry groups them.
+"""Names with a meaning in annotations: Spark's built-in functions (Spark 4.2), and monitors.
+
+Functions are grouped as Spark's own registry groups them.
 
 dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact`,
 `relation_rows` and `naive_bayes`, the condition `is_orphan`, and `trigrams`, which a frequency
@@ -8,6 +10,9 @@ table can be of: see the modules of the compiler about them.
 # ruff: noqa: SIM905 - a list of 480 quoted names reads worse
 
 from __future__ import annotations
+
+MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern", "schema"})
+EXPECT = "expect"
 
 AGGREGATES = frozenset(
     """
