@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
+from dqsql.report.fingerprints import Fingerprints, own_macros
 from dqsql.report.jsonable import timestamp
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ def manifest(
 ) -> dict[str, Any]:
     """Return the content of `manifest.json`."""
     by_model = {plan.model.name: plan for plan in plans}
-    models = {m.unique_id: model_record(m, by_model.get(m.name)) for m in project.models}
+    fingerprints = Fingerprints(project)
+    models = {
+        m.unique_id: model_record(m, by_model.get(m.name)) | {"fingerprints": fingerprints.of(m)}
+        for m in project.models
+    }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
     sources = {s.unique_id: source_record(s) for s in project.sources}
     parents = {name: m["depends_on"]["nodes"] for name, m in models.items()}
@@ -44,17 +49,11 @@ def manifest(
         "models": models,
         "checks": checks,
         "sources": sources,
-        "macros": {m["unique_id"]: m for m in macro_records(_own_macros(project))},
+        "macros": {m["unique_id"]: m for m in macro_records(own_macros(project))},
         "left_tests": {t.unique_id: left_record(t) for t in project.left_tests},
         "parent_map": parents,
         "child_map": _children(parents, (*models, *sources)),
     }
-
-
-def _own_macros(project: Project) -> list[MacroFile]:
-    """The macros of the project; the shipped ones have absolute paths of this machine."""
-    root = str(project.root)
-    return [m for m in project.macros if not m.path.startswith("/") or m.path.startswith(root)]
 
 
 def _children(parents: Mapping[str, Sequence[str]], nodes: Sequence[str]) -> dict[str, list[str]]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from dqsql.errors import SelectionError, UsageError
 from dqsql.model.project import CheckModel, Project
+from dqsql.report.fingerprints import PARTS, Fingerprints
 from dqsql.runner.selection import Method
 
 _MANIFEST, _RESULTS = "manifest.json", "run_results.json"
 # dqsql's artefacts of a dbt project lie below dbt's.
 _FOLDERS = (".", "dqsql")
 _STATES = ("modified", "new", "old", "unmodified")
-_PARTS = ("body", "configs", "checks")
+_PARTS = ("body", *PARTS)
 _RESULT_WORDS = ("pass", "warn", "fail", "error", "skipped")
 
 
@@ -27,6 +29,7 @@ class State:
 
     folder: Path | None
     own: Path
+    fingerprints: Fingerprints
 
     def methods(self) -> Mapping[str, Method]:
         """The selection methods that need artefacts; read when they are first used."""
@@ -42,13 +45,17 @@ class State:
                 f"state:{value} compares with an earlier state",
                 hint="name the folder of its manifest.json with --state",
             )
-        before = _known_before(_read(self.folder, _MANIFEST), model)
+        before = _known_before(self._manifest, model)
         if before is None:
             return word == "new" or (word == "modified" and not part)
         if word in ("new", "old"):
             return word == "old"
-        changed = _changes(model, before)
+        changed = _changes(model, before, self.fingerprints)
         return (part in changed if part else bool(changed)) == (word == "modified")
+
+    @cached_property
+    def _manifest(self) -> dict[str, Any]:
+        return _read(self.folder or self.own, _MANIFEST)
 
     def _by_result(self, model: CheckModel, _: str, value: str) -> bool:
         if value not in _RESULT_WORDS:
@@ -63,7 +70,7 @@ def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     path = None if folder is None else Path(folder).expanduser()
     if path is not None and not path.is_dir():
         raise UsageError(f"--state names {folder}, which is no folder")
-    return State(path, project.root / project.target_path)
+    return State(path, project.root / project.target_path, Fingerprints(project))
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
@@ -112,11 +119,21 @@ def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, A
     return {"checksum": (node.get("checksum") or {}).get("checksum")}
 
 
-def _changes(model: CheckModel, before: Mapping[str, Any]) -> set[str]:
+def _changes(model: CheckModel, before: Mapping[str, Any], fingerprints: Fingerprints) -> set[str]:
     """Which parts of a model are not as they were."""
     changed: set[str] = set()
     if before.get("checksum") not in (None, "", model.checksum):
         changed.add("body")
+    known = before.get("fingerprints")
+    if isinstance(known, Mapping):
+        now = fingerprints.of(model)
+        return changed | {part for part in PARTS if known.get(part, now[part]) != now[part]}
+    return changed | _changes_since_older(model, before)
+
+
+def _changes_since_older(model: CheckModel, before: Mapping[str, Any]) -> set[str]:
+    """The same with manifests of older versions, which tell less."""
+    changed: set[str] = set()
     config = before.get("config")
     if config is not None:
         now = (model.config.batch_by, list(model.config.segment_by))

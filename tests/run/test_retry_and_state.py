@@ -17,6 +17,8 @@ from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
 from dqsql.runner.retry import read_retry
 
+from .conftest import SOURCES
+
 A = "{{ config(batch_by = 'd') }}\nselect * from {{ source('raw', 't') }}\n-- @max(v) < 3"
 B = "select * from {{ source('raw', 't') }}\n-- @row_count > 0\n-- @not_null(v) {severity: warn}"
 DATA = "select * from values ('a', 1), ('b', 5), ('c', 2) as t (d, v)"
@@ -69,6 +71,57 @@ def test_state(new_project: Callable[..., Any], tmp_path: Path) -> None:
     assert selected(project.root, "state:modified.configs", state=state) == ""
     with pytest.raises(UsageError, match="--state"):
         selected(project.root, "state:modified")
+
+
+STATE_FILES = {
+    "checks/a.sql": A + "\n-- @few(v)",
+    "checks/b.sql": B,
+    "macros/m.sql": "{% macro check_few(c) %}{{ limit(c) }} < 9{% endmacro %}\n"
+    "{% macro limit(c) %}max({{ c }}){% endmacro %}",
+}
+PROJECT = "name: test\nprofile: test\nmacro-paths: [macros]\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "part", "names"),
+    [
+        ("macros/m.sql", "max", "min", "macros", "a"),
+        ("macros/m.sql", "< 9", "< 8", "macros", "a"),
+        ("checks/b.sql", "warn", "error", "checks", "b"),
+        ("checks/a.sql", "'d'", "'v'", "configs", "a"),
+        ("dqsql_project.yml", "test\n", "test\nseverity: warn\n", "configs", "ab"),
+        ("dqsql_project.yml", "test\n", "test\nmodels: {+lookback: 2}\n", "configs", "ab"),
+        ("dqsql_project.yml", "test\n", "test\navh: {fpr: 0.1}\n", "configs", ""),
+        ("macros/m.sql", "{% macro check", "{# why #}{% macro check", "macros", ""),
+    ],
+)
+def test_what_a_model_depends_on_is_compared(
+    make_project: Callable[..., Path],
+    tmp_path: Path,
+    file: str,
+    old: str,
+    new: str,
+    part: str,
+    names: str,
+) -> None:
+    sources = {"checks/sources.yml": SOURCES, "dqsql_project.yml": PROJECT}
+    root = make_project({**sources, **STATE_FILES}, "project")
+    where = ["--project-dir", str(root)]
+    assert CliRunner().invoke(cli, ["compile", *where]).exit_code == 0
+    state = tmp_path / "state"
+    state.mkdir()
+    shutil.copy(root / "target" / "manifest.json", state)
+    text = (root / file).read_text(encoding="utf-8")
+    assert old in text
+    (root / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert selected(root, "state:modified", state=state) == names
+    assert selected(root, f"state:modified.{part}", state=state) == names
+    # A manifest of an older version says less, and still serves.
+    manifest = json.loads((state / "manifest.json").read_text(encoding="utf-8"))
+    for model in manifest["models"].values():
+        del model["fingerprints"]
+    (state / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert selected(root, "state:modified.checks", state=state) == ""
 
 
 def test_methods_about_checks(new_project: Callable[..., Any]) -> None:

@@ -1,0 +1,99 @@
+"""Fingerprints of what a model's verdicts depend on: `state:modified` compares them.
+
+A fingerprint is the SHA-256 of a JSON text. `configs` is of the settings of the model, also of those
+that it has from the project; `checks` of its annotations with their settings; `macros` of the
+project's macros that its text or its annotations name, also through other macros. The shipped macros
+change with dqsql, not with the project, and are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from dqsql.model.functions import MONITORS
+from dqsql.model.project import Annotation, CheckModel, MacroFile, Project
+from dqsql.report.jsonable import to_json
+
+PARTS = ("configs", "checks", "macros")
+_WORD = re.compile(r"[^\W\d]\w*")
+_MACRO = re.compile(r"\{%[-+]?\s*macro\s+(\w+)\s*\(.*?\{%[-+]?\s*endmacro\b", re.DOTALL)
+_PREFIXES = ("", "check_", "metric_")
+
+
+def own_macros(project: Project) -> list[MacroFile]:
+    """The macros of the project; the shipped ones have absolute paths of this machine."""
+    root = str(project.root)
+    return [m for m in project.macros if not m.path.startswith("/") or m.path.startswith(root)]
+
+
+class Fingerprints:
+    """Makes the fingerprints of the models of one project."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+
+    def of(self, model: CheckModel) -> dict[str, str]:
+        """The fingerprints of a model by part."""
+        checks = [a for a in model.annotations if a.settings.enabled]
+        text = "\n".join([model.raw_sql, *(f"{a.expression} {a.settings.where}" for a in checks)])
+        return {
+            "configs": _hash(self._configs(model, text)),
+            "checks": _hash(sorted(to_json(_check(a)) for a in checks)),
+            "macros": _hash(dict(sorted(self._reached(text)))),
+        }
+
+    def _configs(self, model: CheckModel, text: str) -> list[Any]:
+        config, project = model.config, self._project
+        own = {k: v for k, v in config.extra.items() if k != "dbt"}
+        kinds = sorted(MONITORS & ({*own} | {*_WORD.findall(text)}))
+        return [
+            config.batch_by,
+            config.segment_by,
+            config.severity or project.severity,
+            config.no_data or project.no_data,
+            config.enabled,
+            sorted(config.pii),
+            sorted(own.items()),
+            [[kind, project.settings.get(kind)] for kind in kinds],
+        ]
+
+    @cached_property
+    def _macros(self) -> dict[str, str]:
+        """The texts of the project's macros by name; a later one replaces one of its name."""
+        files = own_macros(self._project)
+        return {m[1]: m[0] for file in files for m in _MACRO.finditer(file.text)}
+
+    def _reached(self, text: str) -> Iterator[tuple[str, str]]:
+        """The macros that a text names, and those that they name."""
+        texts, seen = [text], set[str]()
+        while texts:
+            for word in set(_WORD.findall(texts.pop())):
+                for name in (f"{prefix}{word}" for prefix in _PREFIXES):
+                    if name in self._macros and name not in seen:
+                        seen.add(name)
+                        texts.append(self._macros[name])
+                        yield name, self._macros[name]
+
+
+def _check(annotation: Annotation) -> list[Any]:
+    """What an annotation says but for words that are only for people."""
+    s = annotation.settings
+    said = [
+        s.severity,
+        s.where,
+        s.name,
+        s.scope,
+        s.pii,
+        s.no_data,
+        s.fpr,
+        sorted(s.options.items()),
+    ]
+    return [annotation.expression.strip(), annotation.column, annotation.candidates, *said]
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(to_json(value).encode()).hexdigest()
