@@ -1,9 +1,9 @@
 """Fingerprints of what a model's verdicts depend on: `state:modified` compares them.
 
-A fingerprint is the SHA-256 of a JSON text. `configs` is of the settings of the model, also of those
-that it has from the project; `checks` of its annotations with their settings; `macros` of the
-project's macros that its text or its annotations name, also through other macros. The shipped macros
-change with dqsql, not with the project, and are left out.
+A fingerprint is the SHA-256 of a JSON text. `configs` is of the settings of the model, also of
+those that it has from the project; `checks` of its annotations with their settings; `macros` of the
+project's macros that its text or its annotations name, also through other macros. The shipped
+macros change with dqsql, not with the project, and are left out.
 """
 
 from __future__ import annotations
