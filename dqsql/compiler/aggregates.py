@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from dqsql.compiler.facts import ABOUT_THE_RELATION, FACT, FACTS
+from dqsql.compiler.keys import not_null
 from dqsql.compiler.naive_bayes import NAIVE_BAYES, classification_of, measure_of, merged, score
 from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates, outermost_aggregates
@@ -87,8 +88,8 @@ def lower(aggregate: AggregateCall, relations: Mapping[str, Relation]) -> Loweri
         return _naive_bayes(aggregate)
     if aggregate.name == RELATION_ROWS:
         return _relation_rows(relations[aggregate.args[0].this])
-    if aggregate.name == "count" and aggregate.distinct and len(aggregate.args) == 1:
-        return _over_frequencies(aggregate, (call("count", exp.Star()), *aggregate.args))
+    if aggregate.name == "count" and aggregate.distinct and aggregate.args:
+        return _count_distinct(aggregate)
     if aggregate.name == FREQUENCY:
         return _over_frequencies(aggregate, aggregate.args)
     rule = LOWERINGS.get(aggregate.name)
@@ -168,6 +169,15 @@ def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Low
         return map_aggregates(expression, lambda a: by_text[to_sql(a)].copy())
 
     return Lowering(components, finish)
+
+
+def _count_distinct(aggregate: AggregateCall) -> Lowering:
+    """`count(distinct a, b)`: tuples with a null do not count."""
+    conditions = [not_null(a.copy()) for a in aggregate.args] if len(aggregate.args) > 1 else []
+    where = [exp.Paren(this=aggregate.where.copy())] if aggregate.where is not None else []
+    restricted = exp.and_(*where, *conditions) if where or conditions else None
+    about = replace(aggregate, where=restricted)
+    return _over_frequencies(about, (call("count", exp.Star()), *aggregate.args))
 
 
 def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:

@@ -12,7 +12,6 @@ from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Entries, StateColumn
 
 _INSTEAD = {
-    "count": "count_distinct merges (so does approx_count_distinct, which costs less)",
     "median": "quantile(0.5) merges",
     "percentile": "quantile merges",
     "percentile_cont": "quantile merges",

@@ -24,7 +24,7 @@ select
     code, -- @unique @pattern @entropy > 0 {scope: cumulative}
     x     -- @mean > 0 {scope: cumulative} @max < 7
 from view_of_rows
--- @anomaly(row_count, absolute_change(max => 1, min_history => 1))
+-- @anomaly(row_count, absolute_change(lower => -1, upper => 1))
 """
 # Days of two months; the last row of a day is there twice.
 ROWS = """

@@ -74,7 +74,8 @@ def test_counts_are_those_of_spark(
         + '\n-- @count_distinct(whole) > 0 {where: "b = 1"}'
         + "\n-- @expect(frequency(max(value), day) > '')"
         + "\n-- @expect(frequency(min(value) filter (where n > 0), large) > '')"
-        + "\n-- @expect(frequency(min(value), tiny, nothing, day, moment) > '')",
+        + "\n-- @expect(frequency(min(value), tiny, nothing, day, moment) > '')"
+        + "\n-- @expect(count(distinct whole, text) filter (where tiny > 0) > 0)",
     )
     project.run()
     whole_batch = "'all'" if not settings else "cast(b as string)"
@@ -118,6 +119,13 @@ def test_counts_are_those_of_spark(
     )
     (last,) = (v for k, v in got.items() if k[:2] == (b, None) and "max(value)" in k[3])
     assert last == "1970-01-13"
+    wanted = spark.sql(
+        "select count(distinct whole, text) filter (where tiny > 0) as n from a_t"
+        + (" where b = 1" if settings else "")
+    ).first()
+    (pairs,) = (v for k, v in got.items() if k[:2] == (b, None) and "DISTINCT" in f"{k[3]}{k[4]}")
+    assert wanted is not None
+    assert pairs == wanted["n"]
     (first,) = (v for k, v in got.items() if k[:2] == (b, None) and "tiny" in k[3])
     odd = [i for i in range(ROWS) if not settings or i % 2 == 1]
     assert first == min(as_text(i) for i in odd)
