@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dqsql.errors import Span
 from dqsql.model.project import Annotation, CheckSettings
+from dqsql.patterns import LearnedPattern, general_index
+from dqsql.runner.patterns import learn
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,
@@ -31,6 +33,7 @@ from dqsql.suggestions.intervals import (
 )
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import Outcome, coverage_of, decide
+from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
 from dqsql.suggestions.profiles import (
     ColumnProfile,
     Distribution,
@@ -297,3 +300,23 @@ def test_suggestions_find_themselves_again() -> None:
     for each in found:
         assert existing((each.column, each.expression(inside=True))).has(each), each
         assert existing((None, each.expression(inside=False))).has(each), each
+
+
+# --- patterns ----------------------------------------------------------------------------------
+
+
+def test_a_learned_pattern_of_codes_is_suggested() -> None:
+    codes = [f"{kind}-{n:04d}" for n in range(0, 4_000, 11) for kind in ("AB", "CX")]
+    profiled = column("parcel", "string", distinct=float(len(codes)))
+    assert wants_pattern(profiled)
+    learned = learn({"parcel": codes}, general_index())["parcel"]
+    assert isinstance(learned, LearnedPattern)
+    found = pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 12, 0.0)
+    assert found is not None
+    assert found.annotation(inside=True) == "@pattern('<upper>{2}-<digit>{4}')"
+    assert found.coverage is not None
+    assert learned.spark_regex in found.coverage.replace("\\\\", "\\")
+    # One that training values break, or whose braces Jinja would take, is none.
+    assert pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 12, 0.01) is None
+    assert pattern_suggestion(profiled, "{{<digit>+", "x", 12, 0.0) is None
+    assert not wants_pattern(replace(profiled, detected="integral"))

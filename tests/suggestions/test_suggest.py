@@ -38,6 +38,7 @@ select
     shipped_on
     , order_id -- @not_null {severity: warn}
     , customer_id, warehouse
+    , parcel
     , city
     {% for name in ['country', 'amount'] %}
     , {{ name }}
@@ -52,6 +53,7 @@ def orders(rows: int = 2_400) -> pd.DataFrame:
     days = [dt.date(2024, 1, 1) + dt.timedelta(days=i * 8 // rows) for i in range(rows)]
     city = draw.choice([*COUNTRIES], rows)
     amount = np.round(draw.gamma(2, 30, rows), 2)
+    kind, number = draw.choice(["AB", "CX"], rows), draw.integers(0, 10_000, rows)
     # A bad day: the mean of the sample does not hold on it.
     amount[: rows // 8] *= 9
     return pd.DataFrame(
@@ -64,6 +66,7 @@ def orders(rows: int = 2_400) -> pd.DataFrame:
             "order_id": np.arange(1, rows + 1, dtype=np.int64) * 17,
             "customer_id": draw.integers(1, 301, rows, dtype=np.int64),
             "warehouse": draw.integers(1, 6, rows, dtype=np.int64),
+            "parcel": [f"{k}-{n:04d}" for k, n in zip(kind, number, strict=True)],
             "city": city,
             "country": [COUNTRIES[c] for c in city],
             "amount": amount,
@@ -127,6 +130,8 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
     assert [line for line in text.splitlines() if not line.lstrip().startswith("-- ")] == (
         ORDERS.splitlines()
     )
+    codes = text[: text.index("    , parcel")].splitlines()
+    assert any(x.endswith(": @pattern('<upper>{2}-<digit>{4}')") for x in codes[-5:])
     # Next to its column where it stands alone on its line, at the end where it does not.
     above = text[: text.index("    , order_id --")].splitlines()
     assert above[-1].lstrip().startswith("-- ") and any(x.endswith(": @unique") for x in above)

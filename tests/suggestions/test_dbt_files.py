@@ -1,0 +1,80 @@
+"""Suggestions written into an annotated model of a dbt project: comments only, and once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dqsql.runner.index import Where
+from dqsql.runner.subjects import Subject
+from dqsql.runner.suggest import Proposal
+from dqsql.runner.suggestion_files import write
+from dqsql.suggestions.existing import Existing
+from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.suggestion import Suggestion, Verdict
+
+DBT = Path(__file__).parents[1] / "dbt"
+ORDERS = "models/marts/orders.sql"
+FOUND = (
+    Suggestion("Complete", "completeness", "order_id", "not_null", "complete"),
+    Suggestion("HasMin", "lower", "customer_id", "min", "smallest", comparison=">= 1"),
+    Suggestion("Complete", "completeness", "status", "not_null", "{{ complete }}"),
+    Suggestion(
+        "Values", "values", "channel", "accepted_values", "two", arguments=("'web'", "'shop'")
+    ),
+    Suggestion("Type", "schema", None, "schema", "types", takes_column=False),
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The dbt project of the tests as dbt left it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    root = tmp_path / "shop"
+    shutil.copytree(DBT / "project", root)
+    (root / "target").mkdir()
+    manifest = json.loads((DBT / "manifest.json").read_text(encoding="utf-8"))
+    # As if the manifest had been written after the files here.
+    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
+    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return root
+
+
+def proposed(where: Where) -> Proposal:
+    """What `dqsql suggest orders` would hand over, with the model's annotations as they are."""
+    model = next(m for m in where.project().models if m.name == "orders")
+    types = {p.name: "string" for p in model.projections if p.name is not None}
+    subject = Subject("orders", "orders", types, "", model=model)
+    marked = tuple(Existing.of(model.annotations).marked(FOUND))
+    return Proposal(subject, Profile("orders", 1_000, ()), 1_000, 100, 900, 0, marked)
+
+
+def test_an_annotated_dbt_model(shop: Path) -> None:
+    where = Where(shop)
+    before = (shop / ORDERS).read_text(encoding="utf-8")
+    proposal = proposed(where)
+    stand = [s.column for s in proposal.suggestions if s.verdict is Verdict.EXISTS]
+    assert stand == ["order_id", "customer_id"]
+
+    made = write(where, proposal, proposal.new)
+    text = (shop / ORDERS).read_text(encoding="utf-8")
+    assert (made.path, made.before, made.after) == (ORDERS, before, text)
+    changed = [x for x in made.diff.splitlines() if x[0] in "+-" and x[:3] not in ("+++", "---")]
+    assert len(changed) == 3
+    assert all(x[0] == "+" and x[1:].lstrip().startswith("-- ") for x in changed)
+    # Without its new lines the file is what it was, Jinja, commas and comments.
+    new = {x[1:] for x in changed}
+    assert "".join(x for x in text.splitlines(True) if x.rstrip("\n") not in new) == before
+    place = text.splitlines().index("    -- (( complete )): @not_null")
+    assert "as status," in text.splitlines()[place + 1]
+    assert "@accepted_values('web', 'shop')" in text
+
+    again = proposed(where)
+    assert again.new == ()
+    assert not write(where, again, again.new).changed
+    assert (shop / ORDERS).read_text(encoding="utf-8") == text
