@@ -84,9 +84,12 @@ def flags(
     features: Sequence[Feature], clean: np.ndarray, tested: np.ndarray, config: NoveltyConfig
 ) -> np.ndarray:
     """Per batch from START on, whether its tested version is flagged, given the clean history."""
+    other = "most_frequent_ratio" if config.mode == "paper" else "most_frequent_share"
+    mine = [i for i, feature in enumerate(features) if feature.metric != other]
+    watched, past, now = [features[i] for i in mine], clean[:, mine], tested[:, mine]
     return np.array(
         [
-            decide_novelty(features, clean[:t], tested[t], config).status == "anomalous"
+            decide_novelty(watched, past[:t], now[t], config).status == "anomalous"
             for t in range(max(START, config.min_history), len(clean))
         ]
     )

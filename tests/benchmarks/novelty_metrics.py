@@ -1,7 +1,8 @@
 """Metrics of a batch for the novelty evaluation, by pandas and numpy; they stand for the scan.
 
 The definitions are those of the macros: completeness, approx_count_distinct (counted exactly here),
-most_frequent_ratio, min, max, mean, stddev, index_of_peculiarity.
+most_frequent_ratio (of which mode 'paper' has most_frequent_share in its place), min, max, mean,
+stddev, index_of_peculiarity.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import numpy as np
 import pandas as pd
 
 NUMERIC_METRICS = ("max", "mean", "min", "stddev")
-GENERAL_METRICS = ("completeness", "approx_count_distinct", "most_frequent_ratio")
+GENERAL_METRICS = (
+    "completeness",
+    "approx_count_distinct",
+    "most_frequent_ratio",
+    "most_frequent_share",
+)
 
 # Code points are below 2**21, so three of them fit into 63 bits.
 _BITS = 21
@@ -32,6 +38,7 @@ def column_metrics(values: pd.Series, kind: str) -> list[float]:
         len(present) / len(values) if len(values) else np.nan,
         float(len(counts)),
         counts.iloc[0] / len(present) if len(counts) else np.nan,
+        (counts.iloc[0] if len(counts) else 0) / len(values) if len(values) else np.nan,
     ]
     if kind == "numeric":
         numbers = present.to_numpy(dtype=float)

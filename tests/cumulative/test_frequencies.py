@@ -20,6 +20,8 @@ METRICS = (
     "distinctness(name)",
     "entropy(name)",
     "most_frequent_ratio(id)",
+    "most_frequent_share(name)",
+    "most_frequent_share(nothing)",
     "count_distinct(born)",
     "duplicate_count(id)",
     "histogram(name)",

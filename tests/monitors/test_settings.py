@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dqsql import compile_project
 from dqsql.cli.main import cli
 
 from .conftest import PROJECT_YML, write_project
@@ -130,3 +131,24 @@ def test_settings_for_the_whole_project_are_checked_too(
     assert result.exit_code == 2
     assert "dqsql_project.yml:5:1" in result.output
     assert says in result.output
+
+
+@pytest.mark.parametrize(
+    ("annotation", "config", "metric"),
+    [
+        ("@novelty", "", "most_frequent_ratio"),
+        ("@novelty(mode => 'paper')", "", "most_frequent_share"),
+        ("@novelty {mode: paper}", "", "most_frequent_share"),
+        ("@novelty", ", novelty = {'mode': 'paper'}", "most_frequent_share"),
+    ],
+)
+def test_the_papers_mode_watches_the_papers_metrics(
+    tmp_path: Path, annotation: str, config: str, metric: str
+) -> None:
+    model = f"{{{{ config(batch_by = 'day'{config}) }}}}\nselect 1 as day, 2 as a\n-- {annotation}"
+    write_project(tmp_path, {"checks/m.sql": model})
+    (plan,) = compile_project(tmp_path, profiles_dir=tmp_path).plans
+    (monitor,) = plan.monitors
+    watched = {plan.metric(alias).name for alias in monitor.metrics}
+    assert {name for name in watched if name.startswith("most_frequent")} == {metric}
+    assert {"completeness", "approx_count_distinct", "mean", "index_of_peculiarity"} <= watched

@@ -122,7 +122,8 @@ def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject
         "select day, part,\n"
         "    word -- @index_of_peculiarity(form => 'text') < 99 {where: length(word) < 7}\n"
         "from {{ source('raw', 't') }}\n"
-        "-- @index_of_peculiarity(word, 'text') < 99\n-- @novelty",
+        "-- @index_of_peculiarity(word, 'text') < 99\n"
+        "-- @novelty(mode => 'paper')\n-- @most_frequent_ratio(word) <= 1",
         f"select * from values {rows} as t(day, part, word)",
     )
     project.run()
@@ -137,6 +138,11 @@ def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject
             assert of["index_of_peculiarity('text')"] == about(peculiarity(texts, "text"))
             narrow = "index_of_peculiarity(form => 'text' where length(word) < 7)"
             assert of[narrow] == about(peculiarity(short, "text"))
+            # The paper counts rows without a value, too.
+            most = max(Counter(t for t in texts if t is not None).values())
+            known = sum(t is not None for t in texts)
+            assert of["most_frequent_share()"] == about(most / len(texts))
+            assert of["most_frequent_ratio()"] == about(most / known)
 
 
 def found_of(

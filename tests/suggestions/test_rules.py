@@ -319,4 +319,4 @@ def test_a_learned_pattern_of_codes_is_suggested() -> None:
     # One that training values break, or whose braces Jinja would take, is none.
     assert pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 12, 0.01) is None
     assert pattern_suggestion(profiled, "{{<digit>+", "x", 12, 0.0) is None
-    assert not wants_pattern(replace(profiled, detected="integral"))
+    assert not wants_pattern(column("parcel", "bigint", distinct=900.0))
