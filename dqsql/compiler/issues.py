@@ -96,6 +96,14 @@ def _issues(family: Family) -> Iterator[Issue]:
             yield Issue(name, f"padding_{side}", _TEXT, {"fraction": p})
 
 
+@cache
+def volume_factors() -> Mapping[str, float]:
+    """What each issue of volume multiplies the number of rows by, by the issue's name."""
+    factors = {"volume_increase": "factor", "volume_decrease": "fraction"}
+    found = (i for i in issues(Family.NUMERIC) if i.macro in factors)
+    return {i.name: float(i.arguments[factors[i.macro]]) for i in found}
+
+
 @dataclass(frozen=True)
 class Cell:
     """A column to inject issues into, and the column whose values take its place."""

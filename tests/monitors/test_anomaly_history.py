@@ -282,3 +282,37 @@ def test_a_replay_divides_it_too(plan: MakePlan) -> None:
         (replayed,) = AnomalyLearner(context, lambda batches, where: ()).replay(batches, (), [0.01])
         alarms[budget] = replayed.alarms
     assert alarms == {0.01: (), None: (batches[50],)}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tenfold"),
+    # A value that takes part in its own bounds excuses itself.
+    [("batch_normal", 1), ("batch_normal(include_new => true)", 0)],
+)
+def test_a_replay_says_what_issues_of_volume_it_flags(
+    plan: MakePlan, strategy: str, tenfold: float
+) -> None:
+    """Around 1,000 rows, give or take 200: ten times as many are seen, half of them are not."""
+    batches = days(60)
+    values = np.random.default_rng(3).normal(1_000, 200, 60).tolist()
+    values[50] = 0.0
+    judge = Judge(plan(f"@anomaly(row_count, {strategy})"), batches, values, batches)
+    context = judge.detector.context
+    learner = AnomalyLearner(context, lambda batches, where: ())
+    (replayed,) = learner.replay(batches, (batches[55],), [0.001])
+    assert set(replayed.issues) == {"volume_x2", "volume_x10", "volume_0.1", "volume_0.5"}
+    # An accepted batch each; one without rows has no volume to change.
+    assert {n for _, n in replayed.issues.values()} == {replayed.accepted - 1}
+    share = {name: caught / n for name, (caught, n) in replayed.issues.items()}
+    assert share["volume_x10"] == tenfold
+    assert share["volume_0.5"] < 0.2
+    assert share["volume_0.5"] <= share["volume_x2"] <= 1
+    assert set(replayed.kinds) == {"volume"}
+    pairs = zip(batches, values, strict=True)
+    # A mean does not follow the number of rows.
+    judge = Judge(plan("@anomaly(mean(a))"), batches, values, batches)
+    means = ({**row_of(b, v), "metric": "mean", "column_name": "a"} for b, v in pairs)
+    judge.history.add_metric_rows(means)
+    learner = AnomalyLearner(judge.detector.context, lambda batches, where: ())
+    (other,) = learner.replay(batches, (), [0.001])
+    assert (other.accepted > 40, other.issues) == (True, {})

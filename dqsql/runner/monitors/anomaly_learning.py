@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from dqsql.decisions.anomaly import AnomalyInput, evaluate_many
+from dqsql.compiler.issues import volume_factors
+from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many
+from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.strategies import Learned as LearnedStrategy
 from dqsql.decisions.strategies import Strategy
 from dqsql.errors import DecisionError
@@ -16,6 +18,8 @@ from dqsql.runner.monitors.history import key_of
 from dqsql.runner.monitors.replay import Replayed, Tally
 
 _DECIDED = ("ok", "anomalous")
+# Metrics that are multiplied as the number of rows is, if the rows are like those that are there.
+_EXTENSIVE = frozenset({"row_count", "count", "null_count", "sum"})
 
 
 class AnomalyLearner(AnomalyDetector):
@@ -52,6 +56,11 @@ class AnomalyLearner(AnomalyDetector):
         failed = self.excluded.error(call.exclude_where)
         return None if failed is None else failed.message
 
+    def _factors(self, monitor: Monitor) -> Mapping[str, float]:
+        """What issues of volume multiply its metric by; none where it does not follow the rows."""
+        metric = self.context.metric(monitor, "metric")
+        return volume_factors() if metric is not None and metric.name in _EXTENSIVE else {}
+
     def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
         """The whole batch, and its segments, where they were measured."""
         metric = self.context.metric(monitor, "metric")
@@ -71,19 +80,42 @@ class AnomalyLearner(AnomalyDetector):
         chosen = at_rate(call.strategy, rate)
         moved = replace(call, strategy=chosen or call.strategy)
         by_batch: dict[str, list[bool]] = {batch: [] for batch, _ in asked}
+        caught: dict[tuple[str, str], bool] = {}
+        factors = self._factors(monitor)
         alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
         for batch, given in asked:
             alike[moved.strategy_of(len(self._segments(call, batch)))].append((batch, given))
         for by, some in alike.items():
             decisions = evaluate_many(by, [given for _, given in some], call.settings)
-            for (batch, _), decision in zip(some, decisions, strict=True):
-                if decision.status in _DECIDED:
-                    by_batch[batch].append(decision.anomalous)
+            for (batch, given), decision in zip(some, decisions, strict=True):
+                if decision.status not in _DECIDED:
+                    continue
+                by_batch[batch].append(decision.anomalous)
+                for issue, factor in factors.items() if decision.value else ():
+                    hit = _flags(by, call.settings, given, decision, factor)
+                    caught[batch, issue] = caught.get((batch, issue), False) or hit
         tally = Tally(monitor, rate, flagged)
         for batch, told in by_batch.items():
             tally.add(batch, any(told) if told else None)
+        for (batch, issue), hit in caught.items():
+            tally.add_issue(batch, issue, hit)
         result = tally.result()
         return result if chosen is not None or result.note else _as_written(result)
+
+
+def _flags(
+    chosen: Strategy,
+    settings: AnomalySettings,
+    given: AnomalyInput,
+    decision: AnomalyDecision,
+    factor: float,
+) -> bool:
+    """Whether the value times a factor would be an anomaly, by the bounds that were decided by."""
+    value = decision.value * factor
+    if getattr(chosen, "include_new", False):
+        # Its bounds depend on the value.
+        return evaluate_many(chosen, [replace(given, value=value)], settings)[0].anomalous
+    return not decision.lower <= value <= decision.upper
 
 
 def at_rate(given: Strategy, rate: float) -> Strategy | None:

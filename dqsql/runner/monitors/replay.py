@@ -78,7 +78,7 @@ class Replayed:
 
 @dataclass
 class Tally:
-    """Counts what a monitor without injected issues would have done at one rate."""
+    """Counts what a monitor would have done at one rate."""
 
     monitor: Monitor
     fpr: float
@@ -88,6 +88,13 @@ class Tally:
     learning: int = 0
     alarms: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
+    issues: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add_issue(self, batch: str, issue: str, caught: bool) -> None:
+        """Count whether an issue that an accepted batch might have had would have been flagged."""
+        if batch not in self.flagged:
+            before = self.issues.get(issue, (0, 0))
+            self.issues[issue] = (before[0] + caught, before[1] + 1)
 
     def add(self, batch: str, alarm: bool | None) -> None:
         """Count one batch; None where the history was too short to decide."""
@@ -111,5 +118,6 @@ class Tally:
             flagged=self.flagged_count,
             found=tuple(self.found),
             learning=self.learning,
+            issues=self.issues,
             note=note or (None if decided else "too short a history"),
         )
