@@ -113,12 +113,24 @@ def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | No
 
 
 def _duplicates(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyTable | None:
-    """The table of `frequency(sum(n - 1), ..)`, the number of rows too many."""
-    state = _state(metric.finish, states)
+    """The table of `frequency(sum(n - 1), ..)`, the number of rows too many.
+
+    What `+ greatest(.., 0)` adds is left aside: rows without any value, which are in no table.
+    """
+    finish = metric.finish.unnest()
+    if isinstance(finish, exp.Add) and _is_at_least_zero(finish.expression.unnest()):
+        finish = finish.this
+    state = _state(finish, states)
     if state is None or state.frequency is None:
         return None
     excess = formula("sum(n - 1)")
     return state.frequency if _plain(state.scan) == _plain(excess) else None
+
+
+def _is_at_least_zero(node: exp.Expr) -> bool:
+    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "greatest":
+        return False
+    return any(e.is_number and e.to_py() == 0 for e in node.expressions)
 
 
 def _plain(node: exp.Expr) -> str:

@@ -264,7 +264,13 @@ class _Loader:
     ) -> dict[str, CheckModel]:
         """The models with the tests that dqsql takes over; the others are remembered."""
         tests: dict[str, list[AdoptedTest]] = {}
-        adopter = Adopter(self.manifest, self._references(models), library, self._spans(places))
+        adopter = Adopter(
+            self.manifest,
+            self._references(models),
+            library,
+            self._spans(places),
+            self.config.own.vars,
+        )
         for uid, node in self.manifest.tests.items():
             try:
                 adopted = adopter.adopt(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
@@ -64,6 +64,7 @@ class Adopter:
     relations: Mapping[str, str]
     library: MacroLibrary
     spans: Mapping[str, Span]
+    vars: Mapping[str, Any] = field(default_factory=dict)
 
     def adopt(self, test: Node) -> AdoptedTest:
         """The test as annotations. Raises Unadoptable with the reason."""
@@ -74,7 +75,7 @@ class Adopter:
         attached = self._attached(test, metadata)
         self._refuse_overrides(test, namespace, name)
         values = self._rendered(metadata.get("kwargs") or {})
-        failing = build(namespace, name, Arguments(values, self._other(test, attached)))
+        failing = build(namespace, name, Arguments(values, self._other(test, attached), self.vars))
         self._refuse_fail_calc(test, namespace, name)
         where = self._where(test, failing)
         annotations = tuple(self._annotations(test, failing, values, where, f"{name}"))

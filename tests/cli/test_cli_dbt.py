@@ -48,7 +48,7 @@ def test_compile_writes_lineage_beside_dbts_artefacts(shop: Path) -> None:
     assert fewer["depends_on"]["nodes"] == ["model.orders", "model.customers"]
     assert manifest["models"]["model.orders"]["relation_name"] == "analytics.orders"
     assert manifest["models"]["model.orders"]["dbt_unique_id"] == "model.shop.orders"
-    assert len(manifest["left_tests"]) == 5
+    assert len(manifest["left_tests"]) == 4
     sql = (shop / "target/dqsql/compiled/orders.sql").read_text(encoding="utf-8")
     assert "dqsql__orders" in sql
     assert call(shop, "clean").exit_code == 0

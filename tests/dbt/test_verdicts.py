@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import dqsql
-from dqsql.model.results import RunResult, Status
+from dqsql.model.results import RunResult
 from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
 
@@ -106,32 +106,3 @@ def test_a_relation_that_dbt_did_not_build(shop: Path, spark: SparkSession) -> N
     assert "the relation analytics.payments of payments does not exist" in str(model.error)
     assert "dbt build" in str(model.error.hint)
     assert found.exit_code == 2
-
-
-def test_relationships_by_a_cast_are_left_to_dbt(shop: Path, spark: SparkSession) -> None:
-    name = "analytics.stg_customers"
-    spark.sql(f"create table {name}_text as select string(customer_id) id from {name}")
-    manifest = shop / "target" / "manifest.json"
-    before = manifest.read_text(encoding="utf-8")
-    data = json.loads(before)
-    data["nodes"]["model.shop.stg_customers"]["relation_name"] = f"{name}_text"
-    test = next(
-        n
-        for n in data["nodes"].values()
-        if n["resource_type"] == "test"
-        and n.get("attached_node") == "model.shop.orders"
-        and n["test_metadata"]["name"] == "relationships"
-        and "model.shop.stg_customers" in n["depends_on"]["nodes"]
-    )
-    test["test_metadata"]["kwargs"]["field"] = "id"
-    manifest.write_text(json.dumps(data), encoding="utf-8")
-    try:
-        found = dqsql.run(shop, spark=spark, dbt_tests=True, select=["orders"], full_refresh=True)
-    finally:
-        manifest.write_text(before, encoding="utf-8")
-        spark.sql(f"drop table {name}_text")
-    (left,) = [r for r in found.results if r.check_name == test["name"]]
-    assert left.status is Status.SKIPPED
-    assert "cannot be compared safely" in left.message
-    assert found.exit_code < 2
-    assert any(w.startswith(f"{test['name']} is left to `dbt test`") for w in found.warnings)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dqsql.compiler.rowchecks import failing_rows
 from dqsql.errors import DqsqlError
 from dqsql.loading import load_project
 from dqsql.loading.dbt_generic import ADOPTED
@@ -252,6 +253,31 @@ def test_a_missing_manifest(shop: Path) -> None:
     assert "dbt parse" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_older_manifests(shop: Path, version: int) -> None:
+    """What dbt 1.6 and 1.7 wrote: `tests` for `data_tests`, freshness beside the configuration."""
+    newest = load_project(shop, dbt_tests=True)
+
+    def older(manifest: dict[str, Any]) -> None:
+        schema = f"https://schemas.getdbt.com/dbt/manifest/v{version}.json"
+        manifest["metadata"]["dbt_schema_version"] = schema
+        manifest["metrics"], manifest["semantic_models"] = {}, {}
+        if version == 10:
+            manifest.pop("groups")
+            for node in manifest["nodes"].values():
+                node.pop("group", None)
+        for key in ("unit_tests", "saved_queries"):
+            manifest.pop(key, None)
+        for source in manifest["sources"].values():
+            source["config"] = {"enabled": True}
+
+    change(shop, older)
+    project = load_project(shop, dbt_tests=True)
+    assert [m.name for m in project.models] == [m.name for m in newest.models]
+    assert adopted(project) == adopted(newest)
+    assert project.left_tests == newest.left_tests
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -412,3 +438,12 @@ def test_names_of_columns(shop: Path, column: str, expression: str, about: str |
     )
     found = adopted(load_project(shop, dbt_tests=True))[name]
     assert (found.expression, found.column) == (expression, about)
+
+
+def test_rows_of_a_combination_that_is_not_unique_can_be_sampled(shop: Path) -> None:
+    (plan,) = compile_project(shop, select=["orders"], dbt_tests=True).plans
+    name = "dbt_utils_unique_combination_of_columns_orders_customer_id__order_id"
+    check = next(c for c in plan.checks if c.name == name)
+    found = failing_rows(plan, check)
+    assert found is not None
+    assert [[c.name for c in t.columns] for t in found.unique] == [["customer_id", "order_id"]]

@@ -1,0 +1,156 @@
+"""The failing rows of a generic test as SQL aggregates, and what the packages' tests share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression
+from dqsql.errors import DqsqlError
+
+_NAME = re.compile(r"[^\W\d]\w*")
+UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+
+
+class Unadoptable(Exception):
+    """A test that dqsql leaves to dbt; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Failing:
+    """The failing rows of a test.
+
+    `count` is an aggregate, the number that dbt would report. `quick` is one that is cheaper (or
+    says more to a person) and 0 exactly when `count` is. `by_row` says that each row fails or
+    passes by itself, so that the test of a table is that of its batches.
+    """
+
+    count: str
+    by_row: bool = False
+    quick: str | None = None
+    where: str | None = None
+
+
+@dataclass
+class Arguments:
+    """The arguments of a test; what no builder asks for makes the test unadoptable.
+
+    `relation` is the other relation that the test reads, as an annotation names it. `variables` are
+    dbt's.
+    """
+
+    values: Mapping[str, Any]
+    relation: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=lambda: {"model"})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An argument's value; `default` where it is not given or none."""
+        self._asked.add(name)
+        value = self.values.get(name)
+        return default if value is None else value
+
+    def text(self, name: str) -> str:
+        """A required argument as SQL text."""
+        value = self.get(name)
+        if value is None or isinstance(value, list | dict):
+            raise Unadoptable(f"its argument {name!r} is missing or no single value")
+        return sql_text(value)
+
+    def listed(self, name: str) -> list[Any]:
+        """A required argument that is a list."""
+        value = self.get(name)
+        if not isinstance(value, list) or not value:
+            raise Unadoptable(f"its argument {name!r} is no list")
+        return value
+
+    def other(self) -> str:
+        """The other relation."""
+        for name in ("to", "compare_model"):
+            self._asked.add(name)
+        if self.relation is None:
+            raise Unadoptable("the relation that it compares with is not known")
+        return self.relation
+
+    def refuse(self, *names: str) -> None:
+        """Arguments that must be empty."""
+        for name in names:
+            if self.get(name):
+                raise Unadoptable(f"{name!r} groups the rows")
+
+    @property
+    def column(self) -> str:
+        """The tested column, or expression; a name that is a keyword is quoted."""
+        text = self.text("column_name")
+        return f"`{text}`" if _NAME.fullmatch(text) and not _is_column(text) else text
+
+    @property
+    def unknown(self) -> list[str]:
+        """Given arguments that nobody asked for."""
+        return [k for k, v in self.values.items() if k not in self._asked and v is not None]
+
+
+def oldest(a: Arguments, units: Sequence[str] = UNITS) -> str:
+    """The time that lies an interval of a unit before the run."""
+    unit, interval = a.text("datepart"), a.text("interval")
+    if unit not in units or not interval.isdigit():
+        raise Unadoptable(f"its interval is {interval} {unit}")
+    lengths = ", ".join(interval if u == unit else "0" for u in UNITS)
+    return f"fact('run_started') - make_interval({lengths})"
+
+
+def _is_column(name: str) -> bool:
+    """Whether a bare name reads as a column, and not as a keyword."""
+    try:
+        return isinstance(parse_expression(f"f({name})").expressions[0], exp.Column)
+    except DqsqlError:
+        return False
+
+
+def sql_text(value: object) -> str:
+    """A YAML value as dbt's Jinja writes it into SQL."""
+    return str(value)
+
+
+def rows(condition: str, where: str | None = None) -> Failing:
+    """Rows that meet a condition fail."""
+    return Failing(f"count_if({condition})", by_row=True, where=where)
+
+
+def none_or_one(condition: str, where: str | None = None) -> Failing:
+    """One failing row where a condition on aggregates holds."""
+    return Failing(f"case when {condition} then 1 else 0 end", where=where)
+
+
+def quoted(values: list[Any], quote: object) -> str:
+    """Values as a list in SQL, as text where they are to be quoted."""
+    return ", ".join(f"'{v}'" if quote else sql_text(v) for v in values)
+
+
+def bounds(a: Arguments, value: str) -> str:
+    """The condition between min_value and max_value; `strictly` leaves the bounds out."""
+    equal = "" if a.get("strictly", False) else "="
+    low, high = a.get("min_value"), a.get("max_value")
+    parts = [f"({value}) >{equal} {sql_text(low)}"] if low is not None else []
+    parts += [f"({value}) <{equal} {sql_text(high)}"] if high is not None else []
+    if not parts:
+        raise Unadoptable("it has neither min_value nor max_value")
+    return " and ".join(parts)
+
+
+def tuples(a: Arguments, argument: str, quote: object, row_condition: str | None) -> Failing:
+    """Tuples that occur more than once; a null is a value like others."""
+    columns = [f"`{c}`" if quote else sql_text(c) for c in a.listed(argument)]
+    empty = " and ".join(f"({c}) is null" for c in columns)
+    listed = ", ".join(columns)
+    nulls = f"count_if({empty})"
+    return Failing(
+        f"coalesce(frequency(count_if(n > 1), {listed}), 0)"
+        f" + case when {nulls} > 1 then 1 else 0 end",
+        quick=f"coalesce(duplicate_count({listed}), 0) + greatest({nulls} - 1, 0)",
+        where=row_condition,
+    )

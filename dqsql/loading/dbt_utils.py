@@ -1,0 +1,139 @@
+"""What the generic tests of dbt itself and of dbt_utils count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dqsql.loading.dbt_failing import (
+    Arguments,
+    Failing,
+    Unadoptable,
+    none_or_one,
+    oldest,
+    quoted,
+    rows,
+    sql_text,
+    tuples,
+)
+
+# --- dbt ---------------------------------------------------------------------------------------
+
+
+def _not_null(a: Arguments) -> Failing:
+    return Failing(f"null_count({a.column})", by_row=True)
+
+
+def _unique(a: Arguments) -> Failing:
+    return Failing(
+        f"coalesce(frequency(count_if(n > 1), {a.column}), 0)",
+        quick=f"coalesce(duplicate_count({a.column}), 0)",
+    )
+
+
+def _accepted_values(a: Arguments) -> Failing:
+    values = quoted(a.listed("values"), a.get("quote", True))
+    other = f"({a.column}) not in ({values})"
+    # dbt counts values, which is dearer than to count rows.
+    return Failing(
+        f"coalesce(frequency(count(*), case when {other} then {a.column} end), 0)",
+        by_row=True,
+        quick=f"count_if({other})",
+    )
+
+
+def _relationships(a: Arguments) -> Failing:
+    return rows(f"is_orphan({a.column}, {a.other()}, {a.text('field')})")
+
+
+# --- dbt_utils ---------------------------------------------------------------------------------
+
+
+def _accepted_range(a: Arguments) -> Failing:
+    equal = "=" if a.get("inclusive", True) else ""
+    low, high = a.get("min_value"), a.get("max_value")
+    parts = [f"not ({a.column}) >{equal} {sql_text(low)}"] if low is not None else []
+    parts += [f"not ({a.column}) <{equal} {sql_text(high)}"] if high is not None else []
+    if not parts:
+        raise Unadoptable("it has neither min_value nor max_value")
+    return rows(" or ".join(parts))
+
+
+def _expression_is_true(a: Arguments) -> Failing:
+    column = a.get("column_name")
+    condition = f"{column or ''} {a.text('expression')}".strip()
+    return rows(f"not ({condition})")
+
+
+def _not_null_proportion(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    share = f"count({a.column}) / cast(nullif(count(*), 0) as decimal(28, 6))"
+    low, high = a.text("at_least"), sql_text(a.get("at_most", 1.0))
+    return none_or_one(f"{share} < {low} or {share} > {high}")
+
+
+def _not_empty_string(a: Arguments) -> Failing:
+    value = f"trim({a.column})" if a.get("trim_whitespace", True) else a.column
+    return rows(f"{value} = ''")
+
+
+def _unique_combination(a: Arguments) -> Failing:
+    return tuples(a, "combination_of_columns", a.get("quote_columns", False), None)
+
+
+def _at_least_one(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    return none_or_one(f"count({a.column}) = 0")
+
+
+def _not_constant(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    # One distinct value is one that is both the least and the greatest.
+    return none_or_one(f"min({a.column}) = max({a.column})")
+
+
+def _equal_rowcount(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    return Failing(f"abs(count(*) - relation_rows({a.other()}))")
+
+
+def _fewer_rows_than(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    rows = f"relation_rows({a.other()})"
+    return Failing(
+        f"case when count(*) > {rows} then count(*) - {rows} when count(*) = {rows} then 1"
+        " else 0 end"
+    )
+
+
+def _recency(a: Arguments) -> Failing:
+    a.refuse("group_by_columns")
+    since = oldest(a)
+    if a.get("ignore_time_component", False):
+        raise Unadoptable("'ignore_time_component' is not known")
+    return none_or_one(f"max({a.text('field')}) < {since}")
+
+
+def _relationships_where(a: Arguments) -> Failing:
+    if "".join(sql_text(a.get("to_condition", "1=1")).split()) != "1=1":
+        raise Unadoptable("'to_condition' restricts the other relation")
+    orphan = f"is_orphan({a.column}, {a.other()}, {a.text('field')})"
+    return rows(f"({a.get('from_condition', '1=1')}) and {orphan}")
+
+
+BUILDERS: Mapping[str, Callable[[Arguments], Failing]] = {
+    "not_null": _not_null,
+    "unique": _unique,
+    "accepted_values": _accepted_values,
+    "relationships": _relationships,
+    "dbt_utils.accepted_range": _accepted_range,
+    "dbt_utils.at_least_one": _at_least_one,
+    "dbt_utils.equal_rowcount": _equal_rowcount,
+    "dbt_utils.expression_is_true": _expression_is_true,
+    "dbt_utils.fewer_rows_than": _fewer_rows_than,
+    "dbt_utils.not_constant": _not_constant,
+    "dbt_utils.not_empty_string": _not_empty_string,
+    "dbt_utils.not_null_proportion": _not_null_proportion,
+    "dbt_utils.recency": _recency,
+    "dbt_utils.relationships_where": _relationships_where,
+    "dbt_utils.unique_combination_of_columns": _unique_combination,
+}
