@@ -117,7 +117,7 @@ def test_errors_as_annotations_of_github(shop: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GITHUB_WORKSPACE", str(shop.parent))
     file = shop / "models/marts/orders.sql"
     file.write_text(file.read_text("utf-8").replace("@max <= 100", "@maxx <= 100"), "utf-8")
-    done = call(shop, "run", "--output", "github")
+    done = call(shop, "run", "--output", "github", "--select", "orders")
     assert done.exit_code == 2
     start = "::error file=shop/models/marts/orders.sql,line=6,title=compile error::"
     assert any(line.startswith(start) for line in done.stdout.splitlines()), done.stdout
