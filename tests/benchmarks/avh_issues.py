@@ -1,7 +1,8 @@
 """The ten data-quality issues of the paper's Appendix B, injected into raw values.
 
 The paper's text and the authors' code give different magnitudes (1/10/100 % against
-10/50/100 %); `TEXT` and `CODE` are the two, and `BOTH` their union without repetitions.
+10/50/100 %); `TEXT` and `CODE` are the two. `BOTH` is what bounds are chosen by: their union without
+repetitions, and real missing values, which the paper's issues have none of.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Magnitudes:
     nulls: tuple[float, ...]
     perturb: tuple[float, ...]
     padding: tuple[float, ...]
+    missing: tuple[float, ...] = ()
 
 
 CODE = Magnitudes(*((0.1, 0.5, 1.0), (0.1, 1.0)), *((0.1, 0.5, 1.0),) * 4)
@@ -44,7 +46,8 @@ BOTH = Magnitudes(
     *(
         tuple(sorted(set(getattr(TEXT, name)) | set(getattr(CODE, name))))
         for name in ("schema", "unit", "casing", "nulls", "perturb", "padding")
-    )
+    ),
+    missing=(0.01, 0.1, 0.5, 1.0),
 )
 
 
@@ -68,7 +71,8 @@ def inject(
         out |= _casing(values, rng, magnitudes) | _padding(values, rng, magnitudes)
     out |= _nulls(values, kind, rng, magnitudes) | _volume(values, rng)
     out |= _distribution(values, kind) | _characters(values, kind, rng, magnitudes)
-    return out
+    # Last, so that all others are drawn as they are without it.
+    return out | _missing(values, kind, rng, magnitudes)
 
 
 def _pick(rng: np.random.Generator, size: int, fraction: float) -> np.ndarray:
@@ -129,6 +133,17 @@ def _nulls(
         changed = values.copy()
         changed[_pick(rng, len(values), fraction)] = 0.0 if kind == "numeric" else ""
         out[f"null_{fraction}"] = changed
+    return out
+
+
+def _missing(
+    values: np.ndarray, kind: str, rng: np.random.Generator, magnitudes: Magnitudes
+) -> Variants:
+    out = {}
+    for fraction in magnitudes.missing:
+        changed = values.copy()
+        changed[_pick(rng, len(values), fraction)] = np.nan if kind == "numeric" else None
+        out[f"null_missing_{fraction}"] = changed
     return out
 
 

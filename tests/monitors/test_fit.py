@@ -51,7 +51,8 @@ def test_programs_are_learned_from_all_accepted_batches(copy: Project, dqsql: Dq
         assert json.loads(row["evidence"])["batch"] == LAST
         assert row["valid_from_batch"] is None
         assert 0 < record["fpr_bound"] <= record["fpr"]
-        assert record["issues"] * 0.6 < record["caught"] <= record["issues"]
+        # One value in a hundred that is missing or changed is none of 50.
+        assert record["issues"] * 0.55 < record["caught"] <= record["issues"]
         assert record["bounds"] == row["description"]
     assert {r["metric"] for r in _clauses(after["code"])} <= {
         *("str_len", "char_len", "digit_len", "punc_len", "row_count"),

@@ -37,7 +37,7 @@ def day(number: int) -> str:
 
 
 def rows_of_day(number: int) -> dict[str, list[Any]]:
-    """Columns with histories of several kinds; issues in four of them on one day."""
+    """Columns with histories of several kinds; issues in five of them on one day."""
     rng = np.random.default_rng(number)
     broken = number == BROKEN
     noise = rng.normal(0, 1, ROWS)
@@ -59,7 +59,9 @@ def rows_of_day(number: int) -> dict[str, list[Any]]:
         "constant": constant,
         "regimes": regimes.tolist(),
         "code": codes,
-        "`odd` name": rng.integers(0, 3, ROWS).astype(str).tolist(),
+        "`odd` name": [
+            None if broken and row % 5 else str(rng.integers(0, 3)) for row in range(ROWS)
+        ],
     }
 
 
@@ -97,7 +99,15 @@ def test_issues_are_found_in_their_columns_and_nowhere_else(
 ) -> None:
     found = verdicts(checked[1])
     flagged = {c for (c, b), r in found.items() if b == day(BROKEN) and r.status is Status.WARN}
-    assert flagged == {"steady", "constant", "code", "weekly"}
+    assert flagged == {"steady", "constant", "code", "weekly", "`odd` name"}
+
+
+def test_missing_values_are_found_by_bounds_that_are_there_for_them(
+    checked: tuple[Project, RunResult],
+) -> None:
+    result = verdicts(checked[1])["`odd` name", day(BROKEN)]
+    broken = [c for c in result.details["clauses"] if c["status"] != "pass"]
+    assert any("null_missing" in name for c in broken for name in c["catches"])
 
 
 def test_quiet_days_are_quiet(checked: tuple[Project, RunResult]) -> None:
@@ -145,7 +155,9 @@ def test_programs_and_distributions_are_stored(checked: tuple[Project, RunResult
     programs = [r for r in project.rows("dq_programs") if r["valid_to"] is None]
     assert {r["column_name"] for r in programs} >= {"steady", "growing", "code", "`odd` name"}
     evidence = json.loads(next(r for r in programs if r["column_name"] == "code")["evidence"])
-    assert len(evidence["issues"]) == 38
+    assert len(evidence["issues"]) == 42
+    row = evidence["variants"][evidence["issues"].index("null_missing_0.5")]
+    assert 0.3 < row[evidence["metrics"].index("complete_ratio")] < 0.7
     profiles = {(r["column_name"], r["profile"]) for r in project.rows("dq_distributions")}
     assert ("steady", "quantile_profile") in profiles
     assert ("code", "pattern_profile") in profiles

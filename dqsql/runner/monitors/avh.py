@@ -142,7 +142,7 @@ class AvhDetector:
         history = self.context.history
         wanted: set[str] = set()
         for unit in self.units:
-            evidence_batch = unit.evidence.batch if unit.evidence else None
+            evidence_batch = self._sampled(unit)
             for place, batch in enumerate(batches):
                 earlier = [*history.before(batch), *batches[:place]]
                 newest = self._to_sample(unit, evidence_batch, earlier, batch)
@@ -259,6 +259,11 @@ class AvhDetector:
 
     # --- evidence ------------------------------------------------------------------------------
 
+    @staticmethod
+    def _sampled(unit: Unit) -> str | None:
+        """The batch that the evidence is of, None without evidence of today's set of issues."""
+        return None if unit.evidence is None or unit.evidence.outdated else unit.evidence.batch
+
     def _to_sample(
         self, unit: Unit, evidence_batch: str | None, earlier: Sequence[str], batch: str
     ) -> str | None:
@@ -279,8 +284,7 @@ class AvhDetector:
         """Renew the evidence that is missing or old."""
         earlier = self.context.history.before(batch)
         for unit in units:
-            known = unit.evidence.batch if unit.evidence else None
-            newest = self._to_sample(unit, known, earlier, batch)
+            newest = self._to_sample(unit, self._sampled(unit), earlier, batch)
             if newest is None:
                 continue
             # A batch whose rows are gone cannot be sampled: the one under test then stands in.
@@ -357,9 +361,7 @@ class AvhDetector:
             # An old batch is judged again: what was learned since stays in force.
             return
         evidence = unit.evidence.to_dict() if unit.evidence else None
-        sampled = unit.evidence.batch if unit.evidence else None
-        known = (before.evidence or {}).get("batch") if before else None
-        fresh = before is None or known != sampled
+        fresh = before is None or _origin(before.evidence) != _origin(evidence)
         first = None if fresh or before is None else before.valid_from_batch
         book.put(
             StoredProgram(
@@ -378,6 +380,11 @@ class AvhDetector:
             ),
             new_version=fresh,
         )
+
+
+def _origin(evidence: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
+    """What evidence was made of: another batch or other issues make a new version."""
+    return None if evidence is None else (evidence["batch"], evidence.get("version"))
 
 
 def message(column: str, program: Program, verdict: ProgramVerdict) -> str:

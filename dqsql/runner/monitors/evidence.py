@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.compiler.issues import ISSUES_VERSION
+
 FloatArray = npt.NDArray[np.float64]
 
 # Metrics that grow with the number of rows: a variant changes them by a factor.
@@ -27,6 +29,7 @@ class Evidence:
         issues: names of the variants, V.
         clean: metrics of the sample as it is, M; NaN for none.
         variants: V x M metrics; NaN for a metric without a value.
+        version: of the set of variants, see `dqsql.compiler.issues.ISSUES_VERSION`.
     """
 
     batch: str
@@ -34,6 +37,12 @@ class Evidence:
     issues: tuple[str, ...]
     clean: FloatArray
     variants: FloatArray
+    version: int = ISSUES_VERSION
+
+    @property
+    def outdated(self) -> bool:
+        """Whether issues have been added since: it serves until it is renewed."""
+        return self.version != ISSUES_VERSION
 
     def onto(self, metrics: Sequence[str], newest: FloatArray) -> FloatArray:
         """The metrics of the variants of another batch, V x len(metrics).
@@ -65,6 +74,7 @@ class Evidence:
     def to_dict(self) -> dict[str, Any]:
         """A JSON-serialisable form; NaN is None."""
         return {
+            "version": self.version,
             "batch": self.batch,
             "metrics": list(self.metrics),
             "issues": list(self.issues),
@@ -83,6 +93,7 @@ class Evidence:
             tuple(data["issues"]),
             _array(data["clean"]),
             np.array(variants) if variants else np.zeros((0, len(metrics))),
+            data.get("version", 1),
         )
 
 
