@@ -4,6 +4,10 @@ Source: He et al., "Auto-Validate by History", KDD 2023, section 4.2 and Appendi
 and 5): a history is taken as it is if the augmented Dickey-Fuller test rejects the unit root, else
 as differences of the first lag that passes, else as differences of its logarithm, else dropped.
 
+A history is taken by its places: a batch that was left out (flagged, rejected, without a value) is
+NaN in it, so that a season stays in step. A difference is then against the nearest batch a multiple
+of the lag back that is there, and tests are made on the differences that there are.
+
 `statsmodels.tsa.stattools.adfuller` (regression 'c', autolag 'AIC') is the reference. The batched
 version fits all nested lag orders of all series by one stacked QR factorisation, and leaves
 singular or nearly singular cases to statsmodels.
@@ -49,7 +53,8 @@ class Transform:
 
     Attributes:
         log: whether the logarithm is taken first.
-        lag: 0, or the distance in batches of the value that is subtracted.
+        lag: 0, or the distance in batches of the value that is subtracted. Where that batch was
+            left out, it is the one twice as far back, and so on.
     """
 
     log: bool = False
@@ -63,18 +68,35 @@ class Transform:
         return "log" if self.log else "identity"
 
     def series(self, history: npt.ArrayLike) -> FloatArray:
-        """Return the transformed history; the last axis is time and becomes `lag` shorter."""
-        values = self._scale(history)
+        """Return the transformed history; the last axis is time and becomes `lag` shorter.
+
+        NaN for a batch that was left out, or that has no batch to be compared with.
+        """
+        values = np.asarray(history, dtype=float)
         if not self.lag:
-            return values
-        return np.asarray(values[..., self.lag :] - values[..., : -self.lag], dtype=float)
+            return self._scale(values)
+        before = _carried(values, self.lag)[..., : -self.lag]
+        return np.asarray(self._scale(values[..., self.lag :]) - self._scale(before), dtype=float)
+
+    def reaches(self, history: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Return, per history, whether there is something to compare the next batch with."""
+        values = np.asarray(history, dtype=float)
+        if not self.lag:
+            return np.ones(values.shape[:-1], dtype=np.bool_)
+        if values.shape[-1] < self.lag:
+            return np.zeros(values.shape[:-1], dtype=np.bool_)
+        return np.asarray(np.isfinite(self._before(values)), dtype=np.bool_)
 
     def apply(self, history: npt.ArrayLike, new_value: npt.ArrayLike) -> FloatArray:
         """Return the transformed value of a new batch that follows the history.
 
         Args:
-            history: values of accepted batches, oldest first, last axis time.
+            history: values of the batches before, oldest first, last axis time; NaN for one that
+                was left out.
             new_value: one value, or any shape that broadcasts with history without time.
+
+        Raises:
+            DecisionError: there is no batch to compare with, see `reaches`.
         """
         return np.asarray(self._scale(new_value) - self._offset(history), dtype=float)
 
@@ -114,7 +136,29 @@ class Transform:
                 f"a difference of lag {self.lag} needs {self.lag} batches of history, "
                 f"there are {values.shape[-1]}"
             )
-        return self._scale(values[..., values.shape[-1] - self.lag])
+        before = self._before(values)
+        if not np.isfinite(before).all():
+            raise DecisionError(
+                f"a difference of lag {self.lag} needs a value {self.lag} batches before, or a "
+                "multiple of that: all of them were left out"
+            )
+        return self._scale(before)
+
+    def _before(self, values: FloatArray) -> FloatArray:
+        """Return what the batch after the history is compared with; NaN for none."""
+        return np.asarray(_carried(values, self.lag)[..., values.shape[-1] - self.lag])
+
+
+def _carried(values: FloatArray, lag: int) -> FloatArray:
+    """Return the values with each gap filled by the value `lag` before it, if that is there."""
+    if np.isfinite(values).all():
+        return values
+    out = np.where(np.isfinite(values), values, np.nan)
+    for start in range(lag, out.shape[-1], lag):
+        block = out[..., start : start + lag]
+        before = out[..., start - lag : start - lag + block.shape[-1]]
+        out[..., start : start + lag] = np.where(np.isnan(block), before, block)
+    return out
 
 
 def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -168,13 +212,28 @@ def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
 def is_stationary(
     series: npt.ArrayLike, significance: float = SIGNIFICANCE
 ) -> npt.NDArray[np.bool_]:
-    """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root."""
+    """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root.
+
+    What is not finite is left out. A series too short for the test is not stationary, unless it is
+    constant.
+    """
     values = np.atleast_2d(np.asarray(series, dtype=float))
+    known = np.isfinite(values)
+    result = np.zeros(len(values), dtype=np.bool_)
+    counts = known.sum(axis=1)
+    for count in np.unique(counts[counts > 0]):
+        rows = np.flatnonzero(counts == count)
+        whole = values[rows][known[rows]].reshape(rows.size, count)
+        result[rows] = _whole_is_stationary(whole, significance)
+    return result
+
+
+def _whole_is_stationary(values: FloatArray, significance: float) -> npt.NDArray[np.bool_]:
     scale = np.maximum(np.abs(values).max(axis=1), np.finfo(float).tiny)
     constant = np.asarray(np.ptp(values, axis=1) <= CONSTANT_TOLERANCE * scale, dtype=np.bool_)
     result: npt.NDArray[np.bool_] = constant.copy()
     rest = np.flatnonzero(~constant)
-    if rest.size:
+    if rest.size and values.shape[1] >= _SHORTEST_FOR_ADF:
         p_value = adf_batch(values[rest])[1]
         result[rest] = p_value < significance
     return result
@@ -186,26 +245,33 @@ def choose_transforms(
     """Choose the transform of each of many histories of equal length (paper, Algorithm 5).
 
     Args:
-        series: n x K, finite.
+        series: n x K; what is not finite was left out.
         significance: level of the ADF test.
         min_values: fewest differences that a lag must leave (choice; the paper goes down to one).
 
     Returns:
-        n transforms; None where no transform made the history stationary: drop the metric.
+        n transforms; None where no transform made the history stationary: drop the metric. The
+        batch after the history can be transformed by each.
     """
     values = np.atleast_2d(np.asarray(series, dtype=float))
     chosen: list[Transform | None] = [None] * len(values)
-    length = values.shape[1]
-    positive = values.min(axis=1) > 0 if length else np.zeros(len(values), dtype=bool)
-    lags = range(1, length - max(min_values, _SHORTEST_FOR_ADF) + 1)
+    known = np.isfinite(values)
+    positive = ((values > 0) & known).sum(axis=1) == known.sum(axis=1)
+    need = max(min_values, _SHORTEST_FOR_ADF)
+    lags = range(1, int(known.sum(axis=1).max(initial=0)) - need + 1)
     tries = [Transform(), *(Transform(lag=lag) for lag in lags)]
     tries += [Transform(log=True, lag=lag) for lag in lags]
     open_rows = np.arange(len(values))
     for transform in tries:
         rows = open_rows[positive[open_rows]] if transform.log else open_rows
+        made = transform.series(values[rows])
+        if transform.lag and not known.all():
+            enough = np.isfinite(made).sum(axis=1) >= need
+            enough &= transform.reaches(values[rows])
+            rows, made = rows[enough], made[enough]
         if not rows.size:
             continue
-        passed = rows[is_stationary(transform.series(values[rows]), significance)]
+        passed = rows[is_stationary(made, significance)]
         for row in passed:
             chosen[row] = transform
         open_rows = np.setdiff1d(open_rows, passed, assume_unique=True)

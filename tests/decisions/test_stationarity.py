@@ -87,3 +87,84 @@ def test_round_trip() -> None:
     transform = Transform(log=True, lag=3)
     assert Transform.from_dict(transform.to_dict()) == transform
     assert transform.name == "log_difference"
+
+
+# --- gaps --------------------------------------------------------------------------------------
+
+GAP = float("nan")
+
+
+def test_a_gap_is_compared_with_the_batch_a_multiple_of_the_lag_back() -> None:
+    transform = Transform(lag=2)
+    history = [1.0, 10.0, 2.0, GAP, GAP, 40.0]
+    # 40 is compared with 10, four back: what is two back was left out; the gaps have no value.
+    np.testing.assert_array_equal(transform.series(history), [1.0, GAP, GAP, 30.0])
+    assert transform.apply(history, 5.0) == 3.0
+    assert transform.undo(history, 3.0) == 5.0
+    assert transform.apply(history[:-1], 41.0) == 31.0
+
+
+def test_a_lag_that_reaches_nothing_is_refused() -> None:
+    history = [GAP, 1.0, GAP, 2.0, GAP, 3.0]
+    assert not Transform(lag=2).reaches(history)
+    assert not Transform(lag=7).reaches(history)
+    assert Transform(lag=3).reaches(history)
+    assert Transform().reaches(history)
+    with pytest.raises(DecisionError, match="left out"):
+        Transform(lag=2).apply(history, 1.0)
+    assert Transform(lag=2).reaches([history, [1.0] * 6]).tolist() == [False, True]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    length=st.integers(4, 40),
+    lag=st.integers(1, 12),
+    share=st.floats(0, 0.9),
+)
+def test_differences_of_a_season_with_gaps_vanish(
+    seed: int, length: int, lag: int, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    season = rng.integers(1, 100, lag).astype(float)
+    history = np.tile(season, 2 + length // lag)[:length]
+    history[rng.random(length) < share] = np.nan
+    transform = Transform(lag=lag)
+    if length > lag:
+        series = transform.series(history)
+        assert set(series[np.isfinite(series)]) <= {0.0}
+    place = length % lag
+    seen = np.isfinite(history[place::lag]).any() if length >= lag else False
+    assert bool(transform.reaches(history)) == bool(seen)
+    if seen:
+        assert transform.apply(history, season[place]) == 0.0
+        assert transform.undo(history, 0.0) == season[place]
+
+
+def test_stationarity_is_tested_on_what_is_there() -> None:
+    rng = np.random.default_rng(8)
+    whole = rng.normal(size=(6, 26))
+    whole[3:] = whole[3:].cumsum(axis=1)
+    gaps = np.full((6, 30), np.nan)
+    for row in range(6):
+        gaps[row, np.sort(rng.permutation(30)[: 26 - row])] = whole[row, : 26 - row]
+    found = is_stationary(gaps)
+    assert found.tolist() == [bool(is_stationary(r[np.isfinite(r)])[0]) for r in gaps]
+    assert found.any() and not found.all()
+
+
+def test_a_short_series_is_stationary_only_if_it_is_constant() -> None:
+    assert is_stationary([[1.0, 2.0, GAP, 3.0], [4.0, GAP, 4.0, GAP]]).tolist() == [False, True]
+
+
+def test_the_chosen_lag_reaches_the_next_batch() -> None:
+    rng = np.random.default_rng(9)
+    season = np.array([100.0, 103, 101, 99, 102, 40, 30])
+    history = np.tile(season, 6)[:35] + np.arange(35) * 3 + rng.normal(size=35) * 0.2
+    (whole,) = choose_transforms(history[None])
+    assert whole is not None and whole.lag
+    gaps = history.copy()
+    gaps[35 - whole.lag :: -whole.lag] = np.nan
+    (found,) = choose_transforms(gaps[None])
+    assert found is None or found.reaches(gaps)
+    assert found != whole
