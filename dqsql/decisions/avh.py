@@ -74,12 +74,14 @@ class ColumnHistory:
     Attributes:
         column: name of the column.
         metrics: names of the metrics, M; distances by the names in `bounds.DISTANCE_METRICS`.
-        values: K x M metrics of accepted batches, oldest first. A distance may be NaN in the first
-            batch; a metric with any other NaN is left out.
+        values: P x M metrics of the batches before, oldest first. A row of NaN stands for a batch
+            that was left out (flagged, rejected): it keeps seasons in step. K rows are left. NaN
+            is a metric without a value; one with fewer than `min_history` values is not used.
         issues: names of the injected variants, V, as `kind_parameters`.
-        issue_values: V x M metrics of the variants of the newest of the K batches, distances
-            against the batch before it; NaN for a metric without a value.
-        batches: names of the K batches; empty for numbers from 1.
+        issue_values: V x M metrics of the variants of one of the batches, distances against the
+            batch before it; NaN for a metric without a value.
+        batches: names of the P batches; empty for numbers from 1.
+        changed: the row of the batch that the variants are of; None for the newest.
     """
 
     column: str
@@ -88,6 +90,12 @@ class ColumnHistory:
     issues: tuple[str, ...]
     issue_values: FloatArray
     batches: tuple[str, ...] = ()
+    changed: int | None = None
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The rows of the K batches that were not left out."""
+        return np.flatnonzero(np.isfinite(self.values).any(axis=1))
 
 
 def fit_program(history: ColumnHistory, config: AvhConfig | None = None) -> Program:
@@ -121,8 +129,8 @@ def evaluate(
 
     Args:
         program: the program.
-        history: per metric, values of accepted batches before this one, oldest first; only
-            metrics that are differenced are looked at.
+        history: per metric, values of the batches before this one, oldest first, NaN for one that
+            was left out; only metrics that are differenced are looked at.
         new: per metric, the value of the new batch; NaN or absent if it has none.
 
     Raises:
@@ -130,7 +138,10 @@ def evaluate(
     """
     verdicts = [
         _evaluate_clause(
-            clause, history.get(clause.metric, ()), float(new.get(clause.metric, np.nan))
+            clause,
+            history.get(clause.metric, ()),
+            float(new.get(clause.metric, np.nan)),
+            program.fpr,
         )
         for clause in program.clauses
     ]
@@ -147,10 +158,14 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Usable:
-    """Metrics of a column that can be learned from, without a leading NaN."""
+    """Metrics of a column that can be learned from, P values each; NaN where there is none.
+
+    `null_rates` say of each how likely it has no value, see `Clause.null_rate`.
+    """
 
     positions: tuple[int, ...]
     series: tuple[FloatArray, ...]
+    null_rates: tuple[float, ...]
 
 
 def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
@@ -160,9 +175,9 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
         raise DecisionError(f"unknown bounds {config.bounds!r}", hint="use 'calibrated' or 'paper'")
     for history in histories:
         size, width = np.shape(history.values)
-        if size < config.min_history:
+        if history.rows.size < config.min_history:
             raise DecisionError(
-                f"column {history.column!r} has {size} accepted batches, "
+                f"column {history.column!r} has {history.rows.size} accepted batches, "
                 f"avh needs at least {config.min_history}"
             )
         if width != len(history.metrics) or np.shape(history.issue_values) != (
@@ -175,16 +190,41 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
 
 
 def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
-    positions, series = [], []
+    """Return the metrics with enough values, and one in the batch that issues were injected into.
+
+    The first batch of all has nothing to be compared with: that its distances are unknown says
+    nothing.
+    """
+    positions, series, rates = [], [], []
+    rows = history.rows
+    changed = _changed(history)
     for position, metric in enumerate(history.metrics):
         distance = metric in fpr_bounds.DISTANCE_METRICS
-        values = np.asarray(history.values[:, position], dtype=float)
-        if distance and np.isnan(values[0]):
-            values = values[1:]
-        if np.isfinite(values).all() and (config.two_distribution or not distance):
-            positions.append(position)
-            series.append(values)
-    return _Usable(tuple(positions), tuple(series))
+        if distance and not config.two_distribution:
+            continue
+        values = np.array(history.values[:, position], dtype=float)
+        first = distance and np.isnan(values[rows[0]])
+        given = values[rows[1:] if first else rows]
+        values[~np.isfinite(values)] = np.nan
+        need = min(config.min_history, given.size)
+        if np.isnan(values[changed]) or np.isfinite(given).sum() < need:
+            continue
+        positions.append(position)
+        series.append(values)
+        rates.append(_null_rate(int(np.isnan(given).sum()), given.size))
+    return _Usable(tuple(positions), tuple(series), tuple(rates))
+
+
+def _changed(history: ColumnHistory) -> int:
+    return int(history.rows[-1]) if history.changed is None else history.changed
+
+
+def _null_rate(missing: int, size: int) -> float:
+    """Return the probability that the next batch has no value, by the rule of succession.
+
+    0 where all had one: then the first that has none is a finding at every rate.
+    """
+    return (missing + 1) / (size + 2) if missing else 0.0
 
 
 def _transforms(
@@ -231,14 +271,15 @@ def _offers(
     difference would hang on four; it is not offered.
     """
     offers = [] if transform is None else [transform]
-    if Transform() not in offers and not _drifts(values):
+    known = values[np.isfinite(values)]
+    if Transform() not in offers and not _drifts(known):
         offers.append(Transform())
     metric = history.metrics[position]
     seasonal = Transform() in offers and metric not in fpr_bounds.DISTANCE_METRICS
     lag = _season(values) if seasonal else 0
     if lag:
         offers.append(Transform(lag=lag))
-    if values.min() > 0 and _has_logarithm(history, position):
+    if known.min() > 0 and _has_logarithm(history, position):
         offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
     return tuple(dict.fromkeys(offers))
 
@@ -251,7 +292,8 @@ def _has_logarithm(history: ColumnHistory, position: int) -> bool:
     """
     if history.metrics[position] in _SIGNED_METRICS and "min" in history.metrics:
         least = history.values[:, history.metrics.index("min")]
-        return bool(np.isfinite(least).all() and least.min() >= 0)
+        least = least[np.isfinite(least)]
+        return bool(least.size and least.min() >= 0)
     return True
 
 
@@ -269,13 +311,22 @@ def _drifts(values: FloatArray) -> bool:
 
 def _season(values: FloatArray) -> int:
     """Return the lag whose differences vary clearly less than the values, or 0."""
-    spread = float(values.std())
-    lags = range(2, values.size // _SEASON_REPEATS + 1)
-    if spread == 0.0 or not lags:
+    spread = float(np.nanstd(values))
+    if spread == 0.0:
         return 0
-    spreads = [float((values[lag:] - values[:-lag]).std()) for lag in lags]
-    best = int(np.argmin(spreads))
-    return lags[best] if spreads[best] < _SEASON_GAIN * spread else 0
+    spreads: dict[int, float] = {}
+    whole = bool(np.isfinite(values).all())
+    for lag in range(2, values.size // _SEASON_REPEATS + 1):
+        transform = Transform(lag=lag)
+        differences = transform.series(values)
+        if not whole:
+            differences = differences[np.isfinite(differences)]
+            enough = differences.size >= (_SEASON_REPEATS - 1) * lag
+            if not (enough and transform.reaches(values)):
+                continue
+        spreads[lag] = float(differences.std())
+    best = min(spreads, key=spreads.__getitem__, default=0)
+    return best if best and spreads[best] < _SEASON_GAIN * spread else 0
 
 
 def _fit(
@@ -318,21 +369,44 @@ def _series(
     transforms: Sequence[tuple[Transform, ...]],
     config: AvhConfig,
 ) -> Iterable[Series]:
-    value_range = 0.0
-    if "range" in history.metrics:
-        ranges = history.values[:, history.metrics.index("range")]
-        value_range = float(np.median(ranges)) if np.isfinite(ranges).all() else 0.0
-    for position, values, offers in zip(usable.positions, usable.series, transforms, strict=True):
+    ranges = history.values[:, [m == "range" for m in history.metrics]]
+    place = _changed(history)
+    for position, values, null_rate, offers in zip(
+        usable.positions, usable.series, usable.null_rates, transforms, strict=True
+    ):
         metric = history.metrics[position]
         issues = np.asarray(history.issue_values[:, position], dtype=float)
         for transform in offers:
+            # What came before the batch that the variants are of is their history.
+            if not transform.reaches(values[:place]):
+                continue
+            known = transform.series(values)
+            known = known[np.isfinite(known)]
             floor = 0.0
             if config.bounds == "calibrated":
-                level = float(np.median(np.abs(values)))
-                floor = fpr_bounds.spread_floor(metric, level, transform.log, value_range)
-            # The variants are of the newest batch, so what came before it is their history.
-            changed = transform.apply(values[:-1], issues)
-            yield Series(metric, transform, transform.series(values), changed, floor)
+                floor = resolution(metric, transform, values, ranges)
+            changed = transform.apply(values[:place], issues)
+            yield Series(metric, transform, known, changed, floor, null_rate)
+
+
+def resolution(
+    metric: str, transform: Transform, values: FloatArray, ranges: npt.ArrayLike
+) -> float:
+    """Return the resolution that `calibrated` adds to the spread of a transformed history.
+
+    Args:
+        metric: name of the metric.
+        transform: the transform.
+        values: the metric's history, not transformed.
+        ranges: max - min of the column in each batch; empty if it is not numeric. What is not
+            finite is left out.
+    """
+    known = values[np.isfinite(values)]
+    widths = np.asarray(ranges, dtype=float)
+    widths = widths[np.isfinite(widths)]
+    value_range = float(np.median(widths)) if widths.size else 0.0
+    level = float(np.median(np.abs(known)))
+    return fpr_bounds.spread_floor(metric, level, transform.log, value_range)
 
 
 def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Clause:
@@ -351,8 +425,9 @@ def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Claus
         method=candidates.method,
         catches=tuple(np.array(history.issues, dtype=object)[caught]),
         history_size=series.values.size,
-        first_batch=batches[0],
-        last_batch=batches[-1],
+        first_batch=batches[history.rows[0]],
+        last_batch=batches[history.rows[-1]],
+        null_rate=series.null_rate,
     )
 
 
@@ -377,13 +452,15 @@ def _join(one: Clause, other: Clause) -> Clause:
     )
 
 
-def _evaluate_clause(clause: Clause, history: npt.ArrayLike, observed: float) -> ClauseVerdict:
+def _evaluate_clause(
+    clause: Clause, history: npt.ArrayLike, observed: float, fpr: float
+) -> ClauseVerdict:
     transform = clause.transform
     lower, upper = (float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper))
     if transform.log and clause.lower == -np.inf:
         lower = -np.inf
     if np.isnan(observed):
-        status: Status = "null"
+        status: Status = "pass" if clause.null_rate > fpr else "null"
         score = float("nan")
     else:
         value = float(transform.apply(history, observed))

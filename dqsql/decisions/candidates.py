@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.program import Clause
 from dqsql.decisions.stationarity import Transform
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,6 +33,8 @@ class Series:
         values: transformed history, K values.
         issues: transformed metric of the injected variants, V values; NaN if it has no value.
         floor: resolution to add to the spread, 0 in paper mode.
+        null_rate: probability that a good batch has no value, see `Clause.null_rate`; above the
+            budget, a variant without a value is not caught by that.
     """
 
     metric: str
@@ -39,6 +42,7 @@ class Series:
     values: FloatArray
     issues: FloatArray
     floor: float
+    null_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,10 +74,10 @@ class Candidates:
 def paper_candidates(series: Series, budget: float) -> list[Candidates]:
     """Return the clauses of the paper's Algorithm 3 with an FPR within the budget."""
     center, spread = float(series.values.mean()), float(series.values.std(ddof=1))
-    tolerance = fpr_bounds.EQUALITY_TOLERANCE * max(abs(center), float(np.abs(series.values).max()))
+    unknown = np.isnan(series.issues) & (series.null_rate > budget)
+    tolerance = equality_tolerance(series.values)
     if spread <= tolerance:
-        tolerance = max(tolerance, np.finfo(float).tiny)
-        covers = ~(np.abs(series.issues - center) <= tolerance)
+        covers = ~(np.abs(series.issues - center) <= tolerance) & ~unknown
         lower, upper = np.array([center - tolerance]), np.array([center + tolerance])
         found = Candidates(
             series, center, 0.0, "equality", lower, upper, np.zeros(1), covers[None, :]
@@ -87,6 +91,7 @@ def paper_candidates(series: Series, budget: float) -> list[Candidates]:
     if method == "cantelli" and series.transform != Transform():
         lower = np.full_like(width, -np.inf)
     inside = (series.issues >= lower[:, None]) & (series.issues <= upper[:, None])
+    inside |= unknown
     keep = (fpr <= budget) & ~inside.all(axis=1)
     if not keep.any():
         return []
@@ -95,6 +100,12 @@ def paper_candidates(series: Series, budget: float) -> list[Candidates]:
             series, center, spread, method, lower[keep], upper[keep], fpr[keep], ~inside[keep]
         )
     ]
+
+
+def equality_tolerance(values: FloatArray) -> float:
+    """Return by how much a value may differ from a constant history's for rounding's sake."""
+    tolerance = fpr_bounds.EQUALITY_TOLERANCE * float(np.abs(values).max())
+    return max(tolerance, float(np.finfo(float).tiny))
 
 
 def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
@@ -113,8 +124,9 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
             CALIBRATED_GRID, series.values.size, extreme, difference=series.transform.lag > 0
         )
         deviation = side * (series.issues - center) / spread
-        # A metric without a value is a finding of its own, so that issue is caught.
-        deviation[np.isnan(deviation)] = np.inf
+        # A metric without a value is a finding of its own, so that issue is caught; unless good
+        # batches have none either.
+        deviation[np.isnan(deviation)] = np.inf if series.null_rate <= budget else -np.inf
         goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS])
         keep = np.flatnonzero(fpr <= budget)
         # Nested: the wider the clause, the fewer it catches.
@@ -130,3 +142,49 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
         covers = goals[None, :] > k[:, None]
         out.append(Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers))
     return out
+
+
+def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: float) -> Clause:
+    """Return a clause with all its numbers computed again, at the half-widths that it has.
+
+    A half-width is the candidate's whose bound is nearest. For the history that the clause was
+    learned from the same clause comes out, up to rounding.
+
+    Args:
+        clause: the clause.
+        values: transformed history, finite.
+        bounds: how it was learned.
+        floor: resolution to add to the spread, of 'calibrated' bounds.
+    """
+    center, spread = float(values.mean()), float(values.std(ddof=1))
+    size = int(values.size)
+    if clause.method == "equality":
+        tolerance = equality_tolerance(values)
+        lower, upper = center - tolerance, center + tolerance
+        return replace(clause, lower=lower, upper=upper, center=center, history_size=size)
+    if bounds == "paper":
+        width = _width(clause, clause.upper, PAPER_GRID)
+        method = fpr_bounds.paper_method(clause.metric)
+        # Distances have an upper side only; 0 is their least value, not a bound that was learned.
+        lower = clause.lower if method == "cantelli" else center - width * spread
+        upper, fpr = center + width * spread, float(fpr_bounds.paper_fpr(method, width))
+        known = replace(clause, center=center, spread=spread, history_size=size)
+        return replace(known, lower=lower, upper=upper, fpr=fpr)
+    spread = float(np.hypot(spread, floor))
+    sides: list[float] = []
+    fpr = 0.0
+    for side, bound in ((-1.0, clause.lower), (1.0, clause.upper)):
+        if np.isinf(bound):
+            sides.append(bound)
+            continue
+        width = _width(clause, bound, CALIBRATED_GRID)
+        extreme = float((side * (values - center)).max()) / spread
+        sides.append(center + side * width * spread)
+        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, clause.transform.lag > 0))
+    known = replace(clause, center=center, spread=spread, history_size=size)
+    return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
+
+
+def _width(clause: Clause, bound: float, grid: FloatArray) -> float:
+    """The half-width of the grid that is nearest to that of a bound."""
+    return float(grid[np.abs(grid - abs(bound - clause.center) / clause.spread).argmin()])

@@ -35,6 +35,10 @@ class Clause:
         history_size: number of transformed values it was learned from.
         first_batch: name of the oldest batch learned from.
         last_batch: name of the newest batch learned from.
+        null_rate: probability that a good batch has no value of the metric, in [0, 1], by Laplace's
+            rule of succession: (m + 1) / (K + 2) if m of the K batches learned from had none, and 0
+            if all had one (choice: the first null is a finding). Above the program's rate, no value
+            is no finding.
     """
 
     metric: str
@@ -49,6 +53,7 @@ class Clause:
     history_size: int
     first_batch: str
     last_batch: str
+    null_rate: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; an open bound is None."""
@@ -123,7 +128,7 @@ class ClauseVerdict:
         upper: largest allowed value in the metric's own unit, for this batch.
         score: distance from the centre over the distance of the broken or nearer bound from it;
             above 1 is outside. NaN if the metric is null.
-        status: pass, fail, or null for a metric without a value.
+        status: pass, fail, or null for a metric without a value where good batches have one.
         explanation: one sentence for a data engineer.
     """
 
@@ -167,19 +172,24 @@ def breaks(
         program: the program.
         history: per metric, values of accepted batches before, oldest first.
         new: per metric, the values of the possible batches, each of length `size`; NaN for none,
-            which does not pass either.
+            which passes only where good batches have none either.
         size: how many there are.
     """
     out = np.zeros(size, dtype=bool)
     for clause in program.clauses:
         past = history.get(clause.metric, ())
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
-        out |= ~((values >= clause.lower) & (values <= clause.upper))
+        outside = ~((values >= clause.lower) & (values <= clause.upper))
+        if clause.null_rate > program.fpr:
+            outside &= ~np.isnan(values)
+        out |= outside
     return out
 
 
 def describe(clause: Clause, observed: float, lower: float, upper: float, status: Status) -> str:
     """Return the sentence that explains a clause's verdict."""
+    if status == "pass" and np.isnan(observed):
+        return f"{clause.metric} has no value, as in accepted batches before."
     seen = "has no value" if status == "null" else f"is {_number(observed)}"
     relation = {
         "fail": "outside the expected range",

@@ -25,6 +25,7 @@ from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
 
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, fit_programs
 from dqsql.decisions.program import Program
+from dqsql.decisions.program import breaks as breaks_program
 
 REFIT_EVERY = 5
 Scorer = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -71,12 +72,9 @@ def traces(folder: Path, kind: str) -> list[Traced]:
 
 def breaks(program: Program, history: np.ndarray, new: np.ndarray, kind: str) -> np.ndarray:
     """Return which rows of `new` (n x metrics) break the program."""
-    out = np.zeros(len(new), dtype=bool)
-    for clause in program.clauses:
-        column = METRICS[kind].index(clause.metric)
-        value = clause.transform.apply(history[:, column], new[:, column])
-        out |= ~((value >= clause.lower) & (value <= clause.upper))
-    return out
+    names = METRICS[kind]
+    past, now = (dict(zip(names, values.T, strict=True)) for values in (history, new))
+    return breaks_program(program, past, now, len(new))
 
 
 def evaluate_avh(

@@ -1,8 +1,8 @@
 """The ten data-quality issues of the paper's Appendix B, injected into raw values.
 
 The paper's text and the authors' code give different magnitudes (1/10/100 % against
-10/50/100 %); `TEXT` and `CODE` are the two. `BOTH` is what bounds are chosen by: their union without
-repetitions, and real missing values, which the paper's issues have none of.
+10/50/100 %); `TEXT` and `CODE` are the two. `BOTH` is what bounds are chosen by: their union
+without repetitions, and real missing values, which the paper's issues have none of.
 """
 
 from __future__ import annotations

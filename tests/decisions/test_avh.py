@@ -13,8 +13,10 @@ from dqsql.decisions.avh import (
     evaluate,
     fit_program,
     fit_programs,
+    resolution,
 )
-from dqsql.decisions.program import Program, ProgramVerdict
+from dqsql.decisions.candidates import refit
+from dqsql.decisions.program import Program, ProgramVerdict, breaks
 from dqsql.errors import DecisionError
 
 BOUNDS = ("paper", "calibrated")
@@ -22,7 +24,7 @@ ISSUES = ("volume_x2", "volume_x10", "volume_0.1", "null_0.5")
 
 
 def history(values: np.ndarray, metric: str = "row_count", name: str = "c") -> ColumnHistory:
-    newest = values[-1]
+    newest = values[np.isfinite(values)][-1]
     issues = np.array([[newest * 2], [newest * 10], [newest * 0.1], [np.nan]])
     batches = tuple(f"day-{i}" for i in range(len(values)))
     return ColumnHistory(name, (metric,), values[:, None], ISSUES, issues, batches)
@@ -143,6 +145,155 @@ def test_batched_equals_one_by_one() -> None:
     new = [dict(zip(c.metrics, c.values[-1], strict=True)) for c in columns]
     verdicts = map(evaluate, programs, histories, new)
     assert {v.status for v in verdicts} == {"pass"}
+
+
+# --- batches that were left out, and values that are missing -----------------------------------
+
+WEEK = np.array([1000.0, 1000, 1000, 1000, 1000, 400, 400])
+
+
+def test_a_batch_that_was_left_out_keeps_the_season_in_step() -> None:
+    config = AvhConfig()
+    alarms = bad = 0
+    for seed in range(8):
+        values = np.tile(WEEK, 12) + np.random.default_rng(seed).normal(0, 15, 84)
+        past = values[:53].copy()
+        # A Friday with a third of its rows is flagged, and no part of the history.
+        bad += verdict(past[-30:], values[53] * 0.3, config).status == "fail"
+        past = np.append(past, np.nan)
+        for new in values[54:68]:
+            failed = verdict(past[-30:], float(new), config).status == "fail"
+            alarms += failed
+            past = np.append(past, np.nan if failed else new)
+    assert bad == 8
+    assert alarms <= 2
+
+
+def test_a_lag_that_does_not_reach_is_not_chosen() -> None:
+    past = np.tile(WEEK, 5) + np.random.default_rng(1).normal(0, 15, 35)
+    past[0::7] = np.nan
+    program = fit_program(history(past))
+    assert all(clause.transform.lag != 7 for clause in program.clauses)
+    # It is the Monday that cannot be compared; a Tuesday can.
+    program = fit_program(history(np.append(past, np.nan)))
+    assert any(clause.transform.lag == 7 for clause in program.clauses)
+    assert {(c.first_batch, c.last_batch) for c in program.clauses} == {("day-1", "day-34")}
+
+
+def test_without_gaps_nothing_changes_by_rows_of_nan_before() -> None:
+    (column,) = many(1)
+    gaps = np.vstack([np.full((3, column.values.shape[1]), np.nan), column.values])
+    moved = ColumnHistory(column.column, column.metrics, gaps, column.issues, column.issue_values)
+    plain, shifted = fit_program(column), fit_program(moved)
+    assert len(shifted.clauses) == len(plain.clauses) > 2
+    for one, other in zip(plain.clauses, shifted.clauses, strict=True):
+        assert (one.metric, one.lower, one.upper) == (other.metric, other.lower, other.upper)
+
+
+METRICS = ("row_count", "mean", "l_1")
+
+
+def sparse(missing: tuple[int, ...], size: int = 28) -> ColumnHistory:
+    """Rows, a mean and a distance; the mean is null and the distance unknown in some batches."""
+    rng = np.random.default_rng(2)
+    values = np.column_stack(
+        [
+            1000 + 20 * rng.normal(size=size),
+            5 + 0.1 * rng.normal(size=size),
+            0.02 + 0.003 * rng.random(size),
+        ]
+    )
+    values[0, 2] = np.nan
+    values[list(missing), 1:] = np.nan
+    changed = int(np.flatnonzero(np.isfinite(values[:, 1]))[-1])
+    clean = values[changed]
+    issues = np.tile(clean, (4, 1))
+    issues[0, 1], issues[1, 0], issues[2, 2], issues[3, 1] = 50, clean[0] / 2, 0.5, np.nan
+    names = ("unit_x10_1.0", "volume_0.5", "schema_1.0", "null_missing_1.0")
+    return ColumnHistory("c", METRICS, values, names, issues, changed=changed)
+
+
+def of_batch(column: ColumnHistory, new: tuple[float, float, float]) -> ProgramVerdict:
+    program = fit_program(column)
+    past = dict(zip(METRICS, column.values.T, strict=True))
+    found = evaluate(program, past, dict(zip(METRICS, new, strict=True)))
+    arrays = {name: np.array([value]) for name, value in zip(METRICS, new, strict=True)}
+    assert breaks(program, past, arrays, 1).tolist() == [found.status != "pass"]
+    return found
+
+
+NAN = float("nan")
+
+
+def test_a_null_is_a_finding_only_where_batches_before_had_values() -> None:
+    assert of_batch(sparse(()), (1000, NAN, 0.02)).status == "null"
+    weekends = tuple(day for day in range(28) if day % 7 in (5, 6))
+    found = of_batch(sparse(weekends), (1000, NAN, NAN))
+    assert found.status == "pass"
+    assert (
+        "no value, as in accepted"
+        in next(c for c in found.clauses if np.isnan(c.score)).explanation
+    )
+    rates = {c.metric: c.null_rate for c in found.program.clauses}
+    assert rates == {"row_count": 0.0, "mean": 9 / 30, "l_1": 9 / 29}
+    # It has a bound all the same, also after an empty Sunday, and what is measured keeps its own.
+    assert of_batch(sparse(weekends), (1000, 50.0, 0.02)).status == "fail"
+    assert of_batch(sparse(weekends), (100, NAN, NAN)).status == "fail"
+
+
+def test_one_null_that_was_accepted_makes_the_next_no_finding() -> None:
+    assert of_batch(sparse((9,)), (1000, NAN, 0.02)).status == "pass"
+    # In long histories one null is rare enough to be a finding at the rate asked for.
+    assert of_batch(sparse((9,), 250), (1000, NAN, 0.02)).status == "null"
+
+
+def test_a_null_that_is_no_finding_catches_no_issue() -> None:
+    weekends = tuple(day for day in range(28) if day % 7 in (5, 6))
+    for column, caught in ((sparse(()), True), (sparse(weekends), False)):
+        for bounds in BOUNDS:
+            config = AvhConfig(bounds=bounds, fpr=0.05)  # type: ignore[arg-type]
+            means = [c for c in fit_program(column, config).clauses if c.metric == "mean"]
+            assert means
+            assert any("null_missing_1.0" in c.catches for c in means) == caught
+
+
+def test_one_unknown_distance_does_not_switch_its_metric_off() -> None:
+    for missing in ((), (20,), (5, 20)):
+        column = sparse(())
+        column.values[list(missing), 2] = np.nan
+        assert "l_1" in {c.metric for c in fit_program(column).clauses}
+    # Fewer than min_history values are too few.
+    column = sparse(())
+    column.values[: 28 - 7, 2] = np.nan
+    assert "l_1" not in {c.metric for c in fit_program(column).clauses}
+
+
+def test_programs_of_before_are_read() -> None:
+    data = fit_program(history(steady())).to_dict()
+    for clause in data["clauses"]:
+        del clause["null_rate"]
+    assert {c.null_rate for c in Program.from_dict(data).clauses} == {0.0}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS)
+def test_clauses_are_computed_again_from_their_history(bounds: str) -> None:
+    config = AvhConfig(fpr=0.05, bounds=bounds)  # type: ignore[arg-type]
+    columns = [*many(3), history(np.full(30, 72.0)), history(np.tile(WEEK, 5) + steady(35) / 50)]
+    seen = set()
+    for column in columns:
+        for clause in fit_program(column, config).clauses:
+            values = column.values[:, column.metrics.index(clause.metric)]
+            past = clause.transform.series(values)
+            floor = resolution(clause.metric, clause.transform, values, ())
+            again = refit(clause, past[np.isfinite(past)], config.bounds, floor)
+            numbers = ("lower", "upper", "center", "spread", "fpr", "history_size")
+            for name in numbers:
+                assert getattr(again, name) == pytest.approx(getattr(clause, name), rel=1e-10), name
+            # A history that varies more is noticed.
+            other = refit(clause, past[np.isfinite(past)] * 1.01 + 1, config.bounds, floor)
+            assert other.center != clause.center
+            seen.add((clause.method, clause.transform.name))
+    assert len(seen) >= 3
 
 
 def test_bad_arguments() -> None:
