@@ -15,7 +15,8 @@ import numpy as np
 
 from dqsql.decisions.anomaly import evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
-from dqsql.decisions.avh import evaluate
+from dqsql.decisions.avh import evaluate, resolution
+from dqsql.decisions.candidates import refit
 from dqsql.decisions.novelty import decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import novelty_config
 from dqsql.decisions.novelty_metrics import Feature
@@ -25,10 +26,13 @@ from dqsql.engine.layout import batch_order
 from dqsql.errors import DecisionError
 from dqsql.patterns.validate import decide
 from dqsql.runner.monitors.anomaly import input_of, places
-from dqsql.runner.monitors.history import History, MetricKey
+from dqsql.runner.monitors.history import FloatArray, History, MetricKey
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
 _TOLERANCE = 1e-9
+# A spread needs two values.
+_FEWEST = 2
+_LABELS = {"center": "mean of history", "spread": "spread of history"}
 _BOUNDS = ("lower", "upper", "error_lower", "error_upper")
 _ANOMALY = ("status", "severity", "value", "expected", *_BOUNDS, "score", "p_value", "history_size")
 _NOVELTY = ("status", "score", "threshold", "expected", "p_value", "history_size")
@@ -160,11 +164,12 @@ def _avh(stored: Stored) -> Recomputed:
     if not clauses:
         return Recomputed(note="it had learned no bounds")
     keys = {c["metric"]: _key(c["series"]) for c in clauses}
-    series = {name: history.series(key, stored.past) for name, key in keys.items()}
+    steps = _steps(stored)
+    series = {name: history.in_step(key, stored.past, steps) for name, key in keys.items()}
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
         str(stored.row["column_name"]),
-        tuple(_clause(c, stored.past) for c in clauses),
+        tuple(_again(c, series[c["metric"]], stored) for c in clauses),
         details["fpr"],
         details["bounds"],
         details["issues"],
@@ -176,21 +181,50 @@ def _avh(stored: Stored) -> Recomputed:
     compared: tuple[Compared, ...] = ()
     for one, clause in zip(clauses, program.clauses, strict=True):
         again = now[clause.metric, clause.transform.name, clause.lower]
-        past = clause.transform.series(series[clause.metric])
-        past = past[np.isfinite(past)]
         found = {
             "status": again.status,
             "observed": again.observed,
             "lower": again.lower,
             "upper": again.upper,
             "score": again.score,
-            "center": float(past.mean()) if past.size else None,
-            "history": int(past.size),
+            "center": clause.center,
+            "spread": clause.spread,
+            "fpr": clause.fpr,
+            "history": clause.history_size,
         }
         for name, value in found.items():
-            label = f"{clause.metric}: {'mean of history' if name == 'center' else name}"
+            label = f"{clause.metric}: {_LABELS.get(name, name)}"
             compared += (Compared(label, one[name], value),)
     return Recomputed(compared, series=keys[clauses[0]["metric"]])
+
+
+def _steps(stored: Stored) -> Sequence[str]:
+    """The batches that were checked from the first it was learned from up to its own.
+
+    Older versions counted in accepted batches, and did not say which came after the last of them.
+    """
+    details = stored.details
+    if "since" not in details:
+        return stored.past
+    between = {*stored.past, *(details.get("left_out") or ()), *details["since"]}
+    return sorted(between, key=batch_order)
+
+
+def _again(data: Mapping[str, Any], values: FloatArray, stored: Stored) -> Clause:
+    """A bound as stored, with its numbers computed again from the metric's stored values."""
+    clause = _clause(data, stored.past)
+    past = clause.transform.series(values)
+    past = past[np.isfinite(past)]
+    details = stored.details
+    if past.size < _FEWEST or "ranges" not in details:
+        # Versions before did not say which metric has the column's range.
+        center = float(past.mean()) if past.size else math.nan
+        return replace(clause, center=center, history_size=int(past.size))
+    ranges: FloatArray = np.array([])
+    if details["ranges"]:
+        ranges = stored.history.series(_key(details["ranges"]), stored.past)
+    floor = resolution(clause.metric, clause.transform, values, ranges)
+    return refit(clause, past, details["bounds"], floor)
 
 
 def _clause(data: Mapping[str, Any], past: Sequence[str]) -> Clause:
@@ -208,6 +242,7 @@ def _clause(data: Mapping[str, Any], past: Sequence[str]) -> Clause:
         history_size=data["history"],
         first_batch=past[0] if past else "",
         last_batch=past[-1] if past else "",
+        null_rate=data.get("null_rate", 0.0),
     )
 
 

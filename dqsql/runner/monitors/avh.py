@@ -9,17 +9,18 @@ backfill and day-by-day runs decide alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
-from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.decisions.program import Program
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
+from dqsql.runner.monitors.avh_words import clause_details, describe_program, finite, message
 from dqsql.runner.monitors.context import (
     MonitorContext,
     failed_status,
@@ -34,6 +35,7 @@ from dqsql.runner.monitors.distances import (
     distances,
 )
 from dqsql.runner.monitors.evidence import Evidence
+from dqsql.runner.monitors.exclusions import Exclusions, Matching
 from dqsql.runner.monitors.history import (
     NEXT,
     PROFILES,
@@ -50,9 +52,10 @@ KIND = "avh"
 DEFAULT_WINDOW = 30
 REFIT_EVERY = 30
 SAMPLE_SIZE = 1000
+# Settings that are not the program's: what is learned from.
+_OWN = ("window", "refit_every", "sample_size", "exclude_where")
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
-_SHOWN_CLAUSES = 3
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class AvhSettings:
     window: int = DEFAULT_WINDOW
     refit_every: int = REFIT_EVERY
     sample_size: int = SAMPLE_SIZE
+    exclude_where: str | None = None
 
 
 def avh_settings(
@@ -70,7 +74,7 @@ def avh_settings(
 ) -> AvhSettings:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, AVH_SETTINGS, defaults)
-    own = {k: given.pop(k) for k in ("window", "refit_every", "sample_size") if k in given}
+    own = {k: given.pop(k) for k in _OWN if k in given}
     settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
     return replace(settings, window=max(settings.window, settings.config.min_history))
 
@@ -97,12 +101,15 @@ class AvhDetector:
 
     context: MonitorContext
     injector: Injector
+    matching: Matching
     units: list[Unit] = field(default_factory=list)
     broken: list[tuple[Monitor, str]] = field(default_factory=list)
     _measured: dict[tuple[str, str], Mapping[str, Variant]] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
+    _excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
+        self._excluded = Exclusions(self.matching, self.context.history.known)
         defaults = self.context.defaults(KIND)
         for monitor in self.context.plan.monitors:
             if monitor.kind == KIND:
@@ -139,12 +146,15 @@ class AvhDetector:
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Measure injected issues of all batches that will be sampled, in one job."""
-        history = self.context.history
         wanted: set[str] = set()
         for unit in self.units:
             evidence_batch = self._sampled(unit)
+            odd = self._odd(unit)
             for place, batch in enumerate(batches):
-                earlier = [*history.before(batch), *batches[:place]]
+                if batch in odd:
+                    continue
+                before = [b for b in batches[:place] if b not in odd]
+                earlier = [*self._before(unit, batch), *before]
                 newest = self._to_sample(unit, evidence_batch, earlier, batch)
                 if newest is not None:
                     wanted.add(newest)
@@ -157,10 +167,16 @@ class AvhDetector:
         ready: list[Unit] = []
         for unit in self.units:
             self._measure_distances(unit, batch)
+            odd, broken = self._odd(unit), self._refused(unit)
             past = self._past(unit, batch)
             need = unit.settings.config.min_history
-            if len(past) < need:
-                unmeasured = len(self.context.history.before(batch, need)) - len(past)
+            if broken is not None:
+                results.append(result_of(unit.monitor, batch, Status.ERROR, broken))
+            elif batch in odd:
+                text = "left out by exclude_where"
+                results.append(result_of(unit.monitor, batch, Status.SKIPPED, text))
+            elif len(past) < need:
+                unmeasured = max(0, len(self._before(unit, batch)[-need:]) - len(past))
                 results.append(learning(unit.monitor, batch, len(past), need, unmeasured))
             else:
                 ready.append(unit)
@@ -168,17 +184,37 @@ class AvhDetector:
         results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
         return results
 
-    def _past(self, unit: Unit, batch: str) -> list[str]:
-        """The accepted batches that the unit's metrics were measured on, oldest first.
+    def _odd(self, unit: Unit) -> Collection[str]:
+        """The batches that are neither judged nor learned from; they are asked for once."""
+        where = unit.settings.exclude_where
+        self._excluded.ask([where])
+        return self._excluded.batches(where)
 
-        Batches without a value of some metric are left out as long as enough others are there.
-        """
-        history = self.context.history
-        anchor = self._anchor(unit)
-        measured = [b for b in history.before(batch) if history.measured(anchor, b)]
-        measured = measured[-unit.settings.window :]
-        whole = [b for b in measured if self._whole(unit, b)]
-        return whole if len(whole) >= unit.settings.config.min_history else measured
+    def _refused(self, unit: Unit) -> str | None:
+        """What Spark says against the unit's `exclude_where`, if so."""
+        where = unit.settings.exclude_where
+        self._excluded.ask([where])
+        error = self._excluded.error(where)
+        if error is None:
+            return None
+        return f"{unit.monitor.span}: {unit.monitor.expression}: {error.message}"
+
+    def _before(self, unit: Unit, batch: str) -> list[str]:
+        """The accepted batches before a batch, without those that are excluded, oldest first."""
+        before, odd = self.context.history.before(batch), self._odd(unit)
+        return [b for b in before if b not in odd] if odd else before
+
+    def _past(self, unit: Unit, batch: str) -> list[str]:
+        """The batches to learn from, oldest first: those that the metrics were measured on."""
+        history, anchor = self.context.history, self._anchor(unit)
+        measured = [b for b in self._before(unit, batch) if history.measured(anchor, b)]
+        return measured[-unit.settings.window :]
+
+    def _series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
+        """The metrics of the batches before, in step: NaN for a batch that is not learned from."""
+        history, past = self.context.history, self._past(unit, batch)
+        steps = history.steps(past, batch)
+        return {n: history.in_step(unit.keys[n], past, steps) for n in unit.names}
 
     @staticmethod
     def _anchor(unit: Unit) -> MetricKey:
@@ -205,15 +241,19 @@ class AvhDetector:
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
     def _column_history(self, unit: Unit, batch: str) -> ColumnHistory:
-        past = self._past(unit, batch)
-        series = [self.context.history.series(unit.keys[n], past) for n in unit.names]
-        values = np.column_stack(series)
+        values = np.column_stack(list(self._series(unit, batch).values()))
+        steps = self.context.history.steps(self._past(unit, batch), batch)
+        # Of a batch without values nothing can be said that an issue would change.
+        known = np.isfinite(values).sum(axis=1)
+        changed = int(np.flatnonzero(known == known.max())[-1])
         issues: tuple[str, ...] = ()
         variants = np.zeros((0, len(unit.names)))
         if unit.evidence is not None:
             issues = unit.evidence.issues
-            variants = unit.evidence.onto(unit.names, values[-1])
-        return ColumnHistory(unit.column, unit.names, values, issues, variants, tuple(past))
+            variants = unit.evidence.onto(unit.names, values[changed])
+        return ColumnHistory(
+            unit.column, unit.names, values, issues, variants, tuple(steps), changed
+        )
 
     # --- distances -----------------------------------------------------------------------------
 
@@ -221,10 +261,10 @@ class AvhDetector:
         """Compare the batch with the accepted one before it; the values become metrics."""
         if not unit.settings.config.two_distribution:
             return
-        before = self.context.history.before(batch, 1)
+        before = self._before(unit, batch)
         if not before:
             return
-        found = distances(self._distribution(unit, before[0]), self._distribution(unit, batch))
+        found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
         values = [
             MetricValue(
                 model=unit.monitor.model,
@@ -275,15 +315,24 @@ class AvhDetector:
         if len(earlier) < unit.settings.config.min_history:
             return None
         # A batch that was rejected since, or that comes later, is no evidence.
-        if evidence_batch is None or evidence_batch not in earlier:
-            return earlier[-1]
-        age = self.context.history.between(evidence_batch, batch)
-        return earlier[-1] if age >= unit.settings.refit_every else None
+        if evidence_batch is not None and evidence_batch in earlier:
+            age = self.context.history.between(evidence_batch, batch)
+            if age < unit.settings.refit_every:
+                return None
+        return self._newest_whole(unit, earlier)
+
+    def _newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
+        """The newest batch with a value of every metric; the newest at all where there is none.
+
+        Nothing can be injected into values that are missing.
+        """
+        whole = (b for b in reversed(batches) if self._whole(unit, b))
+        return next(whole, batches[-1])
 
     def _refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
-        earlier = self.context.history.before(batch)
         for unit in units:
+            earlier = self._before(unit, batch)
             newest = self._to_sample(unit, self._sampled(unit), earlier, batch)
             if newest is None:
                 continue
@@ -305,8 +354,8 @@ class AvhDetector:
 
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
-        before = self.context.history.before(batch, 1)
-        baseline = self._distribution(unit, before[0]) if before else None
+        before = self._before(unit, batch)
+        baseline = self._distribution(unit, self._newest_whole(unit, before)) if before else None
 
         def metrics(variant: Variant) -> FloatArray:
             values = dict(variant.values)
@@ -325,18 +374,19 @@ class AvhDetector:
         self._store(unit, program, batch)
         history = self.context.history
         past = self._past(unit, batch)
-        series = {n: history.series(unit.keys[n], past) for n in unit.names}
+        series = self._series(unit, batch)
         new = {n: history.value(unit.keys[n], batch) for n in unit.names}
         verdict = evaluate(program, series, new)
+        last = batch_order(past[-1])
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         worst = verdict.clauses[0] if verdict.clauses else None
         result = result_of(unit.monitor, batch, status, message(unit.column, program, verdict))
         result = replace(
             result,
-            observed=_finite(worst.observed) if worst else None,
-            lower=_finite(worst.lower) if worst else None,
-            upper=_finite(worst.upper) if worst else None,
-            score=_finite(verdict.score),
+            observed=finite(worst.observed) if worst else None,
+            lower=finite(worst.lower) if worst else None,
+            upper=finite(worst.upper) if worst else None,
+            score=finite(verdict.score),
         )
         return with_details(
             result,
@@ -347,10 +397,12 @@ class AvhDetector:
             bounds=program.bounds,
             history=[past[0], past[-1], len(past)],
             left_out=history.left_out(past),
+            since=[b for b in history.steps(past, batch) if batch_order(b) > last],
+            ranges=list(unit.keys["range"][:4]) if "range" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,
-            clauses=[_clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
+            clauses=[clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
 
     def _store(self, unit: Unit, program: Program, batch: str) -> None:
@@ -384,86 +436,7 @@ class AvhDetector:
 
 def _origin(evidence: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
     """What evidence was made of: another batch or other issues make a new version."""
-    return None if evidence is None else (evidence["batch"], evidence.get("version"))
+    return None if evidence is None else (evidence["batch"], evidence.get("version", 1))
 
 
-def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
-    """What a person reads first: which bounds were broken, and what was seen."""
-    broken = [c for c in verdict.clauses if c.status != "pass"]
-    if not program.clauses:
-        return f"{column}: no bound could be learned at a false-positive rate of {program.fpr:g}"
-    if not broken:
-        return f"{column} keeps all {len(program.clauses)} learned bounds"
-    told = ", ".join(_short(c) for c in broken[:_SHOWN_CLAUSES])
-    more = len(broken) - _SHOWN_CLAUSES
-    rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
-    clause = broken[0].clause
-    return (
-        f"{column} is unlike its history: {told}{rest};"
-        f" learned from {clause.first_batch} to {clause.last_batch}"
-    )
-
-
-def _short(verdict: ClauseVerdict) -> str:
-    name = verdict.clause.metric
-    if verdict.status == "null":
-        return f"{name} has no value"
-    low, high = verdict.lower, verdict.upper
-    if math.isinf(low):
-        expected = f"at most {high:.6g}"
-    elif math.isinf(high):
-        expected = f"at least {low:.6g}"
-    else:
-        expected = f"{low:.6g} to {high:.6g}"
-    transform = verdict.clause.transform
-    # Bounds are told in the metric's own unit; a scale would only puzzle.
-    words = transform_words(transform) if transform.lag else ""
-    return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
-
-
-def describe_program(program: Program) -> str:
-    """The bounds of a program in words, for BI."""
-    if not program.clauses:
-        return "no bounds"
-    parts = []
-    for clause in program.clauses:
-        transform, metric = clause.transform, clause.metric
-        lower, upper = clause.lower, clause.upper
-        if transform.lag:
-            metric = f"[{metric}{transform_words(transform)}]"
-        else:
-            lower, upper = (float(transform.undo((), bound)) for bound in (lower, upper))
-        low = "" if math.isinf(clause.lower) else f"{lower:.6g} <= "
-        high = "" if math.isinf(clause.upper) else f" <= {upper:.6g}"
-        parts.append(f"{low}{metric}{high}")
-    return "; ".join(parts)
-
-
-def _clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
-    clause = verdict.clause
-    return {
-        "metric": clause.metric,
-        "series": list(key[:4]),
-        "observed": _finite(verdict.observed),
-        "lower": _finite(verdict.lower),
-        "upper": _finite(verdict.upper),
-        "score": _finite(verdict.score),
-        "status": verdict.status,
-        "transform": clause.transform.name,
-        "lag": clause.transform.lag,
-        # As learned: of the transformed metric.
-        "bounds": [_finite(clause.lower), _finite(clause.upper)],
-        "fpr": clause.fpr,
-        "method": clause.method,
-        "center": _finite(clause.center),
-        "spread": _finite(clause.spread),
-        "history": clause.history_size,
-        "catches": list(clause.catches),
-    }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-__all__ = ["AvhDetector", "AvhSettings", "avh_settings", "describe_program", "message"]
+__all__ = ["AvhDetector", "AvhSettings", "avh_settings"]

@@ -27,6 +27,10 @@ class AvhLearner(AvhDetector):
         found = [Learned(m, note=text) for m, text in self.broken]
         ready: list[Unit] = []
         for unit in self.units:
+            refused = self._refused(unit)
+            if refused is not None:
+                found.append(Learned(unit.monitor, note=refused))
+                continue
             past = self._past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
@@ -60,11 +64,11 @@ class AvhLearner(AvhDetector):
         for unit in units:
             if unit.evidence is None:
                 unit.evidence = before[unit.monitor.id]
-                notes[unit.monitor.id] = self._stale(unit.evidence)
+                notes[unit.monitor.id] = self._stale(unit, unit.evidence)
         return notes
 
-    def _stale(self, kept: Evidence | None) -> str:
-        newest = self.context.history.before(NEXT, 1)[-1]
+    def _stale(self, unit: Unit, kept: Evidence | None) -> str:
+        newest = self._newest_whole(unit, self._before(unit, NEXT))
         text = f"the model has no rows of batch {newest} to inject issues into"
         return f"{text}; those of {kept.batch} are used" if kept else text
 
@@ -79,7 +83,13 @@ class AvhLearner(AvhDetector):
         found: list[Replayed] = []
         for rate in rates:
             found += [Replayed(m, rate, note=text) for m, text in self.broken]
-            tallies = [_Tally(unit, _at_rate(unit, rate)) for unit in self.units]
+            tallies: list[_Tally] = []
+            for unit in self.units:
+                refused = self._refused(unit)
+                if refused is not None:
+                    found.append(Replayed(unit.monitor, rate, note=refused))
+                else:
+                    tallies.append(_Tally(unit, _at_rate(unit, rate)))
             for batch in batches:
                 self._replay_batch(tallies, batch, batch in flagged)
             found += [tally.result(rate) for tally in tallies]
@@ -93,13 +103,14 @@ class AvhLearner(AvhDetector):
             unit = tally.unit
             if unit.evidence is None or not history.measured(self._anchor(unit), batch):
                 continue
+            if batch in self._odd(unit):
+                continue
             if len(self._past(unit, batch)) >= unit.settings.config.min_history:
                 ready[id(unit)] = tally
             else:
                 tally.learning += 1
         for unit, program in self._fit([t.unit for t in ready.values()], batch):
-            past = self._past(unit, batch)
-            series = {n: history.series(unit.keys[n], past) for n in unit.names}
+            series = self._series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             ready[id(unit)].add(batch, flagged, program, series, new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -155,6 +155,15 @@ class History:
         start, end = ends
         return max(0, end - start - 1)
 
+    def steps(self, past: Sequence[str], batch: str) -> list[str]:
+        """The batches that were checked from the first of `past` up to before `batch`.
+
+        A season is counted in them: one that was left out of `past` took its time, too.
+        """
+        ends = (bisect_left(self._known, batch_order(b), key=batch_order) for b in (past[0], batch))
+        start, end = ends
+        return self._known[start:end]
+
     def left_out(self, past: Sequence[str], until: str | None = None) -> list[str]:
         """The batches that were checked after the first of `past` and are not in it.
 
@@ -186,6 +195,13 @@ class History:
         """The values of some batches, in their order."""
         values = self._values.get(key, {})
         return np.array([values.get(b, float("nan")) for b in batches], dtype=float)
+
+    def in_step(self, key: MetricKey, past: Collection[str], steps: Sequence[str]) -> FloatArray:
+        """The values of `steps`, in their order; NaN for those that are not in `past`."""
+        rests_on = set(past)
+        values = self._values.get(key, {})
+        nan = float("nan")
+        return np.array([values.get(b, nan) if b in rests_on else nan for b in steps], dtype=float)
 
     def profile(self, key: MetricKey, batch: str) -> Profile | None:
         """The profile of a batch, or None where there is none; stored ones are read when asked."""

@@ -183,7 +183,7 @@ def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
 
 
 def _avh(run: MonitorRun, context: MonitorContext) -> Detector:
-    return AvhDetector(context, run.injector())
+    return AvhDetector(context, run.injector(), partial(batches_where, run.spark))
 
 
 # How the detectors of each kind of monitor are made.

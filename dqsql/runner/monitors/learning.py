@@ -46,6 +46,10 @@ class Learner(Replayer, Protocol):
         """
 
 
+def _avh(context: MonitorContext, injector: Injector) -> Learner:
+    return AvhLearner(context, injector, partial(batches_where, injector.spark))
+
+
 def _anomaly(context: MonitorContext, injector: Injector) -> Replayer:
     return AnomalyLearner(context, partial(batches_where, injector.spark))
 
@@ -62,7 +66,7 @@ def _pattern(context: MonitorContext, injector: Injector) -> Replayer:
 
 
 # What learns beside runs. Patterns are learned in runs only, all else decides anew each time.
-LEARNERS: Mapping[str, Callable[[MonitorContext, Injector], Learner]] = {"avh": AvhLearner}
+LEARNERS: Mapping[str, Callable[[MonitorContext, Injector], Learner]] = {"avh": _avh}
 REPLAYERS: Mapping[str, Callable[[MonitorContext, Injector], Replayer]] = {
     **LEARNERS,
     "pattern": _pattern,

@@ -132,6 +132,7 @@ AVH_SETTINGS: Mapping[str, Reader] = {
     "window": a_count(3),
     "refit_every": a_count(1),
     "sample_size": a_count(10),
+    "exclude_where": a_text,
 }
 PATTERN_SETTINGS: Mapping[str, Reader] = {
     "fpr": a_rate,

@@ -1,0 +1,100 @@
+"""What `@avh` says of its verdicts and programs, in words and as details of dq_results."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.runner.monitors.history import MetricKey
+
+_SHOWN_CLAUSES = 3
+
+
+def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
+    """What a person reads first: which bounds were broken, and what was seen."""
+    broken = [c for c in verdict.clauses if c.status != "pass"]
+    if not program.clauses:
+        return f"{column}: no bound could be learned at a false-positive rate of {program.fpr:g}"
+    if not broken:
+        empty = sum(math.isnan(c.observed) for c in verdict.clauses)
+        if not empty:
+            return f"{column} keeps all {len(program.clauses)} learned bounds"
+        kept = len(program.clauses) - empty
+        return (
+            f"{column} keeps {kept} of {len(program.clauses)} learned bounds;"
+            " the others' metrics have no value, as in accepted batches before"
+        )
+    told = ", ".join(_short(c) for c in broken[:_SHOWN_CLAUSES])
+    more = len(broken) - _SHOWN_CLAUSES
+    rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
+    clause = broken[0].clause
+    return (
+        f"{column} is unlike its history: {told}{rest};"
+        f" learned from {clause.first_batch} to {clause.last_batch}"
+    )
+
+
+def _short(verdict: ClauseVerdict) -> str:
+    name = verdict.clause.metric
+    if verdict.status == "null":
+        return f"{name} has no value"
+    low, high = verdict.lower, verdict.upper
+    if math.isinf(low):
+        expected = f"at most {high:.6g}"
+    elif math.isinf(high):
+        expected = f"at least {low:.6g}"
+    else:
+        expected = f"{low:.6g} to {high:.6g}"
+    transform = verdict.clause.transform
+    # Bounds are told in the metric's own unit; a scale would only puzzle.
+    words = transform_words(transform) if transform.lag else ""
+    return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
+
+
+def describe_program(program: Program) -> str:
+    """The bounds of a program in words, for BI."""
+    if not program.clauses:
+        return "no bounds"
+    parts = []
+    for clause in program.clauses:
+        transform, metric = clause.transform, clause.metric
+        lower, upper = clause.lower, clause.upper
+        if transform.lag:
+            metric = f"[{metric}{transform_words(transform)}]"
+        else:
+            lower, upper = (float(transform.undo((), bound)) for bound in (lower, upper))
+        low = "" if math.isinf(clause.lower) else f"{lower:.6g} <= "
+        high = "" if math.isinf(clause.upper) else f" <= {upper:.6g}"
+        parts.append(f"{low}{metric}{high}")
+    return "; ".join(parts)
+
+
+def clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
+    """What dq_results keeps of one bound; `key` is the series of its metric."""
+    clause = verdict.clause
+    return {
+        "metric": clause.metric,
+        "series": list(key[:4]),
+        "observed": finite(verdict.observed),
+        "lower": finite(verdict.lower),
+        "upper": finite(verdict.upper),
+        "score": finite(verdict.score),
+        "status": verdict.status,
+        "transform": clause.transform.name,
+        "lag": clause.transform.lag,
+        # As learned: of the transformed metric.
+        "bounds": [finite(clause.lower), finite(clause.upper)],
+        "fpr": clause.fpr,
+        "method": clause.method,
+        "center": finite(clause.center),
+        "spread": finite(clause.spread),
+        "history": clause.history_size,
+        "null_rate": clause.null_rate,
+        "catches": list(clause.catches),
+    }
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON: None for what is not finite."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,330 @@
+"""`@avh` batch after batch on metrics as they would be stored: what is learned from. No Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dqsql
+from dqsql.compiler.issues import ISSUES_VERSION
+from dqsql.compiler.monitors import for_types
+from dqsql.errors import EngineError
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.runner.monitors.avh import AvhDetector
+from dqsql.runner.monitors.avh_learning import AvhLearner
+from dqsql.runner.monitors.context import MonitorContext
+from dqsql.runner.monitors.evidence import Evidence
+from dqsql.runner.monitors.history import History
+from dqsql.runner.monitors.injection import Variant
+from dqsql.runner.monitors.programs import ProgramBook, StoredProgram
+from dqsql.runner.recompute import Stored, batches_of, recompute
+
+SOURCES = """\
+sources:
+  - name: shop
+    tables:
+      - name: orders
+"""
+MODEL = """\
+{{{{ config(batch_by = 'day') }}}}
+select
+    day,
+    price  -- @avh(two_distribution => false) {{{settings}}}
+from {{{{ source('shop', 'orders') }}}}
+"""
+METRICS = (
+    *("min", "max", "mean", "median", "sum", "range"),
+    *("row_count", "unique_ratio", "complete_ratio"),
+)
+ISSUES = ("null_missing_0.5", "null_missing_1.0", "unit_x10_1.0", "volume_0.5", "volume_x2")
+NAN = math.nan
+
+
+def name(day: int) -> str:
+    return str(dt.date(2024, 1, 1) + dt.timedelta(day))
+
+
+class NoRows:
+    """Stands where issues are injected; the model has no rows, so the stored evidence serves."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def measure(
+        self, monitors: object, batches: Sequence[str], size: int
+    ) -> Mapping[tuple[str, str], Mapping[str, Variant]]:
+        self.asked += batches
+        return {}
+
+
+class Days:
+    """Days of one column, judged one after the other as runs would."""
+
+    def __init__(
+        self,
+        make_project: Callable[..., Path],
+        settings: str = "window: 30",
+        matching: Callable[[Collection[str], str], Collection[str]] = lambda known, where: (),
+        version: int = ISSUES_VERSION,
+        days: int = 90,
+    ) -> None:
+        sql = MODEL.format(settings=settings)
+        root = make_project({"checks/sources.yml": SOURCES, "checks/orders.sql": sql})
+        compiled = dqsql.compile_project(root)
+        compiled.raise_errors()
+        plan = for_types(compiled.plans[0], {"day": "date", "price": "double"})
+        self.plan = plan
+        (self.monitor,) = plan.monitors
+        self.history = History([], known=[name(d) for d in range(days)])
+        self.book = ProgramBook()
+        evidence = self._evidence(version)
+        self.book.put(
+            StoredProgram(
+                self.monitor.id, "price", "avh", 1, None, "", "", 0, 0.01, {}, "", evidence
+            ),
+            new_version=True,
+        )
+        now = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+        self.context = MonitorContext(plan, self.history, self.book, now, "run")
+        self.injector = NoRows()
+        self.detector = AvhDetector(self.context, self.injector, matching)  # type: ignore[arg-type]
+        self.results: dict[int, Result] = {}
+
+    @staticmethod
+    def _evidence(version: int) -> dict[str, Any]:
+        clean = dict(zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1), strict=True))
+        rows = {
+            "null_missing_0.5": clean | {"sum": 2500, "complete_ratio": 0.5},
+            "null_missing_1.0": {m: NAN for m in METRICS}
+            | {"row_count": 1000, "complete_ratio": 0},
+            "unit_x10_1.0": {k: v * 10 for k, v in clean.items()}
+            | {n: clean[n] for n in ("row_count", "unique_ratio", "complete_ratio")},
+            "volume_0.5": clean | {"row_count": 500, "sum": 2500},
+            "volume_x2": clean | {"row_count": 2000, "sum": 10000, "unique_ratio": 0.25},
+        }
+        values = np.array([[rows[issue][m] for m in METRICS] for issue in ISSUES])
+        sample = np.array([clean[m] for m in METRICS])
+        return Evidence(name(0), METRICS, ISSUES, sample, values, version).to_dict()
+
+    def measure(self, day: int, values: Mapping[str, float]) -> None:
+        """Store the metrics of a day."""
+        for watched in self.monitor.watched:
+            metric = self.plan.metric(watched.alias)
+            value = values.get(watched.name, NAN)
+            self.history.add(
+                [
+                    MetricValue(
+                        model="orders",
+                        batch=name(day),
+                        segment=None,
+                        column=metric.column,
+                        metric=metric.name,
+                        parameters=metric.parameters,
+                        scope=metric.scope.value,
+                        value=None if math.isnan(value) else value,
+                        value_text=None,
+                        sample_size=1000,
+                    )
+                ]
+            )
+
+    def judge(self, day: int, values: Mapping[str, float], accept: bool = False) -> Result:
+        """The verdict on a day; it is learned from if it passes, or with `accept`."""
+        self.measure(day, values)
+        (result,) = self.detector.judge(name(day))
+        if accept or result.status in (Status.PASS, Status.SKIPPED):
+            self.history.accept(name(day))
+        self.results[day] = result
+        return result
+
+    def alarms(self, days: range) -> list[int]:
+        return [d for d in days if self.results[d].status is Status.FAIL]
+
+
+def metrics_of(day: int, rows: float = 1000.0, empty: bool = False) -> dict[str, float]:
+    """A good day: some 1,000 prices between 0 and 9, all there or none."""
+    draw = np.random.default_rng(day)
+    count = rows * (1 + 0.01 * draw.normal())
+    if empty:
+        return {"row_count": count, "complete_ratio": 0.0, "count": 0.0}
+    low, high, mean = 0.1 + 0.01 * draw.random(), 9 - 0.1 * draw.random(), 5 + 0.05 * draw.normal()
+    return {
+        "min": low,
+        "max": high,
+        "mean": mean,
+        "median": mean + 0.01 * draw.normal(),
+        "sum": mean * count,
+        "range": high - low,
+        "row_count": count,
+        "unique_ratio": 0.5 + 0.005 * draw.normal(),
+        "complete_ratio": 1.0,
+        "count": count,
+        "stddev": 2.5,
+    }
+
+
+def weekly(day: int) -> dict[str, float]:
+    return metrics_of(day, rows=1000.0 if day % 7 < 5 else 400.0)
+
+
+def test_one_flagged_batch_does_not_put_the_season_out_of_step(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project)
+    for day in range(53):
+        days.judge(day, weekly(day))
+    # A Friday with half of its rows: it is flagged, and kept out of the history.
+    friday = weekly(53)
+    assert days.judge(53, friday | {"row_count": 480.0, "sum": 2400.0}).status is Status.FAIL
+    for day in range(54, 68):
+        days.judge(day, weekly(day))
+    assert days.alarms(range(54, 68)) == []
+    # Weeks on, it is the seasonal bound that tells a Friday like a Saturday from a good one.
+    found = days.judge(74, weekly(74) | {"row_count": 400.0, "sum": 2000.0})
+    assert found.status is Status.FAIL
+    broken = {c["metric"]: c["lag"] for c in found.details["clauses"] if c["status"] == "fail"}
+    assert 7 in broken.values()
+
+
+def test_a_column_that_is_empty_at_weekends(make_project: Callable[..., Path]) -> None:
+    days = Days(make_project)
+    for day in range(60):
+        days.judge(day, metrics_of(day, empty=day % 7 >= 5))
+    assert days.alarms(range(60)) == []
+    saturday = days.results[54]
+    assert name(54) == "2024-02-24" and saturday.status is Status.PASS
+    assert "no value, as in accepted batches before" in saturday.message
+    # An empty Wednesday is not like the Wednesdays before; a hundredfold price is found, too.
+    assert days.judge(65, metrics_of(65, empty=True)).status is Status.FAIL
+    worked = {m: v * 100 if m in METRICS[:6] else v for m, v in metrics_of(66).items()}
+    assert days.judge(66, worked).status is Status.FAIL
+
+
+def test_accepting_an_empty_batch_is_learned(make_project: Callable[..., Path]) -> None:
+    days = Days(make_project)
+    for day in range(30):
+        days.judge(day, metrics_of(day))
+    first = days.judge(30, metrics_of(30, empty=True))
+    assert first.status is Status.FAIL
+    nulls = {c["metric"] for c in first.details["clauses"] if c["status"] == "null"}
+    assert nulls
+    # A person says that it is right: from then on, a null alone is no finding.
+    days.history.accept(name(30))
+    for day in range(31, 36):
+        assert days.judge(day, metrics_of(day)).status is Status.PASS
+    second = days.judge(36, metrics_of(36, empty=True))
+    assert not [c for c in second.details["clauses"] if c["status"] == "null"]
+
+
+def test_exclude_where_leaves_batches_out(make_project: Callable[..., Path]) -> None:
+    asked: list[str] = []
+
+    def holidays(known: Collection[str], where: str) -> Collection[str]:
+        asked.append(where)
+        return [b for b in known if b in (name(20), name(31))]
+
+    days = Days(make_project, "exclude_where: \"batch in ('2024-01-21')\"", holidays)
+    for day in range(20):
+        days.judge(day, metrics_of(day))
+    odd = metrics_of(20, rows=5000.0)
+    found = days.judge(20, odd)
+    assert (found.status, found.message) == (Status.SKIPPED, "left out by exclude_where")
+    for day in range(21, 31):
+        assert days.judge(day, metrics_of(day)).status is Status.PASS
+    assert days.results[30].details["left_out"] == [name(20)]
+    assert days.judge(31, odd).status is Status.SKIPPED
+    # It was accepted like any other, and still says nothing of good batches.
+    assert days.judge(32, odd).status is Status.FAIL
+    assert days.results[32].details["since"] == [name(31)]
+    assert asked == ["batch in ('2024-01-21')"]
+    learner = AvhLearner(days.context, days.injector, holidays)  # type: ignore[arg-type]
+    (replayed,) = learner.replay([name(d) for d in range(18, 33)], {name(32)}, [0.01])
+    assert (replayed.accepted, replayed.flagged) == (12, 1)
+
+
+def test_a_condition_that_cannot_be_asked_is_said(make_project: Callable[..., Path]) -> None:
+    def refuse(known: Collection[str], where: str) -> Collection[str]:
+        raise EngineError("no column holiday")
+
+    days = Days(make_project, 'exclude_where: "holiday"', refuse)
+    found = days.judge(0, metrics_of(0))
+    assert found.status is Status.ERROR
+    assert found.message.endswith("no column holiday")
+    learner = AvhLearner(days.context, days.injector, refuse)  # type: ignore[arg-type]
+    assert [one.note for one in learner.learn()] == [found.message]
+    assert [one.note for one in learner.replay([name(0)], (), [0.01])] == [found.message]
+
+
+def test_old_issues_are_injected_anew_and_serve_until_then(
+    make_project: Callable[..., Path],
+) -> None:
+    for version, asked in ((ISSUES_VERSION, []), (ISSUES_VERSION - 1, [name(19), name(20)])):
+        days = Days(make_project, version=version)
+        for day in range(20):
+            days.measure(day, metrics_of(day, empty=day == 19))
+            days.history.accept(name(day))
+        found = days.judge(20, metrics_of(20))
+        # The newest batch has no values to change: the one before it is taken.
+        expected = [name(18), name(20)] if asked else []
+        assert days.injector.asked == expected
+        assert found.status is Status.PASS
+        assert found.details["issues"] == len(ISSUES)
+
+
+def test_a_stored_verdict_is_computed_again_from_metrics(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project)
+    for day in range(53):
+        days.judge(day, weekly(day))
+    days.judge(53, weekly(53) | {"row_count": 480.0, "sum": 2400.0})
+    found = days.judge(54, weekly(54))
+    assert found.details["since"] == [name(53)]
+    checked = [name(d) for d in range(80)]
+    row = {"detector": "avh", "column_name": "price", "batch": name(54)}
+
+    def again(details: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        past = batches_of(details, checked)
+        made = recompute(Stored(row, details, days.history, past, {}))
+        assert made.compared, made.note
+        return {c.name: (c.stored, c.again) for c in made.compared if not c.same}
+
+    assert again(found.details) == {}
+    names = ("spread", "fpr", "bounds", "center")
+    for place, name_of in enumerate(names):
+        clauses = [dict(c) for c in found.details["clauses"]]
+        if name_of == "bounds":
+            clauses[0]["bounds"] = [b and b * 1.05 for b in clauses[0]["bounds"]]
+            clauses[0] |= {
+                k: v and v * 1.05 for k, v in clauses[0].items() if k in ("lower", "upper")
+            }
+        else:
+            clauses[0][name_of] *= 1.05
+        assert again({**found.details, "clauses": clauses}), (place, name_of)
+
+
+def test_verdicts_of_before_are_computed_by_accepted_batches(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project)
+    for day in range(40):
+        days.judge(day, metrics_of(day))
+    details = dict(days.results[39].details)
+    old = [{k: v for k, v in c.items() if k != "null_rate"} for c in details["clauses"]]
+    for key in ("since", "ranges"):
+        del details[key]
+    details["clauses"] = old
+    row = {"detector": "avh", "column_name": "price", "batch": name(39)}
+    past = batches_of(details, [name(d) for d in range(80)])
+    made = recompute(Stored(row, details, days.history, past, {}))
+    assert made.same, [c for c in made.compared if not c.same]
+
+
+def test_steps_keep_left_out_batches() -> None:
+    history = History([name(0), name(2), name(3)], known=[name(d) for d in range(7)])
+    assert history.steps([name(0), name(2), name(3)], name(5)) == [name(d) for d in range(5)]
