@@ -243,7 +243,28 @@ def _number(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < _LARGE else f"{value:,.1f}"
 
 
+# What an injected issue stands for, by the longest of these that its name begins with.
+_ISSUE_WORDS = {
+    "null_missing": "missing values",
+    "null": "empty or zero values",
+    "schema": "values of another column",
+    "unit": "another unit",
+    "case": "changed case",
+    "perturb": "typos",
+    "insert": "inserted characters",
+    "delete": "lost characters",
+    "pad": "padding",
+    "dist": "a shifted distribution",
+    "volume": "a changed volume",
+}
+
+
+def _issue_word(name: str) -> str:
+    known = (words for start, words in _ISSUE_WORDS.items() if name.startswith(f"{start}_"))
+    return next(known, name.split("_", maxsplit=1)[0])
+
+
 def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:
-    kinds = list(dict.fromkeys(name.split("_")[0] for name in names))
+    kinds = list(dict.fromkeys(_issue_word(name) for name in names))
     more = len(kinds) - most
-    return [*kinds[:most], f"{more} more kinds of issues"] if more > 0 else kinds
+    return [*kinds[:most], f"{more} more kind{'s' if more > 1 else ''}"] if more > 0 else kinds

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dqsql.compiler.issues import issues
 from dqsql.decisions.avh import (
     AvhConfig,
     ColumnHistory,
@@ -16,8 +18,9 @@ from dqsql.decisions.avh import (
     resolution,
 )
 from dqsql.decisions.candidates import refit
-from dqsql.decisions.program import Program, ProgramVerdict, breaks
+from dqsql.decisions.program import Program, ProgramVerdict, breaks, describe
 from dqsql.errors import DecisionError
+from dqsql.model.plan import Family
 
 BOUNDS = ("paper", "calibrated")
 ISSUES = ("volume_x2", "volume_x10", "volume_0.1", "null_0.5")
@@ -294,6 +297,24 @@ def test_clauses_are_computed_again_from_their_history(bounds: str) -> None:
             assert other.center != clause.center
             seen.add((clause.method, clause.transform.name))
     assert len(seen) >= 3
+
+
+def test_the_issues_that_a_bound_is_there_for_are_told_in_words() -> None:
+    clause = fit_program(history(steady())).clauses[0]
+
+    def told(*catches: str) -> str:
+        text = describe(replace(clause, catches=catches), 2000.0, 900.0, 1100.0, "fail")
+        return text.partition("there to catch ")[2]
+
+    assert told("dist_first_0.1", "dist_last_0.5", "pad_lead_0.1", "perturb_0.1") == (
+        "a shifted distribution, padding, typos."
+    )
+    assert told("case_upper_0.1", "null_0.5", "null_missing_0.5", "schema_0.1", "unit_x10_1.0") == (
+        "changed case, empty or zero values, missing values, values of another column, 1 more kind."
+    )
+    # Every issue that is injected has words.
+    kinds = {i.name.split("_")[0] for family in Family for i in issues(family)}
+    assert {i.name for f in Family for i in issues(f) if told(i.name)[:-1] in kinds} == set()
 
 
 def test_bad_arguments() -> None:
