@@ -103,15 +103,16 @@ def with_counted(
     `batches` are those under test. A state is what it is over the counts of its batch (and, where
     the model is `segmented`, segment) and of all that counts before.
     """
-    fine = _prefix_counts(batches, history)
-    whole = _of_whole(fine)
+    segment = (SEGMENT,) if segmented else ()
+    fine = _prefix_counts(batches, identifier_table(history), segment)
+    whole = _of_whole(fine) if segmented else fine
     query = exp.select(exp.Column(this=exp.Star(), table=identifier("p")))
     query = query.from_(prefixes.subquery("p"))
     for number, (entries, mine) in enumerate(_by_entries(states).items()):
         name = f"c{number}"
         counted = _over_counts(entries, mine, whole, ())
         if segmented:
-            counted = union_all(counted, _over_counts(entries, mine, fine, (SEGMENT,)))
+            counted = union_all(counted, _over_counts(entries, mine, fine, segment))
         keys = (BATCH, SEGMENT)
         same = exp.and_(
             *(exp.NullSafeEQ(this=column(k, "p"), expression=column(k, name)) for k in keys)
@@ -124,33 +125,41 @@ def with_counted(
 # --- counts of prefixes --------------------------------------------------------------------------
 
 
-def _prefix_counts(batches: Sequence[str], history: str) -> exp.Select:
-    """The added counts of each tested batch and all that counts before: batch, segment, .., n."""
-    rows = identifier_table(history)
-    return _one_prefix(batches[0], rows) if len(batches) == 1 else _all_prefixes(rows)
+def _prefix_counts(
+    batches: Sequence[str], history: exp.Table, segment: Sequence[str]
+) -> exp.Select:
+    """The added counts of each tested batch and all that counts before.
+
+    Columns: batch, those of `segment`, counted, value, n.
+    """
+    keys = (*segment, COUNTED, VALUE)
+    if len(batches) == 1:
+        return _one_prefix(batches[0], history, keys)
+    return _all_prefixes(history, keys)
 
 
-def _one_prefix(batch: str, history: exp.Table) -> exp.Select:
+def _one_prefix(batch: str, history: exp.Table, names: Sequence[str]) -> exp.Select:
     tested, position = column(TESTED), column(POSITION)
     last = exp.select(call("max", position)).from_(history.copy()).where(tested)
     until = exp.LTE(this=position.copy(), expression=last.subquery())
-    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    keys = [column(k) for k in names]
     query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True), *keys, _summed(column(N)))
     counted = exp.or_(column(COUNTS), tested.copy())
     query = query.from_(history.copy()).where(exp.and_(not_null(column(VALUE)), counted, until))
     return query.group_by(*(k.copy() for k in keys))
 
 
-def _all_prefixes(history: exp.Table) -> exp.Select:
+def _all_prefixes(history: exp.Table, names: Sequence[str]) -> exp.Select:
     """All prefixes in one statement.
 
     The count of a value changes only where the value occurs: from there to its next occurrence it
     is one span of batches. A batch that does not count for later ones is a span of its own.
     """
-    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    keys = [column(k) for k in names]
     tested = exp.select(column(BATCH), column(POSITION)).distinct()
     tested = tested.from_(history.copy()).where(column(TESTED))
-    spans = union_all(_spans(history, own=True), _spans(history, own=False))
+    placed = _placed(history, names)
+    spans = union_all(_spans(placed, names, own=True), _spans(placed, names, own=False))
     ends = exp.select(
         exp.alias_(call("min", column(POSITION)), "lo", quoted=True),
         exp.alias_(call("max", column(POSITION)), "hi", quoted=True),
@@ -165,17 +174,17 @@ def _all_prefixes(history: exp.Table) -> exp.Select:
     opened = opened.where(exp.LTE(this=first.copy(), expression=last.copy()))
     at = exp.EQ(this=column(POSITION, "o"), expression=column(POSITION, "t"))
     query = exp.select(column(BATCH, "t"))
-    query = query.select(*(column(k, "o") for k in (SEGMENT, COUNTED, VALUE, N)))
+    query = query.select(*(column(k, "o") for k in (*names, N)))
     return query.from_(opened.subquery("o")).join(tested.subquery("t"), on=at)
 
 
-def _spans(history: exp.Table, *, own: bool) -> exp.Select:
+def _spans(placed: exp.Select, names: Sequence[str], *, own: bool) -> exp.Select:
     """Spans of places with one count: those with a batch's own rows, or those without them.
 
     Counts are those of the batch and all that counts before it; where the batch itself does not
     count, its span is its place alone, and the places up to the next have the count before.
     """
-    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+    keys = [column(k) for k in names]
     counts, position, following = column(COUNTS), column(POSITION), column(_NEXT)
     spans = exp.select(*keys)
     if own:
@@ -189,12 +198,18 @@ def _spans(history: exp.Table, *, own: bool) -> exp.Select:
         wanted = formula("not {0} and {1} > 0", counts, column(_BEFORE))
     named = ((first, _FIRST), (last, _LAST), (value, N))
     spans = spans.select(*(exp.alias_(e, name, quoted=True) for e, name in named))
-    return spans.from_(_placed(history).subquery("placed")).where(wanted)
+    return spans.from_(placed.subquery("placed")).where(wanted)
 
 
-def _placed(history: exp.Table) -> exp.Select:
-    """Stored counts with what was counted of the value before, and the place of its next one."""
-    keys = [column(k) for k in (SEGMENT, COUNTED, VALUE)]
+def _placed(history: exp.Table, names: Sequence[str]) -> exp.Select:
+    """Counts with what was counted of the value before, and the place of its next one.
+
+    Batches that had segments once are added up where there are none now.
+    """
+    keys = [column(k) for k in names]
+    place = [*keys, column(POSITION), column(COUNTS)]
+    added = exp.select(*(p.copy() for p in place), _summed(column(N))).from_(history.copy())
+    added = added.where(not_null(column(VALUE))).group_by(*(p.copy() for p in place))
     order = exp.Order(expressions=[exp.Ordered(this=column(POSITION), nulls_first=True)])
 
     def over(aggregate: exp.Expr, spec: exp.WindowSpec | None = None) -> exp.Expr:
@@ -216,7 +231,7 @@ def _placed(history: exp.Table) -> exp.Select:
     query = query.select(
         exp.alias_(before, _BEFORE, quoted=True), exp.alias_(following, _NEXT, quoted=True)
     )
-    return query.from_(history.copy()).where(not_null(column(VALUE)))
+    return query.from_(added.subquery("added"))
 
 
 # --- states over counts --------------------------------------------------------------------------
