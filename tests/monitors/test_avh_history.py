@@ -50,16 +50,20 @@ def name(day: int) -> str:
 
 
 class NoRows:
-    """Stands where issues are injected; the model has no rows, so the stored evidence serves."""
+    """Stands where issues are injected; the model has no rows, so the stored evidence serves.
+
+    Unless there are `variants` of the column's sample.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.variants: dict[str, Variant] = {}
 
     def measure(
         self, monitors: object, batches: Sequence[str], size: int
     ) -> Mapping[tuple[str, str], Mapping[str, Variant]]:
         self.asked += batches
-        return {}
+        return {(batch, "price"): self.variants for batch in batches} if self.variants else {}
 
 
 class Days:
@@ -274,6 +278,23 @@ def test_old_issues_are_injected_anew_and_serve_until_then(
         assert days.injector.asked == expected
         assert found.status is Status.PASS
         assert found.details["issues"] == len(ISSUES)
+
+
+def test_fresh_evidence_is_as_later_runs_read_it(make_project: Callable[..., Path]) -> None:
+    days = Days(make_project, version=ISSUES_VERSION - 1)
+    clean = {m: 1000 / 3 for m in METRICS}
+    days.injector.variants = {
+        "clean": Variant(clean, {}),
+        "unit_x10_1.0": Variant(clean | {"max": math.inf, "mean": 10000 / 3}, {}),
+    }
+    for day in range(9):
+        days.judge(day, metrics_of(day))
+    fresh = days.detector.units[0].evidence
+    stored = days.book.current(days.monitor.id)
+    assert fresh is not None and stored is not None and stored.evidence is not None
+    assert fresh.issues == ("unit_x10_1.0",)
+    np.testing.assert_array_equal(fresh.variants, Evidence.from_dict(stored.evidence).variants)
+    assert math.isnan(fresh.variants[0, METRICS.index("max")])
 
 
 def test_a_stored_verdict_is_computed_again_from_metrics(

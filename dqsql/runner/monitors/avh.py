@@ -366,7 +366,9 @@ class AvhDetector:
         issues = tuple(sorted(n for n in made if n != CLEAN))
         variants = [metrics(made[n]) for n in issues]
         shape = np.array(variants) if variants else np.zeros((0, len(unit.names)))
-        return Evidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
+        evidence = Evidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
+        # As later runs will read it: digits and infinities must not decide between two bounds.
+        return Evidence.from_dict(evidence.to_dict())
 
     # --- verdicts ------------------------------------------------------------------------------
 
