@@ -31,7 +31,7 @@ CHECKS = """\
     v,
     -- @median > -1e300 @quantile(0.9) > -1e300 @min > -1e300
     w,
-    -- @completeness >= 0 @entropy >= 0 @mean_length >= 0
+    -- @completeness >= 0 @entropy >= 0 @mean_length >= 0 @entropy >= 0 {scope: cumulative}
     s
 """
 PROFILE = """\

@@ -113,6 +113,7 @@ def reject(project: Project, batch: str) -> None:
     store.replace_partition(BATCHES, rows)
 
 
+@pytest.mark.slow
 def test_a_new_batch_reads_the_total_and_its_own_state(
     filled: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
