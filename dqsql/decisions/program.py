@@ -259,12 +259,13 @@ _ISSUE_WORDS = {
 }
 
 
-def _issue_word(name: str) -> str:
+def issue_word(name: str) -> str:
+    """Return in words what kind of issue a variant is of, `null_0.5` for example."""
     known = (words for start, words in _ISSUE_WORDS.items() if name.startswith(f"{start}_"))
     return next(known, name.split("_", maxsplit=1)[0])
 
 
 def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:
-    kinds = list(dict.fromkeys(_issue_word(name) for name in names))
+    kinds = list(dict.fromkeys(issue_word(name) for name in names))
     more = len(kinds) - most
     return [*kinds[:most], f"{more} more kind{'s' if more > 1 else ''}"] if more > 0 else kinds

@@ -189,6 +189,8 @@ def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
 
 def _print_types(session: Session, tested: ModelBacktest) -> None:
     """The recall of each type of issue over all monitors, at each rate."""
+    from dqsql.decisions.program import issue_word
+
     sums: dict[float, dict[str, tuple[int, int]]] = {}
     for one in tested.replayed:
         found = sums.setdefault(one.fpr, {})
@@ -196,7 +198,8 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
             before = found.get(kind, (0, 0))
             found[kind] = (before[0] + caught, before[1] + total)
     for rate, kinds in sums.items():
-        told = ", ".join(f"{k} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
+        names = {k: issue_word(f"{k}_") for k in sorted(kinds)}
+        told = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
         if told:
             session.say(f"  recall at {rate:g} by type of issue: {told}")
 
