@@ -17,7 +17,13 @@ from functools import reduce
 
 from sqlglot import exp
 
-from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED
+from dqsql.compiler.cumulative import (
+    COUNTS,
+    POSITION,
+    TESTED,
+    over_partition,
+    over_rows_before,
+)
 from dqsql.compiler.frequencies import COUNTED, VALUE, N, over_table, table_text
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
 from dqsql.compiler.scan import Scan, joined_state
@@ -210,23 +216,11 @@ def _placed(history: exp.Table, names: Sequence[str]) -> exp.Select:
     place = [*keys, column(POSITION), column(COUNTS)]
     added = exp.select(*(p.copy() for p in place), _summed(column(N))).from_(history.copy())
     added = added.where(not_null(column(VALUE))).group_by(*(p.copy() for p in place))
-    order = exp.Order(expressions=[exp.Ordered(this=column(POSITION), nulls_first=True)])
-
-    def over(aggregate: exp.Expr, spec: exp.WindowSpec | None = None) -> exp.Expr:
-        parts = [k.copy() for k in keys]
-        return exp.Window(this=aggregate, partition_by=parts, order=order.copy(), spec=spec)
-
-    earlier = exp.WindowSpec(
-        kind="ROWS",
-        start="UNBOUNDED",
-        start_side="PRECEDING",
-        end="1",
-        end_side="PRECEDING",
-    )
     counted = call("sum", formula("case when {0} then {1} end", column(COUNTS), column(N)))
-    before = call("coalesce", over(counted, earlier), literal(0))
+    before = call("coalesce", over_rows_before(counted, keys, POSITION), literal(0))
     # Farther than any place.
-    following = over(call("lead", column(POSITION), literal(1), literal(2**31 - 1)))
+    later = call("lead", column(POSITION), literal(1), literal(2**31 - 1))
+    following = over_partition(later, keys, POSITION)
     query = exp.select(*keys, column(N), column(POSITION), column(COUNTS))
     query = query.select(
         exp.alias_(before, _BEFORE, quoted=True), exp.alias_(following, _NEXT, quoted=True)

@@ -10,6 +10,7 @@ batches (`counts`), and whether its batch is under test (`tested`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from sqlglot import exp
 
@@ -103,6 +104,23 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     return query.from_(parts.subquery("parts")).group_by(*keys)
 
 
+def over_rows_before(aggregate: exp.Expr, partition: Sequence[exp.Expr], order: str) -> exp.Window:
+    """An aggregate over the rows of the partition that come before a row."""
+    window = over_partition(aggregate, partition, order)
+    spec = {"start": "UNBOUNDED", "start_side": "PRECEDING", "end": "1", "end_side": "PRECEDING"}
+    window.set("spec", exp.WindowSpec(kind="ROWS", **spec))
+    return window
+
+
+def over_partition(function: exp.Expr, partition: Sequence[exp.Expr], order: str) -> exp.Window:
+    """A window function over rows with equal `partition`, in the order of the column `order`."""
+    return exp.Window(
+        this=function.copy(),
+        partition_by=[p.copy() for p in partition],
+        order=exp.Order(expressions=[exp.Ordered(this=column(order), nulls_first=True)]),
+    )
+
+
 def _merged(states: Sequence[StateColumn]) -> list[exp.Expr]:
     return [exp.alias_(s.merge.copy(), s.name, quoted=True) for s in states if s.merge is not None]
 
@@ -116,23 +134,9 @@ def _merged_before(
     states: Sequence[StateColumn], partition: Sequence[exp.Expr], order: str
 ) -> list[exp.Expr]:
     """The merged states of the rows before a row, as window functions."""
-
-    def windowed(aggregate: exp.Expr) -> exp.Expr:
-        return exp.Window(
-            this=aggregate.copy(),
-            partition_by=[p.copy() for p in partition],
-            order=exp.Order(expressions=[exp.Ordered(this=column(order), nulls_first=True)]),
-            spec=exp.WindowSpec(
-                kind="ROWS",
-                start="UNBOUNDED",
-                start_side="PRECEDING",
-                end="1",
-                end_side="PRECEDING",
-            ),
-        )
-
+    before = partial(over_rows_before, partition=partition, order=order)
     return [
-        exp.alias_(map_aggregates(s.merge, windowed), s.name, quoted=True)
+        exp.alias_(map_aggregates(s.merge, before), s.name, quoted=True)
         for s in states
         if s.merge is not None
     ]
