@@ -14,6 +14,7 @@ from dqsql.loading.dbt_failing import (
     Arguments,
     Failing,
     Unadoptable,
+    at_limits,
     bounds,
     none_or_one,
     oldest,
@@ -173,12 +174,7 @@ def _total_between(a: Arguments) -> str:
 
 
 def _column_count_between(a: Arguments) -> Failing:
-    low, high = a.get("min_value"), a.get("max_value")
-    parts = [f"column_count() < {sql_text(low)}"] if low is not None else []
-    parts += [f"column_count() > {sql_text(high)}"] if high is not None else []
-    if not parts:
-        raise Unadoptable("it has neither min_value nor max_value")
-    return none_or_one(" or ".join(parts))
+    return none_or_one(" or ".join(at_limits(a, "column_count() <", "column_count() >")))
 
 
 def _plain_column(a: Arguments) -> str:

@@ -134,12 +134,19 @@ def quoted(values: list[Any], quote: object) -> str:
 def bounds(a: Arguments, value: str) -> str:
     """The condition between min_value and max_value; `strictly` leaves the bounds out."""
     equal = "" if a.get("strictly", False) else "="
-    low, high = a.get("min_value"), a.get("max_value")
-    parts = [f"({value}) >{equal} {sql_text(low)}"] if low is not None else []
-    parts += [f"({value}) <{equal} {sql_text(high)}"] if high is not None else []
+    return " and ".join(at_limits(a, f"({value}) >{equal}", f"({value}) <{equal}"))
+
+
+def at_limits(a: Arguments, low: str, high: str) -> list[str]:
+    """The conditions that end in min_value and in max_value; `low` and `high` are what is before.
+
+    One of them where the other limit is not given. Raises Unadoptable: neither is.
+    """
+    limits = ((low, a.get("min_value")), (high, a.get("max_value")))
+    parts = [f"{before} {sql_text(limit)}" for before, limit in limits if limit is not None]
     if not parts:
         raise Unadoptable("it has neither min_value nor max_value")
-    return " and ".join(parts)
+    return parts
 
 
 def tuples(a: Arguments, argument: str, quote: object, row_condition: str | None) -> Failing:

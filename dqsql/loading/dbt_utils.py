@@ -8,6 +8,7 @@ from dqsql.loading.dbt_failing import (
     Arguments,
     Failing,
     Unadoptable,
+    at_limits,
     none_or_one,
     oldest,
     quoted,
@@ -50,12 +51,8 @@ def _relationships(a: Arguments) -> Failing:
 
 def _accepted_range(a: Arguments) -> Failing:
     equal = "=" if a.get("inclusive", True) else ""
-    low, high = a.get("min_value"), a.get("max_value")
-    parts = [f"not ({a.column}) >{equal} {sql_text(low)}"] if low is not None else []
-    parts += [f"not ({a.column}) <{equal} {sql_text(high)}"] if high is not None else []
-    if not parts:
-        raise Unadoptable("it has neither min_value nor max_value")
-    return rows(" or ".join(parts))
+    outside = at_limits(a, f"not ({a.column}) >{equal}", f"not ({a.column}) <{equal}")
+    return rows(" or ".join(outside))
 
 
 def _expression_is_true(a: Arguments) -> Failing:
