@@ -32,7 +32,7 @@ from dqsql.report.text import plural
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
 from dqsql.runner.saved_profiles import saved_profiles
-from dqsql.runner.selection import project_methods, select_models
+from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.version import VERSION
 
@@ -97,8 +97,7 @@ def write_report(
         vars=vars,
         strict=False,
     )
-    methods = project_methods(project.name)
-    names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
+    names = chosen_names(project, select, exclude)
     default = project.root / project.target_path / REPORT
     path = default if output_file is None else Path(output_file)
     left_out = {m.name for m in project.models} - set(names)

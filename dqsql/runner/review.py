@@ -20,7 +20,7 @@ from dqsql.loading import load_project
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
-from dqsql.runner.selection import project_methods, select_models
+from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
 if TYPE_CHECKING:
@@ -153,8 +153,7 @@ def waiting(
         vars=vars,
         strict=False,
     )
-    methods = project_methods(project.name)
-    names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
+    names = chosen_names(project, select, exclude)
     with open_warehouse(project, spark, step) as (_, store):
         step("Reading findings")
         return tuple(_waiting(store, names))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from dqsql.errors import SelectionError, nearest
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel, Project
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
@@ -264,6 +264,12 @@ def select_models(
     chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
     chosen -= selector.union(exclude)
     return [m for m in models if m.name in chosen and m.config.enabled]
+
+
+def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str]) -> list[str]:
+    """The names of the models of a project that are selected: see `select_models`."""
+    methods = project_methods(project.name)
+    return [m.name for m in select_models(project.models, select, exclude, methods=methods)]
 
 
 def unmatched(
