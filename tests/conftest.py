@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import textwrap
@@ -38,6 +39,8 @@ test:
       method: session
       schema: dq
 """
+
+DBT = ROOT / "tests" / "dbt"
 
 MakeProject = Callable[..., Path]
 
@@ -94,6 +97,22 @@ def make_project(tmp_path: Path) -> MakeProject:
         return root
 
     return make
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the dbt project of the tests as dbt left it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
+    root = tmp_path / "shop"
+    shutil.copytree(DBT / "project", root)
+    (root / "target").mkdir()
+    manifest = json.loads((DBT / "manifest.json").read_text(encoding="utf-8"))
+    # As if the manifest had been written after the files here.
+    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
+    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return root
 
 
 @pytest.fixture(scope="session")

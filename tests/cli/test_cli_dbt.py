@@ -14,20 +14,6 @@ from dqsql.cli.main import cli
 HERE = Path(__file__).parents[1] / "dbt"
 
 
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH", "GITHUB_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
-    root = tmp_path / "shop"
-    shutil.copytree(HERE / "project", root)
-    (root / "target").mkdir()
-    manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
-    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
-    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return root
-
-
 def call(root: Path, *args: str) -> Result:
     return CliRunner().invoke(cli, [*args, "--project-dir", str(root)])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,6 @@ from dqsql.runner.compilation import compile_project
 
 HERE = Path(__file__).parents[1] / "dbt"
 Change = Callable[[dict[str, Any]], None]
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The dbt project of the tests as dbt left it."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    root = tmp_path / "shop"
-    shutil.copytree(HERE / "project", root)
-    (root / "target").mkdir()
-    manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
-    # As if the manifest had been written after the files here.
-    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
-    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return root
 
 
 def change(root: Path, edit: Change) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-
-import pytest
 
 from dqsql.runner.index import Where
 from dqsql.runner.subjects import Subject
@@ -27,22 +23,6 @@ FOUND = (
     ),
     Suggestion("Type", "schema", None, "schema", "types", takes_column=False),
 )
-
-
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The dbt project of the tests as dbt left it."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("DBT_PROFILES_DIR", "DQSQL_PROFILES_DIR", "DBT_TARGET_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    root = tmp_path / "shop"
-    shutil.copytree(DBT / "project", root)
-    (root / "target").mkdir()
-    manifest = json.loads((DBT / "manifest.json").read_text(encoding="utf-8"))
-    # As if the manifest had been written after the files here.
-    manifest["metadata"]["generated_at"] = "2100-01-01T00:00:00Z"
-    (root / "target" / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return root
 
 
 def proposed(where: Where) -> Proposal:
