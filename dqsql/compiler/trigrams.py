@@ -62,8 +62,7 @@ class TrigramScan(FrequencyScan):
     def _rows(self, texts: exp.Select, keys: Sequence[str]) -> exp.Select:
         keys = (*keys, TABLE)
         places = _places(texts, keys)
-        trigrams = _peculiar(_counted(places, keys), keys)
-        return _of_texts(places, trigrams, keys) if self.by_text else trigrams
+        return _by_text(places, keys) if self.by_text else _peculiar(_counted(places, keys), keys)
 
 
 def peculiar_entries(entries: Entries, stored: exp.Select, keys: Sequence[str]) -> exp.Select:
@@ -73,8 +72,7 @@ def peculiar_entries(entries: Entries, stored: exp.Select, keys: Sequence[str]) 
     """
     if entries is Entries.TRIGRAMS:
         return _peculiar(_decoded(stored, keys), keys)
-    places = _places(stored, keys)
-    return _of_texts(places, _peculiar(_counted(places, keys), keys), keys)
+    return _by_text(_places(stored, keys), keys)
 
 
 def _encoded(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
@@ -140,8 +138,9 @@ def _peculiar(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
     return trigrams.from_(query.subquery("indexed")).where(whole)
 
 
-def _of_texts(places: exp.Select, trigrams: exp.Select, keys: Sequence[str]) -> exp.Select:
+def _by_text(places: exp.Select, keys: Sequence[str]) -> exp.Select:
     """Texts with their counts and the root mean square over their trigrams."""
+    trigrams = _peculiar(_counted(places, keys), keys)
     names = (*keys, _FIRST, _LAST)
     same = exp.and_(
         *(exp.EQ(this=column(k, "places"), expression=column(k, "trigrams")) for k in names)

@@ -239,11 +239,6 @@ class ModelExecution:
         """
         model = self.plan.model.name
 
-        def attempt(states: Sequence[StateColumn]) -> None:
-            with translated("Spark failed on it"):
-                query = self.spark.sql(to_sql(build(states)))
-                query.write.format("noop").mode("overwrite").save()
-
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
                 frame = self.spark.sql(to_sql(build(states)))
@@ -252,7 +247,7 @@ class ModelExecution:
         try:
             store(counted)
         except EngineError:
-            failing = find_failing(counted, attempt)
+            failing = find_failing(counted, lambda states: self._run_only(build(states)))
             if not failing:
                 raise
             part.drop_states(failing)
@@ -287,12 +282,12 @@ class ModelExecution:
             self._local = None
 
     def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
-        def attempt(states: Sequence[StateColumn]) -> None:
-            with translated("Spark failed on it"):
-                query = to_sql(self.scan(states, part.types))
-                self.spark.sql(query).write.format("noop").mode("overwrite").save()
+        return lambda states: self._run_only(self.scan(states, part.types))
 
-        return attempt
+    def _run_only(self, query: exp.Expr) -> None:
+        """Run a statement for its errors."""
+        with translated("Spark failed on it"):
+            self.spark.sql(to_sql(query)).write.format("noop").mode("overwrite").save()
 
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
         """Metric values and outcomes of stored state rows; isolate what fails while running."""
