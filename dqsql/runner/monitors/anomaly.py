@@ -166,7 +166,7 @@ class AnomalyDetector:
             return result_of(monitor, batch, Status.ERROR, text, segment)
         key = key_of(metric, segment)
         past, left_out = self._past(call, key, batch)
-        given = self._input(call, key, batch)
+        given = self._input(call, key, batch, past, left_out)
         decision = evaluate_many(chosen, [given], call.settings)[0]
         result = result_of(
             monitor,
@@ -204,8 +204,15 @@ class AnomalyDetector:
         until = batch if call.strategy.counts_batches else None
         return past, history.left_out(past, until)
 
-    def _input(self, call: AnomalyCall, key: MetricKey, batch: str) -> AnomalyInput:
-        past, left_out = self._past(call, key, batch)
+    def _input(
+        self,
+        call: AnomalyCall,
+        key: MetricKey,
+        batch: str,
+        past: Sequence[str],
+        left_out: Sequence[str],
+    ) -> AnomalyInput:
+        """What is decided by; `past` and `left_out` are what `_past` gives."""
         excluded = self.excluded.batches(call.exclude_where)
         given = input_of(call.strategy, self.context.history, key, past, left_out, batch)
         marks = [b in excluded for b in places(call.strategy, past, left_out)]

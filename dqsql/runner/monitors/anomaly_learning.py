@@ -67,7 +67,7 @@ class AnomalyLearner(AnomalyDetector):
         segments = self._segments(call, batch)
         keys = [key_of(metric, s) for s in segments] if metric is not None else []
         measured = [k for k in keys if self.context.history.measured(k, batch)]
-        return [self._input(call, key, batch) for key in measured]
+        return [self._input(call, key, batch, *self._past(call, key, batch)) for key in measured]
 
     def _replayed(
         self,
