@@ -9,6 +9,7 @@ from enum import StrEnum
 from sqlglot import exp
 
 from dqsql.compiler.frequencies import FrequencyScan, whole_number, whole_tuple
+from dqsql.compiler.inputs import Inputs
 from dqsql.compiler.keys import (
     BATCH,
     NO_BATCH,
@@ -321,17 +322,37 @@ class Scan:
         return tuple(self._frequencies(group).stored() for group in self.groups)
 
     def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
+        if group.kind is Pass.OBJECTS:
+            return self._over_inputs(group, segments)
         batch = batch_text(self.model)
         keys = [column(s) for s in segments]
-        query = exp.select(
-            exp.alias_(self.batch_value, BATCH, quoted=True),
-            exp.alias_(segment_label(segments), SEGMENT, quoted=True),
-        )
-        query = query.select(*self._segment_columns(segments), copy=False)
+        query = self._keyed(self.batch_value, segments)
         states = (exp.alias_(s.scan, s.name, quoted=True) for s in group.states)
         query = self.from_batches(query.select(*states, copy=False))
         group_by = [*([batch.copy()] if batch is not None else []), *keys]
         return query.group_by(*group_by, copy=False) if group_by else query
+
+    def _over_inputs(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
+        """`_aggregate` over a query that computes what the aggregates are computed from."""
+        inputs = Inputs()
+        states = [exp.alias_(inputs.aggregate(s.scan), s.name, quoted=True) for s in group.states]
+        batch = batch_text(self.model)
+        keys = [*([BATCH] if batch is not None else []), *segments]
+        below = exp.select(*(column(s) for s in segments), *inputs.columns())
+        if batch is not None:
+            below = below.select(exp.alias_(batch, BATCH, quoted=True), copy=False)
+        rows = self.from_batches(below).subquery("inputs", copy=False)
+        query = self._keyed(self.batch_value if batch is None else column(BATCH), segments)
+        query = query.select(*states, copy=False).from_(rows, copy=False)
+        return query.group_by(*(column(k) for k in keys), copy=False) if keys else query
+
+    def _keyed(self, batch: exp.Expr, segments: Sequence[str]) -> exp.Select:
+        """The columns that name a row of states: batch, segment, segment columns."""
+        query = exp.select(
+            exp.alias_(batch, BATCH, quoted=True),
+            exp.alias_(segment_label(segments), SEGMENT, quoted=True),
+        )
+        return query.select(*self._segment_columns(segments), copy=False)
 
     def from_batches(self, query: exp.Select) -> exp.Select:
         """Let a query (changed in place) read the rows of the batches that the scan is about."""
