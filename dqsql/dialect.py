@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import ClassVar
 
 from sqlglot import exp
@@ -207,7 +208,63 @@ def parse_expression(text: str, span: Span | None = None) -> exp.Expr:
     Raises SqlSyntaxError or UnsupportedExpressionError.
     """
     with _about(span):
-        return _parse_whole(text).copy()
+        shape, names = _shape(text)
+        template = _parse_shape(shape, len(names)) if names else None
+        return _parse_whole(text).copy() if template is None else _named(template, names)
+
+
+# Macros give the same text for one column after the other. It is parsed, and its fidelity checked,
+# for places of names; an expression is then a copy of the tree with the names in their places.
+_QUOTED = re.compile("`([^`]*)`")
+_PLAIN_NAME = re.compile(r"[\w ]+")
+_NOT_NAMES = ("'", '"', "--", "/*", "``")
+_PLACE = "name#"
+
+
+def _shape(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text with its quoted names replaced by places, and the names; none where in doubt."""
+    names = tuple(_QUOTED.findall(text))
+    if any(mark in text for mark in _NOT_NAMES) or not all(map(_PLAIN_NAME.fullmatch, names)):
+        return text, ()
+    places = count()
+    return _QUOTED.sub(lambda match: f"`{_PLACE}{next(places)}`", text), names
+
+
+@lru_cache(maxsize=1024)
+def _parse_shape(shape: str, names: int) -> exp.Expr | None:
+    """The tree of a text with places for `names` names; None where not each is a name in it."""
+    try:
+        template = _parse_whole(shape)
+    except DqsqlError:
+        # The text itself is then parsed, for an error that shows it.
+        return None
+    found = [i.name for i in template.find_all(exp.Identifier) if i.name.startswith(_PLACE)]
+    return template if sorted(found) == sorted(f"{_PLACE}{i}" for i in range(names)) else None
+
+
+def _named(template: exp.Expr, names: Sequence[str]) -> exp.Expr:
+    """A copy of the tree of a shape with names in the places."""
+
+    def named(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Identifier) and node.name.startswith(_PLACE):
+            return identifier(names[int(node.name.removeprefix(_PLACE))])
+        return None
+
+    return _rebuilt(template, named)
+
+
+def _rebuilt(node: exp.Expr, replacement: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
+    """A copy of a tree without meta data, where `replacement` of a node stands for the node."""
+    replaced = replacement(node)
+    if replaced is not None:
+        return replaced
+    args = dict(node.args)
+    for key, value in args.items():
+        if isinstance(value, exp.Expr):
+            args[key] = _rebuilt(value, replacement)
+        elif isinstance(value, list):
+            args[key] = [_rebuilt(v, replacement) if isinstance(v, exp.Expr) else v for v in value]
+    return type(node)(**args)
 
 
 @lru_cache(maxsize=4096)
@@ -314,10 +371,23 @@ def literal(value: exp.Expr | int | float | str) -> exp.Expr:
     return value if isinstance(value, exp.Expr) else exp.convert(value)
 
 
-@lru_cache(maxsize=1024)
-def _template(text: str, operands: int) -> exp.Expr:
-    text = text.format(*(f"`operand#{i}`" for i in range(operands)))
-    return _prefix(text).ast
+_OPERAND = "operand#"
+
+
+def operand(index: int) -> exp.Column:
+    """The place of operand number `index` in an expression that `fill` completes."""
+    return column(f"{_OPERAND}{index}")
+
+
+def fill(template: exp.Expr, *operands: exp.Expr) -> exp.Expr:
+    """A copy of a template with the operands in their places."""
+
+    def operand_at(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Column) and node.name.startswith(_OPERAND):
+            return operands[int(node.name.removeprefix(_OPERAND))].copy()
+        return None
+
+    return _rebuilt(template, operand_at)
 
 
 def formula(text: str, *operands: exp.Expr) -> exp.Expr:
@@ -325,17 +395,10 @@ def formula(text: str, *operands: exp.Expr) -> exp.Expr:
 
     The text is parsed once; it is not checked for fidelity, so it must not come from a user.
     """
-    return _filled(_template(text, len(operands)), operands)
+    return fill(_template(text, len(operands)), *operands)
 
 
-def _filled(node: exp.Expr, operands: Sequence[exp.Expr]) -> exp.Expr:
-    """A copy of a template with the operands in their places."""
-    if isinstance(node, exp.Column) and node.name.startswith("operand#"):
-        return operands[int(node.name.removeprefix("operand#"))].copy()
-
-    def filled(value: object) -> object:
-        if isinstance(value, list):
-            return [filled(v) for v in value]
-        return _filled(value, operands) if isinstance(value, exp.Expr) else value
-
-    return type(node)(**{key: filled(value) for key, value in node.args.items()})
+@lru_cache(maxsize=1024)
+def _template(text: str, operands: int) -> exp.Expr:
+    text = text.format(*(to_sql(operand(i)) for i in range(operands)))
+    return _prefix(text).ast

@@ -9,72 +9,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
+from dqsql.compiler.central_moments import (
+    CORRELATION,
+    KURTOSIS,
+    SKEWNESS,
+    STDDEV,
+    VARIANCE,
+    comoments,
+    moments,
+)
 from dqsql.compiler.facts import ABOUT_THE_RELATION, FACT, FACTS
 from dqsql.compiler.keys import not_null
+from dqsql.compiler.lowering import (
+    AggregateCall,
+    Component,
+    Lowering,
+    Merge,
+    as_double,
+    filtered,
+    merge_with,
+)
 from dqsql.compiler.naive_bayes import NAIVE_BAYES, classification_of, measure_of, merged, score
 from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates, outermost_aggregates
 from dqsql.dialect import call, column, formula, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer, Classification, Entries, FrequencyTable, Relation
+from dqsql.model.plan import Buffer, Entries, FrequencyTable, Relation
 
 FREQUENCY = "frequency"
 TRIGRAMS = "trigrams"
 _FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
 HLL_LOG2_REGISTERS = 12
 KLL_K = 400
-
-Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
-Merge = Callable[[str, Sequence[str]], exp.Expr]
-
-
-@dataclass(frozen=True)
-class AggregateCall:
-    """An aggregate call as the user wrote it: `name(distinct args) filter (where ..)`."""
-
-    name: str
-    args: tuple[exp.Expr, ...]
-    distinct: bool = False
-    where: exp.Expr | None = None
-    within_group: exp.Expr | None = None
-
-    def aggregate(self, name: str, *args: exp.Expr) -> exp.Expr:
-        """The aggregate `name(args)` over the rows that this call is about."""
-        return filtered(call(name, *(a.copy() for a in args)), self.where)
-
-
-@dataclass(frozen=True)
-class Component:
-    """One state column of an aggregate: what to scan, how to merge, and the kind of its buffer."""
-
-    suffix: str
-    scan: exp.Expr
-    merge: Merge | None
-    buffer: Buffer = Buffer.FIXED
-    frequency: FrequencyTable | None = None
-    relation: Relation | None = None
-    whole_only: bool = False
-    classification: Classification | None = None
-
-
-@dataclass(frozen=True)
-class Lowering:
-    """An aggregate split into state columns and the expression that finishes them."""
-
-    components: tuple[Component, ...]
-    finish: Finish
-    notes: tuple[str, ...] = field(default=())
-
-
-def filtered(aggregate: exp.Expr, where: exp.Expr | None) -> exp.Expr:
-    """`aggregate FILTER (WHERE where)`, or the aggregate itself."""
-    if where is None:
-        return aggregate
-    return exp.Filter(this=aggregate, expression=exp.Where(this=where.copy()))
 
 
 def lower(aggregate: AggregateCall, relations: Mapping[str, Relation]) -> Lowering:
@@ -120,7 +90,7 @@ def _fact(aggregate: AggregateCall) -> Lowering:
         raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(FACTS))}")
     # Known without any row, and not worth a buffer of its own.
     scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
-    component = Component(name, scan, _merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
+    component = Component(name, scan, merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
     return Lowering((component,), lambda states: states[0])
 
 
@@ -141,7 +111,7 @@ def _relation_rows(relation: Relation) -> Lowering:
     component = Component(
         "rows",
         call("count", exp.Star()),
-        _merge_with("max" if relation.batch is None else "sum"),
+        merge_with("max" if relation.batch is None else "sum"),
         Buffer.RELATION,
         relation=relation,
         whole_only=True,
@@ -199,14 +169,6 @@ def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTa
     return FrequencyTable((of[0].expressions[0],), where, entries)
 
 
-def _merge_with(function: str) -> Merge:
-    return lambda name, group: call(function, column(name))
-
-
-def _sum(name: str, group: Sequence[str]) -> exp.Expr:
-    return call("sum", column(name))
-
-
 def _value(
     scan_name: str, merge: Merge, buffer: Buffer = Buffer.FIXED
 ) -> Callable[[AggregateCall], Lowering]:
@@ -221,171 +183,19 @@ def _value(
 
 
 def _count(aggregate: AggregateCall) -> Component:
-    return Component("count", aggregate.aggregate("count", *aggregate.args), _sum)
+    return Component("count", aggregate.aggregate("count", *aggregate.args), merge_with("sum"))
 
 
 def _average(aggregate: AggregateCall) -> Lowering | None:
     if len(aggregate.args) != 1:
         return None
     # As Spark's avg: a sum of 64-bit integers may overflow where their mean does not.
-    x = _as_double(aggregate.args[0])
-    total = Component("total", aggregate.aggregate("sum", x), _sum)
+    x = as_double(aggregate.args[0])
+    total = Component("total", aggregate.aggregate("sum", x), merge_with("sum"))
     return Lowering(
         (total, _count(aggregate)),
         lambda s: formula("{0} / nullif({1}, 0)", *s),
     )
-
-
-# --- central moments ---------------------------------------------------------------------------
-#
-# States are n, mean and the sums of powers of deviations, merged pairwise after Chan, Golub and
-# LeVeque (1979) and Pebay (2008). Sums of squares would lose all digits to cancellation.
-#
-# Where numbers are large and near each other, their mean as one double is too coarse: at 1e9 it is
-# off by 1e-7. The mean is therefore kept as a pivot and the mean distance from it. The pivot is the
-# number in its leading 17 bits (Dekker 1971, Veltkamp's splitting), where all numbers of the batch
-# agree in them; what is left of each is exact. Where they do not agree the pivot is 0: the spread
-# is then large enough for doubles.
-
-_SPLITTER = 2**36 + 1
-_HIGH = f"({{0}} * {_SPLITTER} - ({{0}} * {_SPLITTER} - {{0}}))"
-
-
-def _as_double(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value.copy(), to=exp.DataType.build("double"))
-
-
-def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component, ...]:
-    x = _as_double(aggregate.args[0])
-    n = aggregate.aggregate("count", *aggregate.args)
-    low = formula(f"({{0}} - {_HIGH})", x)
-    least, most = (formula(_HIGH, aggregate.aggregate(f, x)) for f in ("min", "max"))
-    # A difference, since infinities are split into NaN, which equals itself in Spark.
-    agree = formula("{0} - {1} = 0", least, most)
-
-    def shifted(name: str) -> exp.Expr:
-        """The aggregate of the distances from the pivot."""
-        near, far = aggregate.aggregate(name, low), aggregate.aggregate(name, x)
-        return formula("case when {0} then {1} else {2} end", agree, near, far)
-
-    # What the third and fourth moments are standardised by.
-    m2 = formula("({0} * {1})", aggregate.aggregate("var_pop", x), n)
-    # Spark exposes the third and fourth moments only standardised; undo that. They are null where
-    # the variance is 0, and then the central moments are 0.
-    skewness, kurtosis = aggregate.aggregate("skewness", x), aggregate.aggregate("kurtosis", x)
-    scans = {
-        "count": n,
-        "pivot": formula("case when {0} then {1} else 0 end", agree, least),
-        "mean": formula("({0} / nullif({1}, 0))", shifted("sum"), n),
-        "m2": formula("({0} * {1})", shifted("var_pop"), n),
-        "m3": formula("coalesce({0} * power({1}, 1.5) / sqrt({2}), {1})", skewness, m2, n),
-        "m4": formula("coalesce(({0} + 3) * {1} * {1} / nullif({2}, 0), {1})", kurtosis, m2, n),
-    }
-    names = ["count", "pivot", "mean", "m2", "m3", "m4"][: order + 2]
-    return tuple(
-        Component(name, scans[name], _sum if name == "count" else _pairwise(_MOMENT_UPDATES, name))
-        for name in names
-    )
-
-
-_N = "(a.n + b.n)"
-_D = "((b.pivot - a.pivot) + (b.mean - a.mean))"
-_MOMENT_UPDATES = {
-    "pivot": "a.pivot",
-    "mean": f"a.mean + {_D} * b.n / {_N}",
-    "m2": f"a.m2 + b.m2 + {_D} * {_D} * a.n * b.n / {_N}",
-    "m3": f"a.m3 + b.m3 + power({_D}, 3) * a.n * b.n * (a.n - b.n) / ({_N} * {_N})"
-    f" + 3 * {_D} * (a.n * b.m2 - b.n * a.m2) / {_N}",
-    "m4": f"a.m4 + b.m4 + power({_D}, 4) * a.n * b.n * (a.n * a.n - a.n * b.n + b.n * b.n)"
-    f" / ({_N} * {_N} * {_N}) + 6 * {_D} * {_D} * (a.n * a.n * b.m2 + b.n * b.n * a.m2)"
-    f" / ({_N} * {_N}) + 4 * {_D} * (a.n * b.m3 - b.n * a.m3) / {_N}",
-}
-_DX = "(b.mean_x - a.mean_x)"
-_DY = "(b.mean_y - a.mean_y)"
-_COMOMENT_UPDATES = {
-    "mean_x": f"a.mean_x + {_DX} * b.n / {_N}",
-    "mean_y": f"a.mean_y + {_DY} * b.n / {_N}",
-    "cxy": f"a.cxy + b.cxy + {_DX} * {_DY} * a.n * b.n / {_N}",
-    "m2_x": f"a.m2_x + b.m2_x + {_DX} * {_DX} * a.n * b.n / {_N}",
-    "m2_y": f"a.m2_y + b.m2_y + {_DY} * {_DY} * a.n * b.n / {_N}",
-}
-
-
-def _pairwise(updates: dict[str, str], result: str) -> Merge:
-    """Fold the state rows pairwise and take field `result` of the merged state.
-
-    The first state column of the group is the count; the others are the keys of `updates`, in
-    order. In the update formulas `a` and `b` are the two states. Rows with count 0 take no part.
-    """
-
-    def merge(name: str, group: Sequence[str]) -> exp.Expr:
-        fields = ["n", *updates][: len(group)]
-        pack = ", ".join(f"'{f}', cast({{{i}}} as double)" for i, f in enumerate(fields))
-        start = ", ".join(f"'{f}', cast(0 as double)" for f in fields)
-        merged = ", ".join(["'n', a.n + b.n", *(f"'{f}', {updates[f]}" for f in fields[1:])])
-        return formula(
-            f"aggregate(collect_list(named_struct({pack})), named_struct({start}), (a, b) -> "
-            f"if(coalesce(b.n, 0) = 0, a, if(a.n = 0, b, named_struct({merged})))).{result}",
-            *(column(c) for c in group),
-        )
-
-    return merge
-
-
-def _moments(order: int, finish: str) -> Callable[[AggregateCall], Lowering | None]:
-    """An aggregate over n, mean and central moments up to `order`.
-
-    In `finish` the states are {0} n, {1} pivot, {2} mean from there, {3} m2, {4} m3, {5} m4.
-    """
-
-    def rule(aggregate: AggregateCall) -> Lowering | None:
-        if len(aggregate.args) != 1:
-            return None
-        return Lowering(_moment_components(aggregate, order), lambda s: formula(finish, *s))
-
-    return rule
-
-
-def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
-    x, y = aggregate.args
-    both = exp.and_(_is_not_null(x), _is_not_null(y))
-    where = both if aggregate.where is None else exp.and_(aggregate.where.copy(), both)
-    pairs = AggregateCall(aggregate.name, aggregate.args, where=where)
-    x, y = _as_double(x), _as_double(y)
-    count = pairs.aggregate("count", literal(1))
-
-    def times_n(name: str, *args: exp.Expr) -> exp.Expr:
-        return formula("({0} * {1})", pairs.aggregate(name, *args), count)
-
-    scans = {
-        "mean_x": pairs.aggregate("avg", x),
-        "mean_y": pairs.aggregate("avg", y),
-        "cxy": times_n("covar_pop", x, y),
-        "m2_x": times_n("var_pop", x),
-        "m2_y": times_n("var_pop", y),
-    }
-    return (
-        Component("pairs", count, _sum),
-        *(Component(f, s, _pairwise(_COMOMENT_UPDATES, f)) for f, s in scans.items()),
-    )
-
-
-def _is_not_null(value: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null()))
-
-
-def _comoments(finish: str) -> Callable[[AggregateCall], Lowering | None]:
-    """An aggregate over n, two means, two second moments and the co-moment of two columns.
-
-    In `finish` the states are {0} n, {1} mean x, {2} mean y, {3} co-moment, {4} m2 x, {5} m2 y.
-    """
-
-    def rule(aggregate: AggregateCall) -> Lowering | None:
-        if len(aggregate.args) != 2:
-            return None
-        return Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
-
-    return rule
 
 
 # --- sketches ----------------------------------------------------------------------------------
@@ -399,9 +209,9 @@ def _approx_count_distinct(aggregate: AggregateCall) -> Lowering | None:
         registers = _hll_registers(_number(aggregate.args[1]))
     value = aggregate.args[0].copy()
     # The sketch takes integers, strings and binary only, and xxhash64 of null is a number.
-    hashed = exp.If(this=_is_not_null(value), true=call("xxhash64", value))
+    hashed = exp.If(this=not_null(value), true=call("xxhash64", value))
     scan = aggregate.aggregate("hll_sketch_agg", exp.Case(ifs=[hashed]), literal(registers))
-    component = Component(f"hll{registers}", scan, _merge_with("hll_union_agg"), Buffer.OBJECT)
+    component = Component(f"hll{registers}", scan, merge_with("hll_union_agg"), Buffer.OBJECT)
     return Lowering((component,), lambda s: call("hll_sketch_estimate", s[0]))
 
 
@@ -419,10 +229,10 @@ def _approx_percentile(aggregate: AggregateCall) -> Lowering | None:
     if not 2 <= len(aggregate.args) <= 3:
         return None
     k = KLL_K if len(aggregate.args) == 2 else _kll_k(_number(aggregate.args[2]))
-    x = _as_double(aggregate.args[0])
+    x = as_double(aggregate.args[0])
     rank = aggregate.args[1]
     scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
-    component = Component(f"kll{k}", scan, _merge_with("kll_merge_agg_double"), Buffer.OBJECT)
+    component = Component(f"kll{k}", scan, merge_with("kll_merge_agg_double"), Buffer.OBJECT)
 
     def finish(states: Sequence[exp.Expr]) -> exp.Expr:
         return quantile_of_sketch(states[0], rank)
@@ -459,49 +269,43 @@ def _number(node: exp.Expr) -> float:
     raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
 
 
-_VARIANCE = "case when {0} > %d then {3} / ({0} - %d) end"
-_SKEWNESS = "case when {3} > 0 then sqrt({0}) * {4} / power({3}, 1.5) end"
-_KURTOSIS = "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end"
-_CORR = "case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end"
-_STDDEV = "case when {0} > %d then sqrt({3} / ({0} - %d)) end"
-
-_SAMPLE_VARIANCE = _moments(2, _VARIANCE % (1, 1))
-_SAMPLE_STDDEV = _moments(2, _STDDEV % (1, 1))
-_BOOL_AND = _value("bool_and", _merge_with("bool_and"))
-_BOOL_OR = _value("bool_or", _merge_with("bool_or"))
+_SAMPLE_VARIANCE = moments(2, VARIANCE % (1, 1))
+_SAMPLE_STDDEV = moments(2, STDDEV % (1, 1))
+_BOOL_AND = _value("bool_and", merge_with("bool_and"))
+_BOOL_OR = _value("bool_or", merge_with("bool_or"))
 _DISTINCT_IS_NO_MATTER = frozenset(
     {"min", "max", "bool_and", "bool_or", "every", "any", "some", "bit_and", "bit_or"}
 )
 
 LOWERINGS: dict[str, Callable[[AggregateCall], Lowering | None]] = {
-    "count": _value("count", _sum),
-    "count_if": _value("count_if", _sum),
-    "sum": _value("sum", _sum),
-    "try_sum": _value("try_sum", _merge_with("try_sum")),
-    "min": _value("min", _merge_with("min"), Buffer.ORDERED),
-    "max": _value("max", _merge_with("max"), Buffer.ORDERED),
+    "count": _value("count", merge_with("sum")),
+    "count_if": _value("count_if", merge_with("sum")),
+    "sum": _value("sum", merge_with("sum")),
+    "try_sum": _value("try_sum", merge_with("try_sum")),
+    "min": _value("min", merge_with("min"), Buffer.ORDERED),
+    "max": _value("max", merge_with("max"), Buffer.ORDERED),
     "bool_and": _BOOL_AND,
     "every": _BOOL_AND,
     "bool_or": _BOOL_OR,
     "any": _BOOL_OR,
     "some": _BOOL_OR,
-    "bit_and": _value("bit_and", _merge_with("bit_and")),
-    "bit_or": _value("bit_or", _merge_with("bit_or")),
-    "bit_xor": _value("bit_xor", _merge_with("bit_xor")),
+    "bit_and": _value("bit_and", merge_with("bit_and")),
+    "bit_or": _value("bit_or", merge_with("bit_or")),
+    "bit_xor": _value("bit_xor", merge_with("bit_xor")),
     "avg": _average,
     "mean": _average,
     "variance": _SAMPLE_VARIANCE,
     "var_samp": _SAMPLE_VARIANCE,
-    "var_pop": _moments(2, _VARIANCE % (0, 0)),
+    "var_pop": moments(2, VARIANCE % (0, 0)),
     "stddev": _SAMPLE_STDDEV,
     "std": _SAMPLE_STDDEV,
     "stddev_samp": _SAMPLE_STDDEV,
-    "stddev_pop": _moments(2, _STDDEV % (0, 0)),
-    "skewness": _moments(3, _SKEWNESS),
-    "kurtosis": _moments(4, _KURTOSIS),
-    "covar_pop": _comoments("case when {0} > 0 then {3} / {0} end"),
-    "covar_samp": _comoments("case when {0} > 1 then {3} / ({0} - 1) end"),
-    "corr": _comoments(_CORR),
+    "stddev_pop": moments(2, STDDEV % (0, 0)),
+    "skewness": moments(3, SKEWNESS),
+    "kurtosis": moments(4, KURTOSIS),
+    "covar_pop": comoments("case when {0} > 0 then {3} / {0} end"),
+    "covar_samp": comoments("case when {0} > 1 then {3} / ({0} - 1) end"),
+    "corr": comoments(CORRELATION),
     "approx_count_distinct": _approx_count_distinct,
     "approx_percentile": _approx_percentile,
     "percentile_approx": _approx_percentile,

@@ -100,6 +100,10 @@ class _Label:
     parameters: str
     text: str
 
+    def __deepcopy__(self, memo: dict[int, object]) -> _Label:
+        """Itself: copies of a tree, of which there are many, copy what is kept on its nodes."""
+        return self
+
 
 def placeholder(index: int) -> exp.Column:
     """The stand-in for metric number `index` in a `Predicate`."""
@@ -238,17 +242,16 @@ class Resolver:
     # --- validation ----------------------------------------------------------------------------
 
     def _validate(self, ast: exp.Expr, span: Span) -> None:
-        for bad, what in ((exp.Window, "a window"), (exp.Query, "a subquery")):
-            if ast.find(bad):
+        for node in ast.find_all(exp.Anonymous, exp.Window, exp.Query):
+            if not isinstance(node, exp.Anonymous):
+                what = "a window" if isinstance(node, exp.Window) else "a subquery"
                 raise UnsupportedExpressionError(
                     f"{what} cannot stand in a check: {to_sql(ast)}",
                     span=span,
                     hint="compute it in the SELECT of the check model",
                 )
-        for call_ in ast.find_all(exp.Anonymous):
-            name = str(call_.this)
-            known = self._catalog.is_aggregate(name) or self._catalog.is_scalar(name)
-            if not known:
+            name = str(node.this)
+            if not (self._catalog.is_aggregate(name) or self._catalog.is_scalar(name)):
                 raise self._catalog.unknown(name, locate(span, name))
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates import FREQUENCY, AggregateCall, Component, lower
+from dqsql.compiler.aggregates import FREQUENCY, lower
 from dqsql.compiler.facts import FACT
+from dqsql.compiler.lowering import AggregateCall, Component
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import RELATION_ROWS
 from dqsql.compiler.trees import map_aggregates

@@ -169,6 +169,7 @@ class Binder:
         self._layout = layout
         # For each branch, the ordinals of the projections that have tokens on a line.
         self._by_line = [self._lines_of(branch) for branch in layout.branches]
+        self._ends = [[item.end for item in branch.items] for branch in layout.branches]
 
     def bind(self, comment: Segment) -> Binding:
         """The binding of a comment, or a BindingProblem."""
@@ -213,9 +214,9 @@ class Binder:
                 "it is not clear which column this annotation is about",
                 "put it on the line of a column, or on a line of its own above one",
             )
-        for ordinal, item in enumerate(branch.items):
-            if comment.start < item.end:
-                return ordinal
+        ordinal = bisect_right(self._ends[number], comment.start)
+        if ordinal < len(branch.items):
+            return ordinal
         if not branch.has_clause:
             return None
         raise BindingProblem(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 
 class SegmentKind(StrEnum):
@@ -234,6 +235,7 @@ def blank(text: str, segments: tuple[Segment, ...]) -> str:
     return "".join(parts)
 
 
-def line_starts(text: str) -> list[int]:
+@lru_cache(maxsize=16)
+def line_starts(text: str) -> tuple[int, ...]:
     """The offset of the first character of every line."""
-    return [0, *(match.end() for match in re.finditer("\n", text))]
+    return (0, *(match.end() for match in re.finditer("\n", text)))

@@ -55,6 +55,19 @@ class CompileResult:
         return not self.plans or any(not p.rejected for p in self.plans)
 
 
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Let Python's cycle collector rest: walking all trees again and again takes a third more."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+@_without_collector()
 def compile_project(
     project_dir: str | PathLike[str] = ".",
     *,
@@ -73,23 +86,21 @@ def compile_project(
     `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
     say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
     """
-    with _without_collector():
-        project = load_project(
-            project_dir,
-            target=target,
-            profile=profile,
-            profiles_dir=profiles_dir,
-            vars=vars,
-            dbt_tests=dbt_tests,
-            strict=False,
-        )
+    project = load_project(
+        project_dir,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        dbt_tests=dbt_tests,
+        strict=False,
+    )
     catalog = catalog_of(project)
     methods = {**project_methods(project.name), **state_of(project, state).methods()}
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
     chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
-    with _without_collector():
-        compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
+    compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
     plans = tuple(_with_errors(c.plan, project) for c in compiled)
     left = (*project.left_tests, *(t for c in compiled for t in c.left))
     queries = _Queries({p.model.name: p for p in plans if not p.rejected})
@@ -124,7 +135,8 @@ class _Queries(Mapping[str, tuple[Query, ...]]):
 
     def __getitem__(self, name: str) -> tuple[Query, ...]:
         if name not in self._written:
-            self._written[name] = compiled_queries(self._plans[name])
+            with _without_collector():
+                self._written[name] = compiled_queries(self._plans[name])
         return self._written[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -132,18 +144,6 @@ class _Queries(Mapping[str, tuple[Query, ...]]):
 
     def __len__(self) -> int:
         return len(self._plans)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Let Python's cycle collector rest: walking all trees again and again takes a third more."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            gc.enable()
 
 
 def catalog_of(project: Project) -> Catalog:

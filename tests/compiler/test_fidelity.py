@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from dqsql.dialect import OpaqueSpark, parse_expression, to_sql, usable
 from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
@@ -121,6 +122,39 @@ class _Compiled(OpaqueSpark):
 
     def parser(self, **opts: object) -> object:
         raise TypeError("interpreted classes cannot inherit from compiled")
+
+
+# Names that look like places of names among those that do not.
+_NAMES = st.one_of(
+    st.sampled_from(
+        ["a", "A", "name#0", "name#1", "operand#0", "select", "a b", "a.b", "`", "'", "é"]
+    ),
+    st.text(min_size=1, max_size=8).filter(lambda t: "\x00" not in t),
+)
+_TEXTS = (
+    "{0}",
+    "max({0}) - min({1})",
+    "count({1}) / nullif(count({0}), 0)",
+    "sum({0}) filter (where {1} > 1)",
+    "transform({0}, x -> x + {1})",
+    "{0}.{1}",
+    "max(case when {0} rlike 'a`b' then {1} end)",
+)
+
+
+@given(st.sampled_from(_TEXTS), _NAMES, _NAMES)
+def test_an_expression_is_the_same_for_all_names(text: str, first: str, second: str) -> None:
+    """Expressions of one shape are parsed once; the names of each come to their places."""
+
+    def with_names(*names: str) -> exp.Expr:
+        return parse_expression(text.format(*(f"`{n.replace('`', '``')}`" for n in names)))
+
+    names = {"first": first, "second": second}
+    expected = with_names("first", "second")
+    for part in expected.find_all(exp.Identifier):
+        part.set("this", names.get(part.name, part.name))
+    assert with_names(first, second) == expected
+    assert to_sql(with_names(first, second)) == to_sql(expected)
 
 
 def test_the_compiled_build_of_sqlglot_is_refused_with_a_way_out() -> None:
