@@ -9,7 +9,7 @@ batches (`counts`), and whether its batch is under test (`tested`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from sqlglot import exp
@@ -25,6 +25,8 @@ POSITION = "position"
 BLOCK = "block"
 COUNTS = "counts"
 TESTED = "tested"
+BATCHES = "batches"
+_NEVER_NULL = frozenset({"count", "count_if", "hll_sketch_agg", "kll_sketch_agg_double"})
 
 
 def cumulative_states(
@@ -54,6 +56,39 @@ def total_query(states: Sequence[StateColumn], history: str) -> exp.Select:
     """The merged state of everything that counts, one row per segment: segment, states."""
     query = exp.select(column(SEGMENT)).select(*_merged(states))
     return query.from_(identifier_table(history)).where(column(COUNTS)).group_by(column(SEGMENT))
+
+
+def missing_query(states: Sequence[StateColumn], history: str) -> exp.Select:
+    """Of how many batches before the tested ones there is no value of a state.
+
+    One row: `batches`, and a column for each state.
+    """
+    query = exp.select(exp.alias_(call("count", exp.Star()), BATCHES, quoted=True))
+    query = query.select(
+        *(
+            exp.alias_(formula("count_if({0} is null)", column(s.name)), s.name, quoted=True)
+            for s in states
+        )
+    )
+    whole = exp.Is(this=column(SEGMENT), expression=exp.Null())
+    return query.from_(identifier_table(history)).where(exp.Not(this=column(TESTED)), whole)
+
+
+def batches_without(missing: Mapping[str, int], states: Sequence[StateColumn]) -> int:
+    """How many batches before have not computed all states, from the row of `missing_query`.
+
+    A sum or an extreme is null, too, where a batch has no values: it was not computed where no
+    batch has it. A check of earlier batches has nothing to sum then either way.
+    """
+    before = missing[BATCHES]
+    counts = [missing[s.name] for s in states]
+    of_counts = [n for n, s in zip(counts, states, strict=True) if _is_never_null(s)]
+    return max([*of_counts, *(n for n in counts if n == before)], default=0)
+
+
+def _is_never_null(state: StateColumn) -> bool:
+    scan = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan
+    return isinstance(scan, exp.Anonymous) and str(scan.this).lower() in _NEVER_NULL
 
 
 def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions.candidates import (
@@ -303,6 +302,9 @@ def _drifts(values: FloatArray) -> bool:
     With 30 batches the ADF test has little power: it fails to reject a unit root for many a
     series that goes nowhere. Only a drifting one is refused as it is.
     """
+    # Takes half a second, which commands that judge nothing do not spend.
+    from scipy.stats import rankdata
+
     ranks = rankdata(values)
     if np.ptp(ranks) == 0:
         return False

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from dqsql.decisions.novelty_config import NoveltyConfig
 
@@ -71,6 +70,9 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
 
 def drifting(training: FloatArray) -> npt.NDArray[np.bool_]:
     """Return per metric whether it rises or falls with time (rank correlation above 0.5)."""
+    # Takes half a second, which commands that judge nothing do not spend.
+    from scipy.stats import rankdata
+
     ranks = np.asarray(rankdata(training, axis=0), dtype=float)
     ranks -= ranks.mean(axis=0)
     time = np.arange(len(training)) - (len(training) - 1) / 2

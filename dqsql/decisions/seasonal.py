@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from statsmodels.tsa.seasonal import STL
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.strategies import (
@@ -251,6 +250,9 @@ def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[fl
         period: length of the season.
         robust: whether outliers get less weight.
     """
+    # Takes a second, which commands that need no STL do not spend.
+    from statsmodels.tsa.seasonal import STL
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = STL(values, period=period, robust=robust).fit()

@@ -22,14 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
-from statsmodels.tsa.adfvalues import (
-    tau_c_largep,
-    tau_c_smallp,
-    tau_max_c,
-    tau_min_c,
-    tau_star_c,
-)
-from statsmodels.tsa.stattools import adfuller
 
 from dqsql.errors import DecisionError
 
@@ -201,11 +193,14 @@ def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     """Return MacKinnon's (1994) p-values of ADF statistics with a constant; NaN stays NaN."""
+    # Takes half a second, which commands that judge nothing do not spend.
+    from statsmodels.tsa import adfvalues as tables
+
     tau = np.asarray(statistic, dtype=float)
-    small = np.polyval(tau_c_smallp[0][::-1], tau)
-    large = np.polyval(tau_c_largep[0][::-1], tau)
-    p = np.asarray(ndtr(np.where(tau <= tau_star_c[0], small, large)), dtype=float)
-    p = np.where(tau > tau_max_c[0], 1.0, np.where(tau < tau_min_c[0], 0.0, p))
+    small = np.polyval(tables.tau_c_smallp[0][::-1], tau)
+    large = np.polyval(tables.tau_c_largep[0][::-1], tau)
+    p = np.asarray(ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float)
+    p = np.where(tau > tables.tau_max_c[0], 1.0, np.where(tau < tables.tau_min_c[0], 0.0, p))
     return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
 
 
@@ -345,6 +340,8 @@ def _regular(upper: FloatArray, columns: list[FloatArray]) -> npt.NDArray[np.boo
 
 
 def _reference(values: FloatArray) -> tuple[float, float]:
+    from statsmodels.tsa.stattools import adfuller
+
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         # Singular regressions warn; the answer is then whatever the reference says.
         warnings.simplefilter("ignore")

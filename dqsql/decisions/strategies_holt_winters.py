@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.seasonal import filled
@@ -158,6 +157,9 @@ class HoltWinters(Learned):
         if np.ptp(values) == 0:
             # Nothing to fit; the optimiser would divide by zero.
             return float(values[0]), np.zeros(values.size)
+        # Imported for the strategies that need it; see `seasonal`.
+        from statsmodels.tsa.holtwinters import ExponentialSmoothing
+
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             # Whether the optimiser converged is of no interest: its errors say how good it is.
             warnings.simplefilter("ignore")

@@ -20,7 +20,13 @@ from dqsql.compiler.counts import (
     total_counts,
     with_counted,
 )
-from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_query
+from dqsql.compiler.cumulative import (
+    batches_without,
+    cumulative_states,
+    missing_query,
+    prefix_query,
+    total_query,
+)
 from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import History, Kept, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
@@ -50,12 +56,14 @@ class CumulativeRun:
         """The cumulative metrics of the batches under test, of which `passed` count."""
         good, history = frozenset(passed), self._history(self._parts)
         states = self._states()
-        states.use(history, good)
+        if not states.use(history, good):
+            self._note_left_out(self._never_computed(states, history), "these were not measured")
         query = prefix_query(self._merged, len(self.batches), states.view)
         if self._counted:
             counts, of_counts = self._counts(), self._history(self._tables)
             if not counts.use(of_counts, good):
-                self.notes = self._never_counted(counts, of_counts)
+                missing = self._never_counted(counts, of_counts)
+                self._note_left_out(missing, "these values were not counted")
             segmented = bool(self.execution.plan.model.config.segment_by)
             query = with_counted(
                 query, self._counted, self.batches, counts.view, segmented=segmented
@@ -117,18 +125,27 @@ class CumulativeRun:
         names = tuple(r.batch for r in counted)
         return History(names, self.batches, fingerprint(counted, parts))
 
-    def _never_counted(self, counts: Kept, history: History) -> tuple[str, ...]:
-        """Say of which batches a table of values is missing; each counted batch has its mark."""
+    def _never_computed(self, states: Kept, history: History) -> int:
+        """Of how many counted batches a state is missing."""
+        if not history.counted:
+            return 0
+        rows = states.query(missing_query(self._merged, states.view)).toArrow().to_pylist()
+        return batches_without(rows[0], self._merged)
+
+    def _never_counted(self, counts: Kept, history: History) -> int:
+        """Of how many batches a table of values is missing; each counted batch has its mark."""
         marks = counts.query(marks_query(counts.view)).toArrow()
         have = dict(zip(marks["counted"].to_pylist(), marks["batches"].to_pylist(), strict=True))
         wanted = len(history.counted)
-        missing = max((wanted - have.get(table, 0) for table in self._tables), default=0)
-        if missing <= 0:
-            return ()
-        return (
-            f"cumulative metrics over counts of values leave out {missing:,} earlier batches, in"
-            " which these values were not counted yet; --full-refresh checks all batches again",
-        )
+        return max((wanted - have.get(table, 0) for table in self._tables), default=0)
+
+    def _note_left_out(self, batches: int, why: str) -> None:
+        """Say that checks came later than batches which their metrics are about."""
+        if batches > 0:
+            self.notes += (
+                f"cumulative metrics leave out {batches:,} earlier batches, in which {why} yet;"
+                " --full-refresh checks all batches again",
+            )
 
 
 def sound_batches(results: Iterable[Result], batches: Sequence[str]) -> frozenset[str]:

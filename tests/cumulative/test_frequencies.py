@@ -121,15 +121,26 @@ def test_values_of_a_union(new_project: NewProject, segmented: bool) -> None:
 
 
 @pytest.mark.slow
-def test_tables_that_were_not_counted_before(new_project: NewProject) -> None:
+@pytest.mark.parametrize(
+    ("check", "why"),
+    [
+        ("entropy(name) > 0", "these values were not counted"),
+        ("completeness(name) > 0", "these were not measured"),
+        ("max(day) is not null", "these were not measured"),
+    ],
+)
+def test_a_check_that_is_new_says_what_it_leaves_out(
+    new_project: NewProject, check: str, why: str
+) -> None:
     head = "{{ config(batch_by='day') }}\nselect day, name from {{ source('raw', 't') }}\n"
     project = new_project("grown", f"{head}-- @row_count > 0\n")
-    days = put(project.root, 0, 1)
+    days = put(project.root, 0, 1, 2)
     project.run(days[0])
-    counting = "-- @entropy(name) > 0 {scope: cumulative}\n"
-    (project.root / "checks/m.sql").write_text(head + counting)
+    added = f"-- @{check} {{scope: cumulative}}\n"
+    (project.root / "checks/m.sql").write_text(head + added)
     (note,) = project.run(days[1]).models[0].notes
-    assert "leave out 1 earlier batches" in note
+    assert f"leave out 1 earlier batches, in which {why}" in note
+    assert project.run(days[2]).models[0].notes == ()
 
 
 def test_a_value_that_cannot_be_counted_is_an_error_of_its_check(
