@@ -7,15 +7,23 @@ not null, a cast) as columns of a query below, sketches of 12 columns cost two t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import count
+
 from sqlglot import exp
 
 from dqsql.dialect import call, column
 
 
 class Inputs:
-    """Collects the inputs of aggregates; equal ones are one column."""
+    """Collects the inputs of aggregates; equal ones are one column.
 
-    def __init__(self) -> None:
+    `taken` are the names of the other columns of the query below.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        taken = {name.lower() for name in taken}
+        self._free = (name for i in count() if (name := f"input__{i}") not in taken)
         self._names: dict[exp.Expr, str] = {}
 
     def aggregate(self, over_rows: exp.Expr) -> exp.Expr:
@@ -34,4 +42,6 @@ class Inputs:
         return [exp.alias_(e, name, quoted=True) for e, name in self._names.items()]
 
     def _column(self, value: exp.Expr) -> exp.Expr:
-        return column(self._names.setdefault(value, f"input__{len(self._names)}"))
+        if value not in self._names:
+            self._names[value] = next(self._free)
+        return column(self._names[value])

@@ -21,7 +21,7 @@ from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
-from dqsql.compiler.states import StateRegistry
+from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.functions import MONITORS
@@ -80,7 +80,7 @@ class _ModelCompiler:
     def __post_init__(self) -> None:
         self._columns = self.model.columns
         self._lower_columns = frozenset(c.lower() for c in self._columns or ())
-        self.states = StateRegistry(self.relations.used)
+        self.states = StateRegistry(self.relations.used, self.model.config.segment_by)
 
     def plan(self) -> Plan:
         states = self.states.states
@@ -103,6 +103,7 @@ class _ModelCompiler:
         except DqsqlError as error:
             self.rejected.append(error)
             return
+        self.rejected.extend(_unusable_segments(self.model.config.segment_by, place))
         known = self._columns
         if known is None:
             return
@@ -275,6 +276,27 @@ class _ModelCompiler:
                         span=locate(annotation.span, head),
                         hint=nearest(head, known) or f"its columns are {', '.join(known)}",
                     )
+
+
+def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileError]:
+    """Segment columns stand in the tables of states, beside columns of dqsql's own."""
+    named = [s.lower() for s in segments]
+    return [
+        *(
+            CompileError(
+                f"segment_by names {name!r}, which is a name of dqsql's own",
+                span=place,
+                hint=f"name the column otherwise in the SELECT: `{name}` as {name}_of_row",
+            )
+            for name in segments
+            if name.lower() in ROW_COLUMNS
+        ),
+        *(
+            CompileError(f"segment_by names {name!r} twice", span=place)
+            for i, name in enumerate(segments)
+            if name.lower() in named[:i]
+        ),
+    ]
 
 
 def _refuse_monitor_settings(annotation: Annotation) -> None:

@@ -334,7 +334,7 @@ class Scan:
 
     def _over_inputs(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
         """`_aggregate` over a query that computes what the aggregates are computed from."""
-        inputs = Inputs()
+        inputs = Inputs(segments)
         states = [exp.alias_(inputs.aggregate(s.scan), s.name, quoted=True) for s in group.states]
         batch = batch_text(self.model)
         keys = [*([BATCH] if batch is not None else []), *segments]

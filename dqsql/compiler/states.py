@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -23,7 +23,8 @@ ROWS = "rows"
 _MAX_NAME = 60
 # The further arguments of these do not enter the state.
 _SKETCHED = frozenset({"approx_percentile", "percentile_approx", "approx_count_distinct"})
-_RESERVED = frozenset({"batch", "segment", "chunk", ROWS})
+# The columns of a state row besides states and segments, in lower case.
+ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
 
 @dataclass
@@ -31,10 +32,12 @@ class StateRegistry:
     """Collects the state columns of a model; equal aggregates are scanned once.
 
     The state `rows` (the number of rows of the batch and segment) is always there. `relations` are
-    the other relations that checks read, by their SQL text.
+    the other relations that checks read, by their SQL text; `segments` the columns of segments,
+    which stand beside the states.
     """
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
+    segments: Sequence[str] = ()
     _by_scan: dict[Hashable, StateColumn] = field(default_factory=dict)
     _names: set[str] = field(default_factory=set)
 
@@ -43,7 +46,7 @@ class StateRegistry:
         merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
         rows = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
         self._by_scan[_identity(Component(ROWS, count, None))] = rows
-        self._names.add(ROWS)
+        self._names |= {*ROW_COLUMNS, *(s.lower() for s in self.segments)}
 
     @property
     def states(self) -> tuple[StateColumn, ...]:
@@ -91,7 +94,7 @@ class StateRegistry:
         """A name that is unique without regard to case, as Spark compares names."""
         base = f"{stem}__{suffix}"
         name, number = base, 2
-        while name.lower() in self._names or name.lower() in _RESERVED:
+        while name.lower() in self._names:
             name, number = f"{base}_{number}", number + 1
         self._names.add(name.lower())
         return name

@@ -88,8 +88,12 @@ class Feasible:
         )
 
     def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
-        """Take out states, and with them the metrics and checks that need them."""
+        """Take out states, and with them the states, metrics and checks that need them."""
         broken = {s.name: e for s, e in failing}
+        for state in self.states:
+            for name in state.group:
+                if name in broken:
+                    broken.setdefault(state.name, broken[name])
         self.states = [s for s in self.states if s.name not in broken]
         lost = [(m, broken[s]) for m in self.metrics for s in m.states if s in broken]
         self.drop_metrics(lost)
@@ -108,6 +112,18 @@ class Feasible:
         for check, error in failing:
             self.errors.setdefault(check.id, error)
         self.checks = [c for c in self.checks if c.id not in self.errors]
+
+
+def _failing_states(
+    states: Sequence[StateColumn], attempt: Callable[[Sequence[StateColumn]], object]
+) -> list[tuple[StateColumn, EngineError]]:
+    """The states that fail by themselves: together with those that their merges read."""
+
+    def with_groups(some: Sequence[StateColumn]) -> object:
+        wanted = {name for s in some for name in (s.name, *s.group)}
+        return attempt([s for s in states if s.name in wanted])
+
+    return find_failing(states, with_groups)
 
 
 @dataclass
@@ -162,7 +178,7 @@ class ModelExecution:
         try:
             rows = self._analyse_states(part.states)
         except EngineError:
-            part.drop_states(find_failing(part.states, self._analyse_states))
+            part.drop_states(_failing_states(part.states, self._analyse_states))
             rows = self._analyse_states(part.states)
         part.types = {f.name: f.dataType.simpleString() for f in rows.fields}
         with translated("Spark refuses the state columns"):
@@ -219,7 +235,7 @@ class ModelExecution:
         try:
             self._scan_states(part, batches, checked, local)
         except EngineError:
-            failing = find_failing(part.scanned, self._run_states(part))
+            failing = _failing_states(part.scanned, self._run_states(part))
             if not failing:
                 raise
             part.drop_states(failing)

@@ -87,6 +87,15 @@ def test_one_check_that_fails_while_running(new_project: NewProject) -> None:
     assert_only_these_are_errors(project.run(), {check: FAILING[check]})
 
 
+def test_states_that_merge_together_are_looked_at_together(new_project: NewProject) -> None:
+    """Segments are merged into the batch: a moment by itself reads states that are not there."""
+    good, bad = ("stddev(n) >= 0", "mean(n) > 0"), "approx_count_distinct(map(s, n)) > 0"
+    text = model(*good, bad).replace("batch_by = 'b'", "batch_by = 'b', segment_by = ['s']")
+    result = new_project(text, DATA).run()
+    found = {(r.check_name, r.status) for r in result.results if r.status is not Status.NO_DATA}
+    assert found == {(bad, Status.ERROR), *((name, Status.PASS) for name in good)}
+
+
 def test_without_ansi_the_same_checks_have_values(new_project: NewProject) -> None:
     checks = {
         "expect(max(cast(s as int)) = 1)": Status.PASS,

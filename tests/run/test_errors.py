@@ -69,6 +69,22 @@ WRONG = {
         "checks/m.sql:2:16",
         ("no column 'aa'", "did you mean 'a'"),
     ),
+    "a segment with a name of dqsql's own": Wrong(
+        model(
+            "{{ config(segment_by = ['Batch', 'a']) }}\n"
+            "select\n    a, 1 as batch -- @not_null(a)\nfrom {{ source('raw', 't') }}\n"
+        ),
+        "checks/m.sql",
+        ("segment_by names 'Batch'", "as Batch_of_row"),
+    ),
+    "a segment twice": Wrong(
+        model(
+            "{{ config(segment_by = ['a', 'A']) }}\n"
+            "select\n    a, day -- @not_null(a)\nfrom {{ source('raw', 't') }}\n"
+        ),
+        "checks/m.sql",
+        ("segment_by names 'A' twice",),
+    ),
     "unknown column in the SELECT": Wrong(
         model("select\n    day,\n    b + 1 as a   -- @not_null\nfrom {{ source('raw', 't') }}\n"),
         "checks/m.sql:3:5",

@@ -81,6 +81,25 @@ def test_odd_names_of_keys_and_segments(new_project: NewProject) -> None:
     }
 
 
+def test_segments_named_like_columns_of_the_statements(new_project: NewProject) -> None:
+    segments = ("n", "value", "dqsql_table", "input__0", "x__hll12", "x__count", "run_id", "model")
+    names = ", ".join(segments)
+    model = f"""
+        {{{{ config(segment_by = {list(segments)}) }}}}
+        select
+            {names},
+            x -- @sum = 6 @approx_count_distinct = 3 @count_distinct = 3 @stddev = 1 @median = 2
+        from {{{{ source('raw', 't') }}}}
+        -- @entropy(x) > 1
+    """
+    rows = ", ".join(f"({', '.join('0' * len(segments))}, {x})" for x in (1, 2, 3))
+    project = new_project(model, f"select * from values {rows} as t({names}, x)")
+    result = project.run()
+    assert {r.message for r in result.results if r.status is not Status.PASS} == set()
+    # The whole batch and its only segment.
+    assert len(result.results) == 2 * 6
+
+
 TYPES = """
 select
     struct('Main St' as street, struct(12345 as `zip code`) as area) as address,
