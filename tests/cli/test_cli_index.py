@@ -70,6 +70,7 @@ def folder(root: Path) -> Path:
     return root / "warehouse" / "dq" / "dq_pattern_index"
 
 
+@pytest.mark.slow
 def test_build_update_show_and_tag(dqsql: Dqsql, lake: Path) -> None:
     built = dqsql("index", "build", "data/f*.csv", "--output", "json")
     assert built.exit_code == 0, built.stderr

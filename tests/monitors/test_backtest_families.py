@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 RATES = (0.001, 0.01, 0.05)
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def replayed(families: Project) -> ModelBacktest:

@@ -49,7 +49,13 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-@pytest.mark.parametrize("settings", ["", "batch_by='b', segment_by=['s']"], ids=["plain", "parts"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param("", id="plain", marks=pytest.mark.slow),
+        pytest.param("batch_by='b', segment_by=['s']", id="parts"),
+    ],
+)
 def test_counts_are_those_of_spark(
     project: Project, table: Table, spark: SparkSession, settings: str
 ) -> None:

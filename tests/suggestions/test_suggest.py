@@ -101,6 +101,7 @@ def shop(make_project: MakeProject) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
     where = Where(shop)
     proposal = suggest(where, "orders", spark=spark)
