@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
 from dqsql.compiler.states import ROWS
-from dqsql.compiler.trees import map_aggregates
+from dqsql.compiler.trees import function_name, map_aggregates
 from dqsql.dialect import call, column, formula
 from dqsql.model.plan import Metric, StateColumn
 from dqsql.model.project import Scope
@@ -82,13 +82,9 @@ def batches_without(missing: Mapping[str, int], states: Sequence[StateColumn]) -
     """
     before = missing[BATCHES]
     counts = [missing[s.name] for s in states]
-    of_counts = [n for n, s in zip(counts, states, strict=True) if _is_never_null(s)]
-    return max([*of_counts, *(n for n in counts if n == before)], default=0)
-
-
-def _is_never_null(state: StateColumn) -> bool:
-    scan = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan
-    return isinstance(scan, exp.Anonymous) and str(scan.this).lower() in _NEVER_NULL
+    known = [function_name(s.scan) in _NEVER_NULL for s in states]
+    certain = (n for n, never in zip(counts, known, strict=True) if never or n == before)
+    return max(certain, default=0)
 
 
 def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -49,7 +49,6 @@ class Lowering:
 
     components: tuple[Component, ...]
     finish: Finish
-    notes: tuple[str, ...] = field(default=())
 
 
 def filtered(aggregate: exp.Expr, where: exp.Expr | None) -> exp.Expr:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sqlglot import exp
-
 from dqsql.compiler.privacy import is_private
+from dqsql.compiler.trees import function_name
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Entries, StateColumn
@@ -37,10 +36,7 @@ def require_mergeable(
         if state.mergeable or table is not None:
             # Frequency tables are stored and added up: see `dqsql.compiler.counts`.
             continue
-        node = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan
-        node = node.this if isinstance(node, exp.WithinGroup) else node
-        name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
-        instead = _INSTEAD.get(name, "")
+        instead = _INSTEAD.get(function_name(state.scan), "")
         advice = "leave out scope: cumulative to check each batch by itself"
         raise CompileError(
             f"{metric} cannot be cumulative: the values of {to_sql(state.scan)} for single batches"

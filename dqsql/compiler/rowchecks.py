@@ -16,6 +16,7 @@ from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.keys import BATCH, batch_text, identifier_table, not_null, view_name
 from dqsql.compiler.references import join_lookups
 from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.trees import function_name
 from dqsql.dialect import call, column, formula, literal
 from dqsql.model.plan import Check, FrequencyTable, Metric, Plan, StateColumn
 
@@ -104,7 +105,7 @@ def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | No
     ):
         finish = finish.args["ifs"][0].args["true"]
     aggregate = _count(finish, states)
-    if aggregate is None or _name(aggregate) != "count_if":
+    if aggregate is None or function_name(aggregate) != "count_if":
         return None
     met, outer = _met(aggregate), _filter(aggregate)
     if met is None or outer is None:
@@ -172,14 +173,9 @@ def _filter(aggregate: exp.Expr) -> exp.Expr | None:
     return where
 
 
-def _name(aggregate: exp.Expr) -> str:
-    inner = _inner(aggregate)
-    return str(inner.this).lower() if isinstance(inner, exp.Anonymous) else ""
-
-
 def _counts_rows(aggregate: exp.Expr) -> bool:
     args = _inner(aggregate).expressions
-    return _name(aggregate) == "count" and len(args) == 1 and isinstance(args[0], exp.Star)
+    return function_name(aggregate) == "count" and len(args) == 1 and isinstance(args[0], exp.Star)
 
 
 def _met(aggregate: exp.Expr) -> exp.Expr | None:
@@ -187,9 +183,9 @@ def _met(aggregate: exp.Expr) -> exp.Expr | None:
     args = _inner(aggregate).expressions
     if len(args) != 1 or isinstance(args[0], exp.Star | exp.Distinct):
         return None
-    if _name(aggregate) == "count_if":
+    if function_name(aggregate) == "count_if":
         return exp.Paren(this=args[0].copy())
-    return not_null(args[0].copy()) if _name(aggregate) == "count" else None
+    return not_null(args[0].copy()) if function_name(aggregate) == "count" else None
 
 
 # --- the statement -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from dqsql.compiler.relation_scan import (
     relation_query,
     rows_in_batch,
 )
+from dqsql.compiler.trees import function_name
 from dqsql.compiler.trigrams import TrigramScan
 from dqsql.dialect import call, column, literal, parse_expression
 from dqsql.errors import Span
@@ -397,9 +398,7 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
 def joined_state(state: StateColumn, group: str) -> exp.Expr:
     """A state column in the joined row; a count over a frequency table without entries is 0."""
     value: exp.Expr = column(state.name, group)
-    inner = state.scan.this if isinstance(state.scan, exp.Filter) else state.scan
-    counts = isinstance(inner, exp.Anonymous) and str(inner.this).lower() in ("count", "count_if")
-    if state.frequency is None or not counts:
+    if state.frequency is None or function_name(state.scan) not in ("count", "count_if"):
         return value
     return exp.alias_(call("coalesce", value, literal(0)), state.name, quoted=True)
 

@@ -46,9 +46,14 @@ def outermost_aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
 
 def is_aggregate_node(node: exp.Expr) -> bool:
     """Whether the node is an aggregate call, possibly with FILTER or WITHIN GROUP around it."""
+    return function_name(node) in AGGREGATES
+
+
+def function_name(node: exp.Expr) -> str:
+    """The function that is called, below FILTER and WITHIN GROUP, in lower case; '' if none is."""
     while isinstance(node, _WRAPPERS):
         node = node.this
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in AGGREGATES
+    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
 def has_aggregate(node: exp.Expr) -> bool:

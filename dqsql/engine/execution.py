@@ -90,10 +90,9 @@ class Feasible:
     def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
         """Take out states, and with them the states, metrics and checks that need them."""
         broken = {s.name: e for s, e in failing}
-        for state in self.states:
-            for name in state.group:
-                if name in broken:
-                    broken.setdefault(state.name, broken[name])
+        # What merges together cannot be merged without one of them.
+        lost_mates = [(s.name, broken[n]) for s in self.states for n in s.group if n in broken]
+        broken = {**dict(lost_mates), **broken}
         self.states = [s for s in self.states if s.name not in broken]
         lost = [(m, broken[s]) for m in self.metrics for s in m.states if s in broken]
         self.drop_metrics(lost)
