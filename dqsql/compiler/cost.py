@@ -2,9 +2,9 @@
 
 A shuffle is an exchange of rows between tasks. One is counted for each aggregation (Spark brings
 the rows of a group together; without GROUP BY, all of them), one more for an aggregate over
-distinct values, and one for each join and window. Equal subqueries are run once and count once.
-What a check model's own SELECT shuffles, and what Spark saves or adds when it sees the data, is not
-in the count.
+distinct values, and one for each join, `exists` and window. Equal subqueries are run once and count
+once. What a check model's own SELECT shuffles, and what Spark saves or adds when it sees the data,
+is not in the count.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def shuffles(query: exp.Expr) -> int:
 def _own_shuffles(select: exp.Select) -> int:
     number = len(select.args.get("joins") or ())
     projections = select.expressions
+    number += sum(1 for p in projections for _ in p.find_all(exp.Exists))
     windows = [w for p in projections for w in p.find_all(exp.Window)]
     number += 1 if windows else 0
     if select.args.get("distinct"):

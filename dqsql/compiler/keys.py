@@ -59,3 +59,8 @@ def union_all(first: exp.Select, second: exp.Select) -> exp.Select:
 def not_null(value: exp.Expr) -> exp.Expr:
     """`value is not null`."""
     return exp.Not(this=exp.Is(this=exp.Paren(this=value), expression=exp.Null()))
+
+
+def relation_table(sql: str) -> exp.Table:
+    """A relation of the compiler's SQL text as a table of a FROM clause."""
+    return exp.to_table(sql, dialect="spark")

@@ -26,9 +26,9 @@ from dqsql.compiler.keys import (
     identifier_table,
     view_name,
 )
+from dqsql.compiler.lookups import state_parts
 from dqsql.compiler.naive_bayes import with_scores
 from dqsql.compiler.plan import row_columns
-from dqsql.compiler.references import state_parts
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, identifier, to_sql

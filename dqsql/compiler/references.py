@@ -8,44 +8,27 @@ Two words of dqsql's own stand for them in the SQL of macros:
   where both the model and the relation have batches.
 
 A relation is a check model, a source, or any table that Spark knows. `RelationNames` replaces the
-names by what Spark reads when a check is compiled; `join_lookups` gives a scan's FROM one join for
-each set of keys that its aggregates look up.
+names by what Spark reads when a check is compiled; how keys are looked up is told in `lookups`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import check_batch_by, not_null, view_name
-from dqsql.dialect import column, identifier, parse_expression, parse_prefix, to_sql
+from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.lookups import ORPHAN, lookups_in
+from dqsql.dialect import identifier, parse_prefix, to_sql
 from dqsql.errors import CompileError, Span, nearest
-from dqsql.model.plan import Relation, StateColumn
-from dqsql.model.project import CheckModel, Source
+from dqsql.model.plan import Relation
+from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
 
-ORPHAN = "is_orphan"
 RELATION_ROWS = "relation_rows"
-_ALIAS = "dqsql_reference"
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """The keys that some columns of a row are looked up among; all are SQL texts."""
-
-    relation: str
-    columns: tuple[str, ...]
-    keys: tuple[str, ...]
-
-    def call(self) -> exp.Expr:
-        """The condition on a row that it has no match, as it stands in compiled states."""
-        pairs = zip(self.columns, self.keys, strict=True)
-        args = [e for c, k in pairs for e in (parse_expression(c), exp.Literal.string(k))]
-        return exp.Anonymous(this=ORPHAN, expressions=[exp.Literal.string(self.relation), *args])
-
-
-# --- names in checks ---------------------------------------------------------------------------
+# Names only: what is read wrongly here costs time, and nothing else.
+_UNIQUE = re.compile(r"(?:unique|primary_key)(?:\(([^()]*)\))?", re.IGNORECASE)
 
 
 @dataclass
@@ -129,7 +112,8 @@ class RelationNames:
                 f"there is no check model {name!r}", span=span, hint=nearest(name, self.models)
             )
         batch = None if self.model.config.batch_by is None else check_batch_by(model)
-        return Relation(name, to_sql(identifier(view_name(model))), model.unique_id, batch)
+        view = to_sql(identifier(view_name(model)))
+        return Relation(name, view, model.unique_id, batch, unique_keys(model))
 
     def _source(self, name: str, table: str, span: Span) -> Relation:
         for source in self.sources:
@@ -154,6 +138,25 @@ class RelationNames:
         keys = [_plain(k) for k in lookup.keys]
         among = f"{relation}.{keys[0]}" if len(keys) == 1 else f"{relation} ({', '.join(keys)})"
         return f"have a {what} that is not in {among}"
+
+
+def unique_keys(model: CheckModel) -> tuple[frozenset[str], ...]:
+    """The sets of columns that checks of a model want to be unique in all its rows."""
+    whole = (a for a in model.annotations if a.settings.enabled and a.settings.where is None)
+    found = (_unique_key(a) for a in whole if model.config.batch_by is None)
+    return tuple(dict.fromkeys(key for key in found if key))
+
+
+def _unique_key(annotation: Annotation) -> frozenset[str]:
+    """The columns of `@unique`, `@unique(a, b)` or dbt's `unique`; none for other checks."""
+    column = annotation.column
+    if annotation.settings.options.get(DBT_TEST_NAME) == "unique":
+        return frozenset() if column is None else frozenset({column.lower()})
+    match = _UNIQUE.fullmatch(annotation.expression.strip())
+    if match is None:
+        return frozenset()
+    names = [n.strip(" `").lower() for n in (match.group(1) or "").split(",")]
+    return frozenset(n for n in (*names, (column or "").lower()) if n)
 
 
 def _of_source(source: Source) -> Relation:
@@ -189,119 +192,3 @@ def _plain(text: str) -> str:
     """An expression for people: simple names without quotes."""
     bare = text.strip("`")
     return bare if bare.isidentifier() else text
-
-
-# --- lookups in states -------------------------------------------------------------------------
-
-
-def lookups_in(node: exp.Expr) -> Iterator[Lookup]:
-    """The lookups of a compiled expression, in order."""
-    for call in node.find_all(exp.Anonymous, bfs=False):
-        if str(call.this).lower() == ORPHAN:
-            yield _lookup(call)
-
-
-def _lookup(call: exp.Expr) -> Lookup:
-    relation, *pairs = call.expressions
-    return Lookup(
-        relation.this,
-        tuple(to_sql(c) for c in pairs[0::2]),
-        tuple(str(k.this) for k in pairs[1::2]),
-    )
-
-
-def state_parts(state: StateColumn) -> list[exp.Expr]:
-    """The expressions over the model's rows that a state is made of."""
-    table, learned = state.frequency, state.classification
-    if learned is not None:
-        parts = (learned.target, *learned.features, learned.where)
-        return [part for part in parts if part is not None]
-    if table is None:
-        return [state.scan]
-    return [*table.columns, *([table.where] if table.where is not None else [])]
-
-
-def lookups_of(state: StateColumn) -> tuple[Lookup, ...]:
-    """The lookups that a state needs."""
-    return tuple(dict.fromkeys(k for part in state_parts(state) for k in lookups_in(part)))
-
-
-def with_lookups(state: StateColumn, changed: Mapping[Lookup, Lookup]) -> StateColumn:
-    """A state with some of its lookups replaced by others."""
-    if not changed or not any(k in changed for k in lookups_of(state)):
-        return state
-
-    def rewritten(part: exp.Expr) -> exp.Expr:
-        root = exp.Paren(this=part.copy())
-        for call in list(root.find_all(exp.Anonymous)):
-            if str(call.this).lower() == ORPHAN and _lookup(call) in changed:
-                call.replace(changed[_lookup(call)].call())
-        built: exp.Expr = root.this
-        built.pop()
-        return built
-
-    table, learned = state.frequency, state.classification
-    if learned is not None:
-        features = tuple(rewritten(f) for f in learned.features)
-        where = rewritten(learned.where) if learned.where is not None else None
-        target = rewritten(learned.target)
-        learned = replace(learned, target=target, features=features, where=where)
-        return replace(state, classification=learned)
-    if table is None:
-        return replace(state, scan=rewritten(state.scan))
-    where = rewritten(table.where) if table.where is not None else None
-    columns = tuple(rewritten(c) for c in table.columns)
-    return replace(state, frequency=replace(table, columns=columns, where=where))
-
-
-def join_lookups(query: exp.Select) -> exp.Select:
-    """Give a query over the model's rows the joins that its lookups need.
-
-    Each join is with the distinct keys of a relation, so that no row is ever multiplied. Lookups of
-    the same columns among the same keys share one.
-    """
-    found = list(dict.fromkeys(lookups_in(query)))
-    if not found:
-        return query
-    query = query.copy()
-    aliases = {lookup: f"{_ALIAS}{i}" for i, lookup in enumerate(found)}
-    for call in list(query.find_all(exp.Anonymous)):
-        if str(call.this).lower() == ORPHAN:
-            call.replace(_no_match(_lookup(call), aliases[_lookup(call)]))
-    for lookup, alias in aliases.items():
-        query = query.join(
-            _distinct_keys(lookup, alias).subquery(identifier(alias)),
-            on=exp.and_(
-                *(
-                    exp.EQ(this=exp.Paren(this=parse_expression(c)), expression=_key(alias, i))
-                    for i, c in enumerate(lookup.columns)
-                )
-            ),
-            join_type="left",
-        )
-    return query
-
-
-def _key(alias: str, index: int) -> exp.Column:
-    # The alias is part of the name: unqualified names of the model must stay unambiguous.
-    return column(f"{alias}_key{index}", alias)
-
-
-def _no_match(lookup: Lookup, alias: str) -> exp.Expr:
-    values = [not_null(parse_expression(c)) for c in lookup.columns]
-    missing = exp.Is(this=_key(alias, 0), expression=exp.Null())
-    return exp.Paren(this=exp.and_(*values, missing))
-
-
-def _distinct_keys(lookup: Lookup, alias: str) -> exp.Select:
-    keys = [parse_expression(k) for k in lookup.keys]
-    query = exp.select(
-        *(exp.alias_(key, f"{alias}_key{i}", quoted=True) for i, key in enumerate(keys))
-    )
-    query = query.from_(relation_table(lookup.relation))
-    return query.where(*(not_null(k.copy()) for k in keys)).distinct()
-
-
-def relation_table(sql: str) -> exp.Table:
-    """A relation of the compiler's SQL text as a table of a FROM clause."""
-    return exp.to_table(sql, dialect="spark")

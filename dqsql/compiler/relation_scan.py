@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label
+from dqsql.compiler.keys import BATCH, SEGMENT, not_null, relation_table, segment_label
 from dqsql.compiler.pruning import typed
-from dqsql.compiler.references import relation_table
 from dqsql.dialect import call, column, literal
 from dqsql.model.plan import Relation, StateColumn
 

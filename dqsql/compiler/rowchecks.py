@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.keys import BATCH, batch_text, identifier_table, not_null, view_name
-from dqsql.compiler.references import join_lookups
+from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import function_name
 from dqsql.dialect import call, column, formula, literal
@@ -244,7 +244,7 @@ class SampleQuery:
             batch, exp.alias_(ids, _FAILED, quoted=True), exp.alias_(text, ROW, quoted=True)
         )
         query = query.from_(self._rows().subquery("model_rows"))
-        return join_lookups(query.where(exp.or_(*(self._fails(f) for f in self.failing))))
+        return with_matches(query.where(exp.or_(*(self._fails(f) for f in self.failing))))
 
     def _fails(self, failing: FailingRows) -> exp.Expr:
         conditions: list[exp.Expr] = [column(name) for name in self._flags(failing)]

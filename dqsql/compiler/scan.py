@@ -22,10 +22,10 @@ from dqsql.compiler.keys import (
     union_all,
     view_name,
 )
+from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.naive_bayes import NaiveBayesScan
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, typed
-from dqsql.compiler.references import join_lookups
 from dqsql.compiler.relation_scan import (
     belongs_to,
     counted_state,
@@ -228,7 +228,7 @@ class Scan:
             *(exp.alias_(_without_rows(s, batch), s.name, quoted=True) for s in states)
         )
         query = query.from_(identifier_table(view_name(self.model))).where(exp.false())
-        return join_lookups(query)
+        return with_matches(query)
 
     def _joined_groups(self) -> exp.Select:
         parts = [self._group_query(group) for group in self.groups]
@@ -364,7 +364,7 @@ class Scan:
             query = query.where(condition, copy=False)
         elif batch is not None:
             query = query.where(not_null(batch), copy=False)
-        return join_lookups(query)
+        return with_matches(query)
 
     @property
     def batch_value(self) -> exp.Expr:

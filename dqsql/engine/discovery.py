@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dqsql.dialect import to_sql
+from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 
 if TYPE_CHECKING:
@@ -65,6 +66,9 @@ def sample_rows(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[s
 
 
 def _collect(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:
-    with translated(doing):
-        found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
-    return found
+    def collected() -> list[dict[str, Any]]:
+        with translated(doing):
+            found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
+        return found
+
+    return sorting_if_too_large(spark, collected)

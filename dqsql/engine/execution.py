@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dqsql.dialect import to_sql
+from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
 from dqsql.engine.layout import COUNTS
@@ -232,7 +233,9 @@ class ModelExecution:
         """
         local = local and all(map(_survives_arrow, part.types.values()))
         try:
-            self._scan_states(part, batches, checked, local)
+            sorting_if_too_large(
+                self.spark, lambda: self._scan_states(part, batches, checked, local)
+            )
         except EngineError:
             failing = _failing_states(part.scanned, self._run_states(part))
             if not failing:
@@ -260,7 +263,7 @@ class ModelExecution:
             self.store.replace_state(model, frame, batches, checked, COUNTS)
 
         try:
-            store(counted)
+            sorting_if_too_large(self.spark, lambda: store(counted))
         except EngineError:
             failing = find_failing(counted, lambda states: self._run_only(build(states)))
             if not failing:
@@ -301,8 +304,12 @@ class ModelExecution:
 
     def _run_only(self, query: exp.Expr) -> None:
         """Run a statement for its errors."""
-        with translated("Spark failed on it"):
-            self.spark.sql(to_sql(query)).write.format("noop").mode("overwrite").save()
+
+        def run() -> None:
+            with translated("Spark failed on it"):
+                self.spark.sql(to_sql(query)).write.format("noop").mode("overwrite").save()
+
+        sorting_if_too_large(self.spark, run)
 
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
         """Metric values and outcomes of stored state rows; isolate what fails while running."""

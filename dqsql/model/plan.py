@@ -76,13 +76,15 @@ class Relation:
 
     `name` is what people call it, `sql` what Spark reads. `unique_id` is that of the check model or
     source that it is, or None for a table that only Spark knows. `batch` is the `batch_by`
-    expression of a check model with batches.
+    expression of a check model with batches. `unique_keys` are sets of columns, in lower case, that
+    its checks want to be unique; whether they are is not known.
     """
 
     name: str
     sql: str
     unique_id: str | None = None
     batch: exp.Expr | None = None
+    unique_keys: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

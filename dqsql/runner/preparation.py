@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.compiler.facts import facts, needs_facts, with_facts
 from dqsql.compiler.keys import check_batch_by, view_name
-from dqsql.compiler.references import Lookup, lookups_of, with_lookups
+from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.relations import column_types, expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
@@ -86,7 +86,8 @@ class _Preparation:
             return error
 
     def _fit(self, lookup: Lookup) -> Lookup:
-        name = self._relation(lookup.relation).name
+        relation = self._relation(lookup.relation)
+        name = relation.name
         keys = expression_types(self.spark, lookup.relation, lookup.keys, name)
         columns = expression_types(
             self.spark, self.view, lookup.columns, f"check model {self.plan.model.name}"
@@ -97,7 +98,12 @@ class _Preparation:
                 lookup.columns, columns, lookup.keys, keys, strict=True
             )
         ]
-        return Lookup(lookup.relation, tuple(c for c, _ in pairs), tuple(k for _, k in pairs))
+        return Lookup(
+            lookup.relation,
+            tuple(c for c, _ in pairs),
+            tuple(k for _, k in pairs),
+            unique=_has_unique(relation, lookup.keys),
+        )
 
     def _check_batches(self, relation: Relation) -> None:
         own = None if relation.batch is None else check_batch_by(self.plan.model)
@@ -113,6 +119,12 @@ class _Preparation:
                 f" {theirs[0]}: their numbers of rows cannot be compared by batch",
                 hint="give both models the same kind of batch_by",
             )
+
+
+def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:
+    """Whether the keys are said to be unique in a relation, or some of them are."""
+    names = {k.strip("`").lower() for k in keys}
+    return any(unique <= names for unique in relation.unique_keys)
 
 
 def _comparable(
