@@ -189,7 +189,7 @@ class _Run:
 
         target = self._project.target
         store = open_store(spark, target)
-        journal = Journal(store, self.threads)
+        journal = Journal(store)
         ledgers = read_ledgers(store)
         self._reviews = newest_reviews(store.rows(REVIEWS))
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
 
 PATIENCE = 30.0
+# Tables that are written at a time. A write is mostly waiting: for commits, listings, a metastore.
+_WRITERS = 4
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,11 @@ class Work:
 class Journal:
     """Gathers the work of models, each named once between two writes.
 
-    Models may be checked in several threads; a table that they share is written by one at a time.
-    With `threads` several tables are written at a time.
+    Models may be checked in several threads. Several tables are written at a time, each by one
+    thread.
     """
 
     store: Store
-    threads: int = 1
     patience: float = PATIENCE
     _works: list[Work] = field(default_factory=list)
     _since: float = 0.0
@@ -114,10 +115,6 @@ class Journal:
 
     def _do(self, writes: Sequence[Callable[[], None]]) -> None:
         """Do all writes, of different tables, in any order; raises what the first one raises."""
-        if min(self.threads, len(writes)) <= 1:
-            for write in writes:
-                write()
-            return
-        with ThreadPoolExecutor(min(self.threads, len(writes))) as pool:
+        with ThreadPoolExecutor(_WRITERS) as pool:
             for done in [pool.submit(write) for write in writes]:
                 done.result()
