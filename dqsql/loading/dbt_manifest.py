@@ -243,7 +243,7 @@ def _check_version(metadata: Json, shown: str) -> None:
 
 
 def checksum_of(text: str) -> str:
-    """Dbt's checksum of a file's text: white space around it does not count."""
+    """The checksum of a file's text: white space around it does not count."""
     return hashlib.sha256(text.strip().encode()).hexdigest()
 
 
@@ -277,9 +277,11 @@ def _changed_models(manifest: Manifest, root: Path) -> Iterator[str]:
 
 def _is_as(file: Path, checksum: str) -> bool:
     content = file.read_bytes()
-    # dbt reads files with universal newlines.
+    # dbt reads files with universal newlines. Up to 1.11 white space around the text does not
+    # count; from 1.12 on, any white space is one space.
     text = content.replace(b"\r\n", b"\n").decode("utf-8", errors="replace")
-    return checksum in (checksum_of(text), hashlib.sha256(content).hexdigest())
+    known = (text.strip(), " ".join(text.split()))
+    return checksum in (*map(checksum_of, known), hashlib.sha256(content).hexdigest())
 
 
 def _new_models(manifest: Manifest, root: Path, model_paths: Collection[str]) -> Iterator[str]:
