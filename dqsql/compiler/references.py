@@ -103,7 +103,7 @@ class RelationNames:
             raise CompileError(
                 f"several sources have a table {names[0]!r}", span=span, hint=f"write {shown}"
             )
-        return _of_source(declared[0])
+        return self._of_source(declared[0])
 
     def _model(self, name: str, span: Span) -> Relation:
         model = self.models.get(name)
@@ -113,18 +113,28 @@ class RelationNames:
             )
         batch = None if self.model.config.batch_by is None else check_batch_by(model)
         view = to_sql(identifier(view_name(model)))
-        return Relation(name, view, model.unique_id, batch, unique_keys(model))
+        keys = self._unique_keys(model.relation) or unique_keys(model)
+        return Relation(name, view, model.unique_id, batch, keys)
 
     def _source(self, name: str, table: str, span: Span) -> Relation:
         for source in self.sources:
             if (source.name, source.table) == (name, table):
-                return _of_source(source)
+                return self._of_source(source)
         known = [f"{s.name}.{s.table}" for s in self.sources]
         raise CompileError(
             f"there is no source {name}.{table}",
             span=span,
             hint=nearest(f"{name}.{table}", known) or "declare it under `sources:` in a YAML file",
         )
+
+    def _of_source(self, source: Source) -> Relation:
+        keys = self._unique_keys(source.relation)
+        return Relation(source.table, source.relation, source.unique_id, unique_keys=keys)
+
+    def _unique_keys(self, relation: str | None) -> tuple[frozenset[str], ...]:
+        """What checks of one of dbt's relations want to be unique; it may have two check models."""
+        mine = [m for m in self.models.values() if relation is not None and m.relation == relation]
+        return tuple(key for model in mine for key in unique_keys(model))
 
     def counts(self, metric: exp.Expr) -> str | None:
         """What is wrong with the rows that a metric over one lookup counts, in words."""
@@ -157,10 +167,6 @@ def _unique_key(annotation: Annotation) -> frozenset[str]:
         return frozenset()
     names = [n.strip(" `").lower() for n in (match.group(1) or "").split(",")]
     return frozenset(n for n in (*names, (column or "").lower()) if n)
-
-
-def _of_source(source: Source) -> Relation:
-    return Relation(source.table, source.relation, source.unique_id)
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:

@@ -445,3 +445,18 @@ def test_rows_of_a_combination_that_is_not_unique_can_be_sampled(shop: Path) -> 
     found = failing_rows(plan, check)
     assert found is not None
     assert [[c.name for c in t.columns] for t in found.unique] == [["customer_id", "order_id"]]
+
+
+@pytest.mark.parametrize("batch_by", [None, "date(ordered_at)"])
+def test_keys_that_tests_want_unique(shop: Path, batch_by: str | None) -> None:
+    """Also where a model with batches leaves `unique` to a check model of the whole table."""
+
+    def edit(manifest: dict[str, Any]) -> None:
+        meta = manifest["nodes"]["model.shop.orders"]["config"]["meta"]
+        meta["dqsql"] = {} if batch_by is None else {"batch_by": batch_by}
+
+    change(shop, edit)
+    plans = {p.model.name: p for p in compile_project(shop, dbt_tests=True).plans}
+    (orders,) = plans["payments"].relations
+    assert (orders.name, orders.unique_keys) == ("orders", (frozenset({"order_id"}),))
+    assert ("orders__whole" in plans) == (batch_by is not None)
