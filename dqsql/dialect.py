@@ -328,13 +328,15 @@ def _canonical(tokens: Sequence[Token], place: int) -> str:
     return token.text
 
 
+# Of the expression, which is no line of the user's file.
+_POSITION = re.compile(r"\.? Line \d+, Col: \d+\.?$")
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
 
 
 def _first_line(error: Exception) -> str:
     text = str(error).splitlines()[0].split("\x1b")[0].strip()
     # sqlglot names its classes, which says nothing to a user.
-    return _MISSING.sub("something is missing", text)
+    return _MISSING.sub("something is missing", _POSITION.sub("", text))
 
 
 def parse_query(text: str) -> exp.Select:

@@ -148,6 +148,8 @@ class MacroLibrary:
             return self.environment.from_string(text, globals=self._globals)
         except jinja2.TemplateSyntaxError as error:
             raise _syntax_error(error, path, text) from error
+        except SyntaxError as error:
+            raise _python_error(error, path, text) from error
 
     def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
         try:
@@ -174,6 +176,8 @@ class MacroLibrary:
             code = self.environment.compile(root, name=definition.path, filename=definition.path)
         except jinja2.TemplateSyntaxError as error:
             raise _syntax_error(error, definition.path, None) from error
+        except SyntaxError as error:
+            raise JinjaError(f"Jinja syntax: {error.msg}", span=definition.span) from error
         template = jinja2.Template.from_code(self.environment, code, self._globals)
         context = template.new_context(self._globals, shared=True)
         for _ in template.root_render_func(context):
@@ -349,7 +353,19 @@ def _syntax_error(error: jinja2.TemplateSyntaxError, path: str, text: str | None
     return JinjaError(f"Jinja syntax: {error.message}", span=Span(path, line, column, shown))
 
 
+def _python_error(error: SyntaxError, path: str, text: str) -> JinjaError:
+    """For what Jinja takes and Python does not, to which it is compiled: a keyword given twice."""
+    name = re.escape(error.msg.rpartition(" ")[2])
+    given = [m.start() for m in re.finditer(rf"(?<![\w.]){name}\s*=(?!=)", text)]
+    offset = given[1] if len(given) > 1 else 0
+    line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+    span = Span(path, line, column, _line_text(text, line))
+    return JinjaError(f"Jinja syntax: {error.msg}", span=span)
+
+
 _UNDEFINED = re.compile(r"^'([^']+)' is undefined$")
+# Python names the class of a function that got other arguments than it takes.
+_CLASS = re.compile(r"^\w+\.(?=\w+\(\))")
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
 
@@ -370,7 +386,8 @@ def _locate_fault(
 def _template_error(error: Exception, path: str, text: str, known: Sequence[str]) -> JinjaError:
     line = _traceback_line(error, path) or 1
     span, hint = _locate_fault(error, path, text, line, known)
-    return JinjaError(f"Jinja: {error}", span=span, hint=hint)
+    message = _CLASS.sub("", str(error))
+    return JinjaError(f"Jinja: {message}", span=span, hint=hint)
 
 
 class _CallError(JinjaError):

@@ -96,7 +96,7 @@ class _ModelCompiler:
         )
 
     def check_config(self) -> None:
-        """Reject `batch_by` and `segment_by` that cannot work."""
+        """Reject `batch_by`, `segment_by` and `pii` that cannot work."""
         place = Span(self.model.path)
         try:
             batch_by = check_batch_by(self.model)
@@ -108,7 +108,10 @@ class _ModelCompiler:
         if known is None:
             return
         used = [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
-        for name in (*used, *self.model.config.segment_by):
+        # The project's `pii` for a folder of models lists what some of them have.
+        text = self.model.raw_sql
+        private = [n for n in self.model.config.pii if f"'{n}'" in text or f'"{n}"' in text]
+        for name in (*used, *self.model.config.segment_by, *private):
             if name.lower() not in {c.lower() for c in known}:
                 self.rejected.append(
                     UnknownNameError(

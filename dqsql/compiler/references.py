@@ -27,6 +27,8 @@ from dqsql.model.plan import Relation
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
 
 RELATION_ROWS = "relation_rows"
+# Under this key of their `meta`, calls keep how they were written before names were replaced.
+AS_WRITTEN = "as_written"
 # Names only: what is read wrongly here costs time, and nothing else.
 _UNIQUE = re.compile(r"(?:unique|primary_key)(?:\(([^()]*)\))?", re.IGNORECASE)
 
@@ -47,6 +49,8 @@ class RelationNames:
         """
         for call in list(ast.find_all(exp.Anonymous)):
             name = str(call.this).lower()
+            if name in (ORPHAN, RELATION_ROWS):
+                call.meta[AS_WRITTEN] = call.copy()
             if name == ORPHAN:
                 self._resolve_orphan(call, span)
             elif name == RELATION_ROWS:
@@ -195,6 +199,6 @@ def _name(node: exp.Expr) -> str:
 
 
 def _plain(text: str) -> str:
-    """An expression for people: simple names without quotes."""
-    bare = text.strip("`")
-    return bare if bare.isidentifier() else text
+    """An expression for people: simple names and fields without quotes."""
+    names = [part.strip("`") for part in text.split("`.`")]
+    return ".".join(names) if all(name.isidentifier() for name in names) else text

@@ -16,7 +16,7 @@ from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.facts import FACT
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
-from dqsql.compiler.references import RELATION_ROWS, RelationNames
+from dqsql.compiler.references import AS_WRITTEN, RELATION_ROWS, RelationNames
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
@@ -307,12 +307,14 @@ def _metric_use(node: exp.Expr, home: str | None) -> MetricUse:
 
 
 def _display(node: exp.Expr) -> str:
-    """The expression as a user would write it: metric macros by name, not by expansion."""
+    """The expression as a user would write it: metric macros and relations by their names."""
 
     def rename(part: exp.Expr) -> exp.Expr:
         label: _Label | None = part.meta.get(_METRIC)
         if label is not None:
             return exp.Var(this=label.text)
+        if AS_WRITTEN in part.meta:
+            part = part.meta[AS_WRITTEN]
         if isinstance(part, exp.Column):
             return exp.Var(this=_plain(part))
         return map_children(part, rename)

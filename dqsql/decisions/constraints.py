@@ -13,6 +13,8 @@ from dqsql.model.plan import Bounds
 from dqsql.model.project import NoData, Severity
 from dqsql.model.results import Status
 
+_MAX_SHOWN = 200  # characters
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -35,10 +37,12 @@ class Observation:
 
     @property
     def shown(self) -> str:
-        """The value for people."""
-        if self.value is None:
-            return self.value_text if self.value_text is not None else "null"
-        return number_text(self.value)
+        """The value for people; of a long text, its beginning."""
+        if self.value is not None:
+            return number_text(self.value)
+        text = "null" if self.value_text is None else self.value_text
+        rest = len(text) - _MAX_SHOWN
+        return text if rest <= 0 else f"{text[:_MAX_SHOWN]}... ({rest:,} more characters)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def _rows_meeting(observation: Observation, expression: str) -> str:
     failing = round((1 - value) * rows)
     if failing:
         return f"{failing:,} of {rows:,} rows do not meet {expression}"
-    return f"all {rows:,} rows meet {expression}"
+    return f"{'the only row meets' if rows == 1 else f'all {rows:,} rows meet'} {expression}"
 
 
 def _rows_counted(observation: Observation) -> str | None:

@@ -20,7 +20,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dqsql.decisions.constraints import number_text
+from dqsql.model.wording import plural
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
 MOST_SEGMENTS = 0.8
@@ -277,10 +277,10 @@ def _words(roots: Sequence[Symptom], symptoms: int, segments: Sequence[str]) -> 
     parts = []
     if len(roots) > 1:
         kinds = list(dict.fromkeys(_NAMES[s.stage] for s in roots[1:]))
-        parts.append(f"{len(roots) - 1} more root symptoms: {', '.join(kinds)}")
+        parts.append(f"{plural(len(roots) - 1, 'more root symptom')}: {', '.join(kinds)}")
     following = symptoms - len(roots)
     if following:
-        parts.append(f"{number_text(following)} that follow from them")
+        parts.append(plural(following, "that follows from them", "that follow from them"))
     if segments:
         text = f"{text} (only in {', '.join(segments)})"
     return f"{text}; {'; '.join(parts)}" if parts else text

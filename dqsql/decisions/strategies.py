@@ -27,6 +27,7 @@ from scipy import special
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.errors import DecisionError
+from dqsql.model.wording import plural
 
 FloatArray = npt.NDArray[np.float64]
 TimeArray = npt.NDArray[np.datetime64]
@@ -383,7 +384,7 @@ def _reach(width: float, spread: float) -> float:
 
 
 def _mean_of(size: int) -> str:
-    return f"mean of {size} batches"
+    return f"mean of {plural(size, 'batch')}"
 
 
 def parameter_names(kind: type[Strategy]) -> list[str]:

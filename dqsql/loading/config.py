@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.errors import ConfigError, UsageError
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.settings import (
     LIMITS,
@@ -141,7 +141,6 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
     if not file.is_file():
         raise ConfigError(
             f"there is no {FILE_NAME} in {root}",
-            span=Span(FILE_NAME),
             hint="`dqsql init` writes one; --project-dir names another folder",
         )
     library = MacroLibrary((), base_context(overrides, None))

@@ -112,13 +112,14 @@ def _config_span(recorder: _Recorder, key: str) -> Span:
 
 
 def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
-    """One error for each second model of a name."""
+    """One error for each second model of a name; Spark's views know no upper and lower case."""
     seen: dict[str, ModelFile] = {}
     errors: list[DqsqlError] = []
     for file in files:
-        first = seen.setdefault(file.name, file)
+        first = seen.setdefault(file.name.lower(), file)
         if first is not file:
-            message = f"two check models are called {file.name!r}: {first.path} and {file.path}"
+            names = " or ".join(dict.fromkeys(repr(f.name) for f in (first, file)))
+            message = f"two check models are called {names}: {first.path} and {file.path}"
             errors.append(LoadError(message, span=Span(file.path), hint="rename one of the files"))
     return errors
 

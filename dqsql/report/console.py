@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchFinding, ModelResult, RunResult, Status
+from dqsql.model.wording import plural
 from dqsql.report.errors import print_error
 from dqsql.report.findings import (
     FindingGroup,
@@ -18,7 +19,7 @@ from dqsql.report.findings import (
 )
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
-from dqsql.report.text import duration, plural, printable, shorten
+from dqsql.report.text import duration, printable, shorten
 
 MAX_FINDINGS = 10
 MAX_BATCHES = 10

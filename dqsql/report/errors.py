@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import DqsqlError, ErrorGroup, Span
+from dqsql.model.wording import plural
 from dqsql.report.terminal import Terminal
-from dqsql.report.text import display_width, plural, printable
+from dqsql.report.text import display_width, printable
 
 _MAX_LINE = 100
 _MAX_FILE_BYTES = 10_000_000

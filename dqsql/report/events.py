@@ -8,6 +8,7 @@ from typing import Any
 
 from dqsql.errors import DqsqlError
 from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.model.wording import plural
 from dqsql.report.errors import error_record, flatten
 from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally
 from dqsql.report.jsonable import timestamp, to_json
@@ -45,7 +46,8 @@ class JsonListener:
         """Write `RunStarted`."""
         self._run_id = run_id
         data = {"models": models, "checks": checks, "target": target}
-        self._event("RunStarted", "info", f"{models} check models, {checks} checks", data)
+        found = f"{plural(models, 'check model')}, {plural(checks, 'check')}"
+        self._event("RunStarted", "info", found, data)
 
     def session_starting(self) -> None:
         """Write `SessionStarting`."""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
-from dqsql.report.text import number, plural, printable, shorten
+from dqsql.model.wording import plural
+from dqsql.report.text import number, printable, shorten
 
 # The worst first.
 _ORDER = (

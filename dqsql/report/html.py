@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jinja2
 
+from dqsql.model.wording import plural
 from dqsql.report.charts import HEIGHT, WIDTH
 from dqsql.report.page import Page
 from dqsql.report.profile import BAR_WIDTH, BARS_HEIGHT
-from dqsql.report.text import plural
 from dqsql.resources import resource_dir
 
 REPORT = "report.html"

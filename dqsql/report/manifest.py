@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.fingerprints import Fingerprints, own_macros
 from dqsql.report.jsonable import timestamp
@@ -197,17 +197,29 @@ def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
     if isinstance(check, Monitor):
         return (check.column,) if check.column is not None else ()
     states = {name for alias in check.metrics for name in plan.metric(alias).states}
-    scans = (s.scan for s in plan.states if s.name in states)
-    return tuple(sorted({name for scan in scans for name in _columns_of(scan)}))
+    return _columns_of(s for s in plan.states if s.name in states)
 
 
 def columns_read(plan: Plan) -> tuple[str, ...]:
     """Return the columns that all states of a model read together, in order of their names."""
-    return tuple(sorted({name for s in plan.states for name in _columns_of(s.scan)}))
+    return _columns_of(plan.states)
 
 
-def _columns_of(expression: exp.Expr) -> set[str]:
+def _columns_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
     from sqlglot import exp
 
+    found = (c for s in states for part in _row_parts(s) for c in part.find_all(exp.Column))
     # Of `address.city` the column is `address`: what follows are fields of the struct.
-    return {column.parts[0].name for column in expression.find_all(exp.Column)}
+    return tuple(sorted({column.parts[0].name for column in found}))
+
+
+def _row_parts(state: StateColumn) -> list[exp.Expr]:
+    """The expressions over the model's rows; that over counts of values (`n`, `value`) is none."""
+    table, learned = state.frequency, state.classification
+    if learned is not None:
+        parts = [learned.target, *learned.features, learned.where]
+    elif table is not None:
+        parts = [*table.columns, table.where]
+    else:
+        parts = [] if state.relation is not None else [state.scan]
+    return [part for part in parts if part is not None]

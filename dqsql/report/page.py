@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from dqsql.model.results import BatchFinding, BatchStatus, Result, Status
+from dqsql.model.wording import plural
 from dqsql.report.charts import Chart, ChartPoint, chart
 from dqsql.report.findings import check_label, describe_batch, headline, observation
 from dqsql.report.profile import ProfileTable
@@ -167,7 +168,7 @@ def _cell(row: Mapping[str, Any], facts: ModelFacts, anchor: str | None) -> Cell
     if status == BatchStatus.ACCEPTED and group is not None:
         kind = "warned"
     findings = f", {len(group.findings)} found" if group else ""
-    rows = f", {row['rows']:,} rows" if row.get("rows") is not None else ""
+    rows = f", {plural(row['rows'], 'row')}" if row.get("rows") is not None else ""
     return Cell(printable(batch), kind, printable(f"{batch}: {status}{findings}{rows}"), anchor)
 
 
@@ -202,7 +203,7 @@ def _found(
 
 def _learned(row: Mapping[str, Any]) -> Learned:
     fpr = row.get("fpr")
-    basis = f"{row['batches']} batches, {row['learned_from']} to {row['learned_to']}"
+    basis = f"{plural(row['batches'], 'batch')}, {row['learned_from']} to {row['learned_to']}"
     rate = "" if fpr is None else f", false-positive rate {fpr:.2g}"
     return Learned(
         printable(f"{row['column_name'] or 'model'} @{row['detector']}"),

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dqsql.report.text import number, plural, printable, shorten
+from dqsql.model.wording import plural
+from dqsql.report.text import number, printable, shorten
 
 PROFILES = "profiles.json"
 _NAME, _VALUES = 32, 48

@@ -49,14 +49,6 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
-def plural(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return `1 batch`, `2 batches`: the count with the right form of the noun."""
-    if count == 1:
-        return f"1 {noun}"
-    default = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
-    return f"{count:,} {nouns or default}"
-
-
 def duration(seconds: float) -> str:
     """Return `6.1s`, `2m 05s` or `1h 02m`."""
     if seconds < 59.95:

@@ -14,6 +14,7 @@ from dqsql.engine.layout import batch_order
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.wording import plural
 
 _START, _END = "--event-time-start", "--event-time-end"
 _HINT = "write a date (2013-02-08), a timestamp (2013-02-08T06:00, in UTC) or a number"
@@ -160,19 +161,21 @@ def choose_batches(
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
     if not batches:
         return ()
-    return (
-        f"{len(batches):,} batches of {period.model.name} were left out: {batches[0]!r} is no time",
-    )
+    of = f"of {period.model.name}"
+    left = plural(len(batches), f"batch {of} was", f"batches {of} were")
+    return (f"{left} left out: {batches[0]!r} is no time",)
 
 
 def _again_note(again: set[str]) -> tuple[str, ...]:
-    return (f"{len(again):,} late batches are checked again (lookback)",) if again else ()
+    late = plural(len(again), "late batch is", "late batches are")
+    return (f"{late} checked again (lookback)",) if again else ()
 
 
 def _null_note(rows: int) -> tuple[str, ...]:
     if not rows:
         return ()
-    return (f"{rows:,} rows belong to no batch: their batch_by value is null",)
+    belong = plural(rows, "row belongs to no batch: its", "rows belong to no batch: their")
+    return (f"{belong} batch_by value is null",)
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:
@@ -180,7 +183,9 @@ def _changed_note(batches: set[str]) -> tuple[str, ...]:
     if not changed:
         return ()
     names = ", ".join(_flags(changed))
-    return (f"{len(changed)} checked batches have other rows now; check them again with {names}",)
+    have = plural(len(changed), "checked batch has", "checked batches have")
+    them = "it" if len(changed) == 1 else "them"
+    return (f"{have} other rows now; check {them} again with {names}",)
 
 
 def _flags(batches: Sequence[str]) -> list[str]:

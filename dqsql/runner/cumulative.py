@@ -34,6 +34,7 @@ from dqsql.engine.layout import COUNTS, STATES, Family, batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, Result, Status
+from dqsql.model.wording import plural
 
 # Part of every fingerprint: a change of what totals hold makes the old ones void.
 _FORMAT = "1"
@@ -142,8 +143,9 @@ class CumulativeRun:
     def _note_left_out(self, batches: int, why: str) -> None:
         """Say that checks came later than batches which their metrics are about."""
         if batches > 0:
+            earlier = plural(batches, "earlier batch")
             self.notes += (
-                f"cumulative metrics leave out {batches:,} earlier batches, in which {why} yet;"
+                f"cumulative metrics leave out {earlier}, in which {why} yet;"
                 " --full-refresh checks all batches again",
             )
 
@@ -182,8 +184,9 @@ def outdated_note(
     later = [b for b in before if b not in tested and batch_order(b) > batch_order(first)]
     if not later:
         return ()
+    those = plural(len(later), "later batch", "later batches")
     return (
-        f"the cumulative metrics of {len(later):,} later batches were measured before this run;"
+        f"the cumulative metrics of {those} were measured before this run;"
         f" measure them again with --event-time-start '{first}'",
     )
 

@@ -9,6 +9,7 @@ from os import PathLike
 
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
+from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.version import VERSION
 
@@ -34,7 +35,8 @@ def diagnose(
         yield "project", False, str(error)
         return
     project = compiled.project
-    yield "project", True, f"{project.name} at {project.root}: {len(compiled.plans)} check models"
+    models = plural(len(compiled.plans), "check model")
+    yield "project", True, f"{project.name} at {project.root}: {models}"
     for problem in compiled.errors:
         yield "checks", False, str(problem)
     chosen = project.target
@@ -65,7 +67,7 @@ def _warehouse(project: Project, known: int) -> Step:
     except DqsqlError as error:
         return "warehouse", False, str(error)
     how = "can be written" if tried else "writing was not tried"
-    return "warehouse", True, f"{root}: {how}, {known:,} batches checked so far"
+    return "warehouse", True, f"{root}: {how}, {plural(known, 'batch')} checked so far"
 
 
 def _connection(project: Project) -> Iterator[Step]:

@@ -14,6 +14,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.plan import Plan
 from dqsql.model.results import result_id
 from dqsql.model.tables import BATCHES, CHECKS, METRICS, RESULTS
+from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.monitors.history import History, MetricKey, key_of
 from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
@@ -206,7 +207,8 @@ def _values(
 def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) -> str | None:
     extent = details.get("history")
     if again.compared and extent and extent[2] != len(past):
-        return f"it was decided on {extent[2]} batches, of which {len(past)} are stored by now"
+        were = plural(extent[2], "batch")
+        return f"it was decided on {were}; stored by now: {len(past)}"
     return again.note
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dqsql.errors import UsageError, nearest
 from dqsql.loading import load_project
 from dqsql.model.project import Project
+from dqsql.model.wording import plural
 from dqsql.patterns import (
     IndexSettings,
     NoPattern,
@@ -160,7 +161,7 @@ def _write(
                     hint="name tables, schemas or files",
                 )
             )
-        tell(f"indexing {len(frames):,} relations")
+        tell(f"indexing {plural(len(frames), 'relation')}")
         place = open_place(session, project.target)
         from dqsql.engine.failures import translated
 
@@ -238,7 +239,7 @@ def tag(
         if isinstance(found, NoPattern):
             return found
         tables = sorted(tables_with(folder, found.pattern))
-        tell(f"reading {len(tables):,} relations")
+        tell(f"reading {plural(len(tables), 'relation')}")
         regex = spark_regex(parse_pattern(found.pattern))
         with translated("cannot read the columns"):
             shares = matching_shares(lake.known(tables), regex, index.settings.max_values)

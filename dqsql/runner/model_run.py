@@ -31,6 +31,7 @@ from dqsql.model.tables import (
     RESULTS,
     Table,
 )
+from dqsql.model.wording import plural
 from dqsql.runner.batches import BatchChoice, BatchRequest
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
@@ -93,7 +94,7 @@ class ModelRun:
         batches = tuple(sorted(choice.batches, key=batch_order))
         self.plan = for_types(self.plan, self._columns)
         self._learn_patterns(batches, batch_type)
-        self._step(f"analysing {len(self.plan.states)} aggregates")
+        self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now)
         execution = self._execution(choice, batch_type)
         part = execution.analyse(prepared.states, prepared.broken)
@@ -101,7 +102,7 @@ class ModelRun:
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
         before = dict(self.ledger)
         self._reopen(batches)
-        self._step(f"scanning {len(batches):,} batches")
+        self._step(f"scanning {plural(len(batches), 'batch')}")
         cumulates = any(m.scope is Scope.CUMULATIVE for m in part.metrics)
         execution.scan_states(part, batches, self._checked(), local=self._is_small(part, batches))
         if cumulates:

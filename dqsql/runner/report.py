@@ -16,6 +16,7 @@ from dqsql.loading import load_project
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import BATCHES, METRICS, MODELS, PROGRAMS, RESULTS, REVIEWS
+from dqsql.model.wording import plural
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
 from dqsql.report.page import (
@@ -28,7 +29,6 @@ from dqsql.report.page import (
     wanted_series,
 )
 from dqsql.report.profile import ProfileTable
-from dqsql.report.text import plural
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
 from dqsql.runner.saved_profiles import saved_profiles

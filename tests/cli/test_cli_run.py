@@ -161,6 +161,15 @@ def test_outside_a_project(
         assert "there is no dqsql_project.yml" in result.stderr
 
 
+def test_a_folder_without_a_project_shows_no_line_of_another(
+    dqsql: Callable[..., Result], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+    result = dqsql("compile", "--project-dir", str(tmp_path / "nowhere"))
+    assert result.exit_code == 2
+    assert "name:" not in result.stderr
+
+
 def test_retry_does_as_the_run_was_told(
     dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
 ) -> None:

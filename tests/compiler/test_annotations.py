@@ -14,6 +14,7 @@ from dqsql.errors import (
     UnknownNameError,
     UnsupportedExpressionError,
 )
+from dqsql.report.manifest import columns_used
 
 from .conftest import CompileModel
 
@@ -282,7 +283,7 @@ def test_error_of_a_column_annotation(
     compiled = compile_model(of_column(annotation))
     (error,) = compiled.errors
     assert type(error) is kind
-    assert message in error.message
+    assert message in error.message and "Line 1" not in error.message
     assert error.span is not None
     assert (error.span.file, error.span.line) == ("checks/orders.sql", 6)
     assert error.span.column == position
@@ -306,7 +307,7 @@ def test_error_of_a_model_annotation(
     compile_model: CompileModel, annotation: str, position: int, message: str
 ) -> None:
     (error,) = compile_model(of_model(annotation)).errors
-    assert message in error.message
+    assert message in error.message and "Line 1" not in error.message
     assert error.span is not None
     assert (error.span.line, error.span.column) == (9, position)
 
@@ -358,6 +359,7 @@ def test_circular_macros(compile_model: CompileModel, circle: dict[str, str]) ->
         ("batch_by = 'dya'", "dya", "'day'"),
         ("batch_by = \"date_trunc('day', att)\"", "att", "day, s"),
         ("segment_by = ['s', 'origin']", "origin", "day, s"),
+        ("pii = ['S', 'adress']", "adress", "day, s"),
     ],
 )
 def test_config_with_unknown_columns(
@@ -371,6 +373,14 @@ def test_config_with_unknown_columns(
     assert error.span is not None and error.span.file == "checks/orders.sql"
 
 
+def test_private_columns_of_a_folder_of_models(compile_model: CompileModel) -> None:
+    """Not all models of a folder have all of them."""
+    project = "name: p\nprofile: test\nmodels:\n  +pii: [day, email]\n"
+    compiled = compile_model("select 1 as day", {"dqsql_project.yml": project})
+    assert compiled.errors == ()
+    assert set(compiled.plan.model.config.pii) == {"day", "email"}
+
+
 def test_names_of_state_columns_do_not_collide(compile_model: CompileModel) -> None:
     columns = ["x", "X Y", "x_y", "x-y", "rows", "batch", "x__sum", "größe", "y" * 80, "y" * 81]
     projections = ",\n".join(f"  `{c}` -- @sum > 0 @row_count > 0\n" for c in columns)
@@ -378,3 +388,36 @@ def test_names_of_state_columns_do_not_collide(compile_model: CompileModel) -> N
     names = [s.name.lower() for s in plan.states]
     assert len(names) == len(set(names)) == len(columns) + 1
     assert all(n.isascii() for n in names)
+
+
+def test_relations_have_their_own_names_in_texts(compile_model: CompileModel) -> None:
+    """Names of metrics are stored and shown: no view of dqsql's is among them."""
+    compiled = compile_model(
+        of_model(
+            "@expect(count_if(is_orphan((x, s.k), orders, (y, s.k))) = 0)"
+            " @expect(frequency(max(n), if(is_orphan(x, orders, s.k), x, y)) < 9)"
+            " @expect(sum(x) < relation_rows(orders)) @orphan_count(s.k, orders, s.k) < 3"
+        )
+    )
+    assert compiled.errors == ()
+    texts = {m.text: m.counts for m in compiled.plan.metrics if m.name != "row_count"}
+    assert texts == {
+        "count_if(is_orphan((x, s.k), orders, (y, s.k)))": None,
+        "frequency(max(n), IF(is_orphan(x, orders, s.k), x, y))": None,
+        "sum(x)": None,
+        "relation_rows(orders)": None,
+        "orphan_count(s.k, orders, s.k)": "have a s.k that is not in orders.s.k",
+    }
+
+
+def test_columns_of_a_check_are_the_models(compile_model: CompileModel) -> None:
+    """Not those of counts of values, over which an expression of its own is taken."""
+    compiled = compile_model(
+        of_model(
+            "@unique(x, y) @entropy(s.k) > 0 {where: 'y > 0'} @references(x, orders, z)"
+            " @predictability(x, from => (day, y)) > 0 @row_count_of(orders) > 0 @mean(x) > 0"
+        )
+    )
+    assert compiled.errors == ()
+    found = [columns_used(compiled.plan, check) for check in compiled.plan.checks]
+    assert found == [("x", "y"), ("s", "y"), ("x",), ("day", "x", "y"), (), ("x",)]

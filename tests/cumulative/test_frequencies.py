@@ -139,7 +139,7 @@ def test_a_check_that_is_new_says_what_it_leaves_out(
     added = f"-- @{check} {{scope: cumulative}}\n"
     (project.root / "checks/m.sql").write_text(head + added)
     (note,) = project.run(days[1]).models[0].notes
-    assert f"leave out 1 earlier batches, in which {why}" in note
+    assert f"leave out 1 earlier batch, in which {why}" in note
     assert project.run(days[2]).models[0].notes == ()
 
 

@@ -85,7 +85,7 @@ def test_backfill_and_day_by_day_give_the_values_of_the_union(
 def test_late_repaired_and_rejected_batches(filled: Project) -> None:
     filled.run(DAYS[0], BAD, DAYS[3])
     late = filled.run(DAYS[2])
-    assert any("1 later batches" in n and DAYS[2] in n for n in late.models[0].notes)
+    assert any("1 later batch were" in n and DAYS[2] in n for n in late.models[0].notes)
     # The fourth day was measured before the third arrived.
     unions = prefixes(DAYS[:4], {BAD})
     assert_values(filled, unions | {DAYS[3]: [DAYS[0], DAYS[3]]})

@@ -63,7 +63,7 @@ def test_one_segment_explains_the_whole() -> None:
     found = group_findings("m", "b", [MEAN, one], segments=10)
     assert found is not None
     assert (found.roots, found.segments) == ((one,), ("de",))
-    assert found.message == "mean is 9 (only in de); 1 that follow from them"
+    assert found.message == "mean is 9 (only in de); 1 that follows from them"
 
 
 def test_the_whole_explains_its_segments() -> None:

@@ -159,3 +159,24 @@ def test_folders_that_cannot_be_written_are_refused_before_anything_starts(
         dqsql.run(shop.root)
     with pytest.raises(UsageError, match="--event-time-start"):
         dqsql.run(shop.root, event_time_start="soon")
+
+
+def test_notes_say_one_and_many() -> None:
+    one, two = ("2024-01-01",), ("2024-01-01", "2024-01-02")
+
+    def notes(nulls: int, names: tuple[str, ...], lookback: int = 0) -> tuple[str, ...]:
+        ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in names}
+        found: dict[str | None, int] = {None: nulls, **dict.fromkeys(names, 6)}
+        return choose_batches(BatchRequest(), found, ledger, None, lookback).notes
+
+    assert notes(1, one) == (
+        "1 row belongs to no batch: its batch_by value is null",
+        "1 checked batch has other rows now; check it again with --batch 2024-01-01",
+    )
+    assert notes(2000, two) == (
+        "2,000 rows belong to no batch: their batch_by value is null",
+        "2 checked batches have other rows now; check them again with --batch 2024-01-01,"
+        " --batch 2024-01-02",
+    )
+    assert notes(0, one, 9) == ("1 late batch is checked again (lookback)",)
+    assert notes(0, two, 9) == ("2 late batches are checked again (lookback)",)

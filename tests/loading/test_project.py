@@ -192,6 +192,16 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
         ),
         ({"checks/a.sql": "\n"}, "the file is empty", "checks/a.sql:1:1"),
         (
+            {"checks/a.sql": GOOD, "checks/x/A.sql": GOOD},
+            "two check models are called 'a' or 'A': checks/a.sql and checks/x/A.sql",
+            "checks/x/A.sql:1:1",
+        ),
+        (
+            {"checks/a.sql": "{{ config(\n  batch_by = 'a',\n  batch_by = 'b') }} select 1 as a"},
+            "Jinja syntax: keyword argument repeated: batch_by",
+            "checks/a.sql:3:3",
+        ),
+        (
             {"checks/a.sql": GOOD, "checks/x/a.sql": GOOD},
             "two check models are called 'a'",
             "checks/x/a.sql:1:1",
@@ -225,6 +235,11 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "checks/a.sql:1:11",
         ),
         ({"checks/a.sql": "select {{ nope }}"}, "'nope' is undefined", "checks/a.sql:1:11"),
+        (
+            {"checks/a.sql": "select {{ source('a') }}"},
+            "Jinja: source() missing 1 required",
+            "checks/a.sql:1:1",
+        ),
         ({"checks/a.sql": "select a {% if %}"}, "Jinja syntax", "checks/a.sql:1:10"),
         (
             {"checks/a.sql": "{{ config(\n  tagz = 'x') }} select 1 as a"},

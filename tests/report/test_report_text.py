@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dqsql.report.text import display_width, duration, number, plural, printable, shorten
+from dqsql.model.wording import plural
+from dqsql.report.text import display_width, duration, number, printable, shorten
 
 
 def test_printable_keeps_unicode_and_drops_what_steers_a_terminal() -> None:

@@ -11,8 +11,9 @@ import click
 from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
 from dqsql.cli.session import Session, with_session
+from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
-from dqsql.report.text import plural, printable, shorten
+from dqsql.report.text import printable, shorten
 
 if TYPE_CHECKING:
     from dqsql.model.plan import Monitor

@@ -13,8 +13,9 @@ from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, ErrorGroup
+from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
-from dqsql.report.text import plural, printable
+from dqsql.report.text import printable
 
 if TYPE_CHECKING:
     from dqsql.model.plan import Plan

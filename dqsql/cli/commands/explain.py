@@ -10,7 +10,8 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
-from dqsql.report.text import number, plural, printable
+from dqsql.model.wording import plural
+from dqsql.report.text import number, printable
 
 if TYPE_CHECKING:
     from dqsql.runner.explain import Explanation

@@ -12,7 +12,8 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
 from dqsql.cli.session import Session, with_session
-from dqsql.report.text import plural, printable
+from dqsql.model.wording import plural
+from dqsql.report.text import printable
 
 _STAYS = "its checks could not be evaluated; the next run heeds the review"
 

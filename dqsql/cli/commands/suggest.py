@@ -12,7 +12,8 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, UsageError
-from dqsql.report.text import plural, printable
+from dqsql.model.wording import plural
+from dqsql.report.text import printable
 
 if TYPE_CHECKING:
     from dqsql.model.project import Project

@@ -13,6 +13,7 @@ from dqsql.decisions.strategies import Learned as LearnedStrategy
 from dqsql.decisions.strategies import Strategy
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Monitor
+from dqsql.model.wording import plural
 from dqsql.runner.monitors.anomaly import AnomalyCall, AnomalyDetector
 from dqsql.runner.monitors.history import key_of
 from dqsql.runner.monitors.replay import Replayed, Tally
@@ -130,7 +131,8 @@ def at_rate(given: Strategy, rate: float) -> Strategy | None:
 
 def _as_written(result: Replayed) -> Replayed:
     text = (
-        f"its bounds are written, no rate moves them: as they are, {len(result.alarms)} alarms on"
-        f" {result.accepted} accepted batches, {len(result.found)} on {result.flagged} flagged ones"
+        f"its bounds are written, no rate moves them: as they are,"
+        f" {plural(len(result.alarms), 'alarm')} on {plural(result.accepted, 'accepted batch')},"
+        f" {len(result.found)} on {plural(result.flagged, 'flagged one')}"
     )
     return replace(result, note=text)
