@@ -271,6 +271,7 @@ def _settings(text: str, offset: int) -> CheckSettings:
         raise AnnotationProblem(f"the settings cannot be read: {detail}", offset, text) from error
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise AnnotationProblem("the settings' keys must be names", offset, text)
+    _refuse_repeated(text, offset)
     for key, value in values.items():
         # `{warn}` is a YAML mapping of warn to null.
         if value is None and key not in ("description", "name", "where", "fpr"):
@@ -285,6 +286,17 @@ def _settings(text: str, offset: int) -> CheckSettings:
     except SettingProblem as problem:
         at = max(0, text.find(problem.key))
         raise AnnotationProblem(problem.message, offset + at, text, problem.hint) from problem
+
+
+def _refuse_repeated(text: str, offset: int) -> None:
+    """YAML takes the last of several values, without a word."""
+    seen: set[str] = set()
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    for key, _ in node.value if node is not None else ():
+        if key.value in seen:
+            at = offset + key.start_mark.index
+            raise AnnotationProblem(f"the setting {key.value!r} is there twice", at, text)
+        seen.add(key.value)
 
 
 def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:

@@ -93,6 +93,7 @@ def test_settings() -> None:
         ("@a {severity: wran}", "'severity' must be 'warn' or 'error'", "severity"),
         ("@a {sevrity: warn}", "unknown setting 'sevrity'", "sevrity"),
         ("@a {warn}", "the setting 'warn' has no value", "warn"),
+        ("@a {fpr: 1, severity: warn, 'fpr': 2}", "'fpr' is there twice", "'fpr'"),
         ("@a {1: 2}", "keys must be names", "{1"),
         ("@a {severity: [}", "no YAML mapping", "{severity"),
         ("@a {x", "no YAML mapping", "{x"),
