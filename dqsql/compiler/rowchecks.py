@@ -279,6 +279,14 @@ class SampleQuery:
         some = exp.Paren(this=exp.or_(*(not_null(c.copy()) for c in table.columns)))
         counted = some if table.where is None else exp.and_(some, exp.Paren(this=table.where))
         mark = formula("case when {0} then 1 end", exp.Paren(this=counted))
-        keys = [*([batch] if batch is not None else []), *(c.copy() for c in table.columns)]
+        keys = [*([batch] if batch is not None else []), *map(self._comparable, table.columns)]
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
+
+    def _comparable(self, value: exp.Expr) -> exp.Expr:
+        """A value as rows can be grouped by it: maps and variants as texts, as they are counted."""
+        types = {name.lower(): kind for name, kind in self.batches.types.items()}
+        kind = types.get(value.name.lower(), "") if isinstance(value, exp.Column) else ""
+        if "map<" in kind or "variant" in kind:
+            return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
+        return value.copy()

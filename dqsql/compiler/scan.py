@@ -85,8 +85,11 @@ class BatchFilter:
             return None
         if not self.batches:
             return exp.false()
-        values = [typed(b, self.spark_type) for b in self.batches]
-        listed = exp.In(this=exp.Paren(this=batch_by), expressions=values)
+        # Batches are told apart by their texts, also where a collation takes some for equal.
+        collated = "collate" in self.spark_type
+        values = [typed(b, "string" if collated else self.spark_type) for b in self.batches]
+        value = batch_text(model) if collated else exp.Paren(this=batch_by)
+        listed = exp.In(this=value, expressions=values)
         implied = batches_condition(batch_by, self.batches, self.types)
         return listed if implied is None else exp.and_(implied, listed)
 

@@ -153,7 +153,7 @@ class ModelExecution:
         """Batches of the model with their row counts; the key None counts rows without batch."""
         with translated(f"cannot list the batches of {self.plan.model.name}"):
             table = self.spark.sql(to_sql(query)).toArrow()
-        return dict(zip(table["batch"].to_pylist(), table["rows"].to_pylist(), strict=True))
+            return dict(zip(table["batch"].to_pylist(), table["rows"].to_pylist(), strict=True))
 
     def batch_type(self, expression: str, view: str) -> str:
         """The Spark type of the `batch_by` expression."""
@@ -178,7 +178,11 @@ class ModelExecution:
         try:
             rows = self._analyse_states(part.states)
         except EngineError:
-            part.drop_states(_failing_states(part.states, self._analyse_states))
+            refused = _failing_states(part.states, self._analyse_states)
+            if len(refused) == len(part.states):
+                # Not even rows can be counted: it is what all states have in common.
+                raise
+            part.drop_states(refused)
             rows = self._analyse_states(part.states)
         part.types = {f.name: f.dataType.simpleString() for f in rows.fields}
         with translated("Spark refuses the state columns"):
@@ -342,7 +346,7 @@ class ModelExecution:
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = to_sql(self.measure(part.metrics, part.checks, self._states))
-            rows = _with_nulls(self.spark.sql(query)).toArrow().to_pylist()
+            rows = _readable(self.spark.sql(query)).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
@@ -381,7 +385,6 @@ class ModelExecution:
         )
 
 
-_NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
 # Types that come back from Arrow as they went.
 _PLAIN_TYPES = frozenset(
     [
@@ -401,15 +404,37 @@ _PLAIN_TYPES = frozenset(
 )
 
 
-def _with_nulls(frame: DataFrame) -> DataFrame:
-    """The frame, all of whose columns may be null.
+_NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
+_NUMBER_AND_TEXT = ["value", "text"]
 
-    Arrow takes no struct that is null where its fields may not be.
+
+def _readable(frame: DataFrame) -> DataFrame:
+    """The frame with values that Python can hold: numbers, dates, times and texts.
+
+    Whatever else there is (binary, intervals, arrays ..) comes as Spark writes it, and texts as
+    valid UTF-8; a struct of `value` and `text` stays, and may be null in all its fields, since
+    Arrow takes no other. The names of batches and segments stay as they are, right or wrong.
     """
-    text = frame.schema.json()
-    if '"type":"struct"' not in text.partition('"fields":')[2]:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    fields = frame.schema.fields
+    both = {f.name for f in fields if getattr(f.dataType, "names", None) == _NUMBER_AND_TEXT}
+    written = {f.name for f in fields if not _is_read(f.dataType.simpleString())}
+    written -= {*both, "batch", "segment"}
+    if written:
+        names = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
+        texts = {n: F.make_valid_utf8(c.cast("string")).alias(n) for n, c in names.items()}
+        frame = frame.select(*(texts[n] if n in written else c for n, c in names.items()))
+    if not both:
         return frame
-    return frame.to(type(frame.schema).fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
+    text = frame.schema.json()
+    return frame.to(StructType.fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
+
+
+def _is_read(spark_type: str) -> bool:
+    texts = ("string", "binary")
+    return spark_type == "void" or (spark_type not in texts and _survives_arrow(spark_type))
 
 
 def _survives_arrow(spark_type: str) -> bool:

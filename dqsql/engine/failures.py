@@ -23,6 +23,8 @@ SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
+_NOT_UTF8 = "a text from Spark is not valid UTF-8"
+_VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_bytes, 'ISO-8859-1')"
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
@@ -101,8 +103,13 @@ def _model_span(text: str, model: CheckModel) -> Span:
 
 @contextmanager
 def translated(doing: str, span: Span | None = None) -> Iterator[None]:
-    """Turn Spark's exceptions inside the block into EngineErrors."""
+    """Turn Spark's exceptions inside the block into EngineErrors.
+
+    So are texts that Python cannot read: Spark lets a string hold any bytes.
+    """
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise QueryError(f"{doing}: {_NOT_UTF8}", span=span, hint=_VALID_UTF8) from error
     except SPARK_FAILURES as error:
         raise translate(error, doing, span) from error

@@ -145,5 +145,6 @@ def _query(
             select *, row_number() over (partition by c order by priority desc, value) as place
             from drawn
         )
-        select c, value, n, priority from ranked where place <= {limit + 1}
+        select c, make_valid_utf8(value) as value, n, priority
+        from ranked where place <= {limit + 1}
     """

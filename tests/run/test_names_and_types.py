@@ -184,6 +184,60 @@ def test_types(new_project: NewProject) -> None:
     assert project.rows("dq_results")
 
 
+def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
+    """They are shown and stored as Spark writes them; bytes that are no UTF-8 are marked."""
+    project = new_project(
+        """
+        {{ config(store_failures = true) }}
+        select
+            months,     -- @max = interval '1-3' year to month
+            hours,      -- @min is not null
+            bytes,      -- @max is not null
+            -- @pattern @min is not null @histogram is not null
+            -- @entropy > 0 @accepted_values('x') {severity: warn}
+            latin,
+            attributes, -- @unique {severity: warn}
+            semi        -- @unique {severity: warn}
+        from {{ source('raw', 't') }}
+        -- @expect(max(array(months)) is not null)
+        """,
+        "select make_ym_interval(1, cast(id as int)) as months,"
+        " make_dt_interval(0, 0, 0, id + 1.5) as hours, cast(concat('b', id) as binary) as bytes,"
+        " cast(unhex(concat('62ff', hex(48 + id))) as string) as latin,"
+        " map('k', id % 3) as attributes, parse_json(concat('[', id % 3, ']')) as semi"
+        " from range(4)",
+    )
+    result = project.run()
+    assert {r.message for r in result.results if r.status is Status.ERROR} == set()
+    assert result.models[0].notes == ()
+    found = {(k[2], k[3]): v for k, v in project.metrics().items()}
+    assert found["months", "max()"] == "INTERVAL '1-3' YEAR TO MONTH"
+    assert found["hours", "min()"] == "INTERVAL '0 00:00:01.5' DAY TO SECOND"
+    assert found["bytes", "max()"] == "b3"
+    assert found["latin", "min()"] == "b\ufffd0"
+    assert found["latin", "entropy()"] == pytest.approx(math.log(4))
+    samples = [(r["check_id"].split(".")[1], r["row"]) for r in project.rows("dq_failures")]
+    for column in ("attributes", "semi"):
+        assert sorted('"months":"INTERVAL \'1-0' in r for c, r in samples if c == column) == [
+            False,
+            True,
+        ]
+
+
+def test_names_of_batches_that_are_no_utf8(new_project: NewProject) -> None:
+    """One error with what to do; other models are checked."""
+    project = new_project(
+        "{{ config(batch_by = 'b') }}\nselect b -- @not_null\nfrom {{ source('raw', 't') }}",
+        "select cast(x'62ff' as string) as b",
+        files={"checks/other.sql": "select 1 as n -- @not_null"},
+    )
+    found = {m.path: m for m in project.attempt().models}
+    assert found.pop("checks/other.sql").status is Status.PASS
+    ((_, wrong),) = found.items()
+    assert wrong.error is not None and "is not valid UTF-8" in wrong.error.message
+    assert "make_valid_utf8" in (wrong.error.hint or "")
+
+
 def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
     project = new_project(
         "{{ config(batch_by = 'b') }}\nselect b, x -- @mean < 5 @min > 0 @max < 9 @sum < 9\n"
@@ -229,6 +283,7 @@ def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
         ("at", "true, false", ("false", "true")),
         ("at", "1.5D, 1e20D, double('NaN')", ("1.0E20", "1.5", "NaN")),
         ("upper(at)", "'a', 'A', 'b'", ("A", "B")),
+        ("at collate UTF8_LCASE", "'a', 'A', 'b'", ("A", "a", "b")),
     ],
 )
 def test_batch_keys(
