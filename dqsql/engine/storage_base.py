@@ -148,6 +148,11 @@ class BaseStore(ABC):
         return StorageError(translate(error, doing).message, hint=hint)
 
 
+def is_retyped(error: BaseException) -> bool:
+    """Whether one of Spark's exceptions says that files have a column in several types."""
+    return _mentions(str(error), _RETYPED)
+
+
 def _mentions(text: str, words: Collection[str]) -> bool:
     return any(word in text for word in words)
 

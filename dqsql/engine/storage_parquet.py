@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from dqsql.engine.failures import SPARK_FAILURES
@@ -21,11 +22,13 @@ from dqsql.engine.storage_base import (
     BatchPart,
     Row,
     among,
+    is_retyped,
     neighbours,
     quoted,
     text_literal,
 )
 from dqsql.engine.storage_tables import NamedTables
+from dqsql.errors import StorageError
 from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
@@ -169,9 +172,20 @@ class ParquetStore(ChunkedStore):
         # A pattern, because a path that is not there would be an error. Files written before a
         # check was added have fewer columns, so that one file's schema is not the table's.
         root = self.path(name)
-        pattern = f"{root}/{_CHUNK}={{{','.join(sorted(chunks))}}}"
         reader = self._spark.read.option("basePath", root).option("mergeSchema", "true")
-        return self._existing(lambda: reader.parquet(pattern))
+
+        def read(*some: str) -> DataFrame:
+            return reader.parquet(f"{root}/{_CHUNK}={{{','.join(sorted(some))}}}")
+
+        try:
+            return self._existing(lambda: read(*chunks))
+        except StorageError as error:
+            if error.__cause__ is None or not is_retyped(error.__cause__):
+                raise
+        # Chunks of before and after a column changed its type; a chunk by itself has one type.
+        found = [self._existing(partial(read, chunk)) for chunk in sorted(chunks)]
+        frames = [frame for frame in found if frame is not None]
+        return self._existing(lambda: reduce(_union, frames))
 
     def _write(self, frame: DataFrame, name: str, partitions: Sequence[str]) -> None:
         writer = frame.write.mode("overwrite")
@@ -232,6 +246,10 @@ class CatalogParquetStore(ChunkedStore):
         part = f"`model` = {text_literal(model)}, `{_CHUNK}` = {text_literal(chunk)}"
         statement = f"alter table {name} drop if exists partition ({part})"
         self._attempt(f"cannot write {table.name}", lambda: self._spark.sql(statement))
+
+
+def _union(first: DataFrame, second: DataFrame) -> DataFrame:
+    return first.unionByName(second, allowMissingColumns=True)
 
 
 def _gathered(frame: DataFrame, family: Family) -> DataFrame:

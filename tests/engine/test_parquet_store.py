@@ -76,6 +76,18 @@ def test_a_state_column_added_later_is_null_for_batches_before(
     assert stored(store, "x__sum")["2024-01-02"] == 7.5
 
 
+def test_a_column_that_changed_its_type_is_read_in_both(
+    spark: SparkSession, store: ParquetStore
+) -> None:
+    """As in the segments of a model whose column was retyped, months (chunks) ago."""
+    first, second = {"2024-01-01": 1, "2024-01-02": 2}, {"2024-02-01": 3}
+    store.replace_state("m", states(spark, first, ", int(n) as g"), list(first), ())
+    store.replace_state("m", states(spark, second, ", 'de' as g, 1 as x"), list(second), first)
+    assert stored(store) == {**first, **second}
+    assert stored(store, "g") == {"2024-01-01": "1", "2024-01-02": "2", "2024-02-01": "de"}
+    assert stored(store, "x") == {"2024-01-01": None, "2024-01-02": None, "2024-02-01": 1}
+
+
 def test_rows_of_tables_are_replaced_by_model_and_batch(
     spark: SparkSession, store: ParquetStore
 ) -> None:
