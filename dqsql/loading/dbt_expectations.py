@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -16,6 +16,7 @@ from dqsql.loading.dbt_failing import (
     Unadoptable,
     at_limits,
     bounds,
+    joined,
     none_or_one,
     oldest,
     quoted,
@@ -29,6 +30,12 @@ from dqsql.model.functions import AGGREGATES
 def _condition(a: Arguments) -> str | None:
     condition = a.get("row_condition")
     return sql_text(condition) if condition else None
+
+
+def _joined_condition(a: Arguments) -> str | None:
+    """The condition on rows where the test has others beside it."""
+    condition = _condition(a)
+    return condition and joined(condition)
 
 
 def _true(value: Callable[[Arguments], str]) -> Callable[[Arguments], Failing]:
@@ -52,24 +59,59 @@ def _between(aggregate: str) -> Callable[[Arguments], Failing]:
 
 
 def _in_set(a: Arguments) -> Failing:
-    values = quoted(a.listed("value_set"), a.get("quote_values", True))
-    return rows(f"not coalesce(({a.column}) in ({values}), false)", _condition(a))
+    return rows(f"not coalesce({_is_one_of(a)}, false)", _condition(a))
 
 
 def _not_in_set(a: Arguments) -> Failing:
-    values = quoted(a.listed("value_set"), a.get("quote_values", True))
-    return rows(f"({a.column}) in ({values})", _condition(a))
+    texts = [_normal(v) for v in a.listed("value_set")]
+    if len(set(texts)) < len(texts):
+        raise Unadoptable("a value of its set stands there twice: the test counts its rows twice")
+    return rows(_is_one_of(a), _condition(a))
 
 
-def _quantile(a: Arguments) -> str:
-    return bounds(a, f"percentile({a.column}, {a.text('quantile')})")
+def _is_one_of(a: Arguments) -> str:
+    """Whether the column is one of a set's values, each compared by itself.
+
+    The tests join, so that a text is cast to the column's type. `in` would do the opposite: without
+    Spark's ANSI mode it compares texts.
+    """
+    quote = a.get("quote_values", True)
+    values = [quoted([v], quote) for v in a.listed("value_set")]
+    return _any([f"({a.column}) = {v}" for v in values])
+
+
+def _any(conditions: Sequence[str]) -> str:
+    """Conditions joined by `or`, as a tree: of a thousand the SQL is still not deep."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return f"({_any(conditions[:middle])} or {_any(conditions[middle:])})"
+
+
+def _normal(value: object) -> str:
+    """A value's text, the same for different texts of one number."""
+    try:
+        return str(float(str(value)))
+    except ValueError:
+        return str(value)
+
+
+def _quantile(quantile: Callable[[Arguments], str]) -> Callable[[Arguments], Failing]:
+    """A quantile between bounds: a window function on Spark, so that each of the rows fails."""
+
+    def make(a: Arguments) -> Failing:
+        a.refuse("group_by")
+        between = bounds(a, f"percentile({a.column}, {quantile(a)})")
+        return Failing(f"case when not ({between}) then count(*) else 0 end", where=_condition(a))
+
+    return make
 
 
 def _compound_unique(a: Arguments) -> Failing:
     """Tuples of columns; by default those without any value are left out."""
     columns = [f"`{c}`" if a.get("quote_columns", False) else c for c in a.listed("column_list")]
     ignored = a.get("ignore_row_if", "all_values_are_missing")
-    where = _condition(a)
+    where = _joined_condition(a)
     if ignored == "never":
         return tuples(a, "column_list", a.get("quote_columns", False), where)
     if ignored == "any_value_is_missing":
@@ -90,18 +132,17 @@ def _values_unique(a: Arguments) -> Failing:
     return Failing(
         f"coalesce(frequency(count_if(n > 1), {column}), 0)",
         quick=f"coalesce(duplicate_count({column}), 0)",
-        where=_condition(a),
+        where=_joined_condition(a),
     )
 
 
 def _matches(a: Arguments, argument: str, template: str) -> list[str]:
-    """The conditions of one pattern or a list of them."""
+    """The conditions of one pattern, or of a list of them where the test takes a list."""
     for name in ("is_raw", "flags"):
         if a.get(name):
             raise Unadoptable(f"{name!r} changes how its patterns are read")
-    given = a.get(argument)
-    patterns = given if isinstance(given, list) else [given]
-    if not given or not all(isinstance(p, str) for p in patterns):
+    patterns = a.listed(argument) if argument.endswith("_list") else [a.get(argument)]
+    if not all(isinstance(p, str) for p in patterns):
         raise Unadoptable(f"its argument {argument!r} is no pattern")
     return [template.format(column=a.column, pattern=f"'{p}'") for p in patterns]
 
@@ -116,8 +157,7 @@ def _pattern(argument: str, template: str) -> Callable[[Arguments], Failing]:
 
 def _distinct_in_set(a: Arguments) -> Failing:
     """Distinct values that are not in the set; a null is one of them."""
-    values = quoted(a.listed("value_set"), a.get("quote_values", True))
-    other = f"not coalesce(({a.column}) in ({values}), false)"
+    other = f"not coalesce({_is_one_of(a)}, false)"
     return Failing(
         f"coalesce(frequency(count(*), case when {other} then {a.column} end), 0)"
         f" + case when null_count({a.column}) > 0 then 1 else 0 end",
@@ -135,7 +175,7 @@ def _recent(a: Arguments) -> Failing:
     time = f"cast({a.column} as timestamp)"
     newest = f"max(case when {time} <= fact('run_started') then {time} end)"
     return none_or_one(
-        f"coalesce({newest}, timestamp '1970-01-01 00:00:00') < {oldest(a)}", _condition(a)
+        f"coalesce({newest}, timestamp '1970-01-01 00:00:00') < {oldest(a)}", _joined_condition(a)
     )
 
 
@@ -174,6 +214,8 @@ def _total_between(a: Arguments) -> str:
 
 
 def _column_count_between(a: Arguments) -> Failing:
+    if 0 in (a.get("min_value"), a.get("max_value")):
+        raise Unadoptable("a limit of 0 is none to the test")
     return none_or_one(" or ".join(at_limits(a, "column_count() <", "column_count() >")))
 
 
@@ -218,7 +260,9 @@ def _pair(a: Arguments) -> str:
 
 
 def _equal_table(a: Arguments) -> Failing:
-    a.refuse("group_by", "compare_group_by", "compare_row_condition", "row_condition")
+    a.refuse("group_by", "compare_group_by")
+    if a.get("row_condition") or a.get("compare_row_condition"):
+        raise Unadoptable("a condition restricts what it counts of the other relation")
     factor = sql_text(a.get("factor", 1))
     return none_or_one(f"not (count(*) = relation_rows({a.other()}) * {factor})")
 
@@ -269,13 +313,14 @@ _TESTS: Mapping[str, Callable[[Arguments], Failing]] = {
     "column_max_to_be_between": _between("max({column})"),
     "column_min_to_be_between": _between("min({column})"),
     "column_mean_to_be_between": _between("avg({column})"),
-    "column_median_to_be_between": _between("percentile({column}, 0.5)"),
+    "column_median_to_be_between": _quantile(lambda a: "0.5"),
     "column_stdev_to_be_between": _between("stddev({column})"),
     "column_sum_to_be_between": _between("sum({column})"),
-    "column_quantile_values_to_be_between": _true_of_all(_quantile),
+    "column_quantile_values_to_be_between": _quantile(lambda a: a.text("quantile")),
     "column_unique_value_count_to_be_between": _between(_DISTINCT),
     "column_proportion_of_unique_values_to_be_between": _between(
-        f"{_DISTINCT} / nullif(count({{column}}), 0)"
+        # Without a value it is 1.
+        f"coalesce({_DISTINCT} / nullif(count({{column}}), 0), 1)"
     ),
     "column_distinct_count_to_equal": _true_of_all(
         lambda a: f"{_DISTINCT.format(column=a.column)} = {a.text('value')}"

@@ -96,10 +96,10 @@ class Arguments:
 
 def oldest(a: Arguments, units: Sequence[str] = UNITS) -> str:
     """The time that lies an interval of a unit before the run."""
-    unit, interval = a.text("datepart"), a.text("interval")
-    if unit not in units or not interval.isdigit():
-        raise Unadoptable(f"its interval is {interval} {unit}")
-    lengths = ", ".join(interval if u == unit else "0" for u in UNITS)
+    unit, interval = a.text("datepart"), a.get("interval")
+    if unit not in units or type(interval) is not int or interval < 0:
+        raise Unadoptable(f"its interval is {interval!r} {unit}")
+    lengths = ", ".join(str(interval) if u == unit else "0" for u in UNITS)
     return f"fact('run_started') - make_interval({lengths})"
 
 
@@ -114,6 +114,20 @@ def _is_column(name: str) -> bool:
 def sql_text(value: object) -> str:
     """A YAML value as dbt's Jinja writes it into SQL."""
     return str(value)
+
+
+def joined(condition: str) -> str:
+    """A condition that the test's SQL joins with others by `and`, without parentheses.
+
+    Raises Unadoptable: it holds an `or`, so that the test asks for something else than it says.
+    """
+    try:
+        is_or = isinstance(parse_expression(condition), exp.Or)
+    except DqsqlError as error:
+        raise Unadoptable(f"{condition!r} is not understood: {error.message}") from error
+    if is_or:
+        raise Unadoptable(f"the test joins {condition!r} with `and`, without parentheses")
+    return condition
 
 
 def rows(condition: str, where: str | None = None) -> Failing:

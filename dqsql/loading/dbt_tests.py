@@ -102,7 +102,8 @@ class Adopter:
         """A project may define a test of its own under a known name."""
         package = namespace or "dbt"
         used = {m for m in test.macros if m.endswith(f".test_{name}")}
-        if used and f"macro.{package}.test_{name}" not in used:
+        # With a namespace dbt calls that package's test, whichever of the name it lists here.
+        if namespace is None and used and f"macro.{package}.test_{name}" not in used:
             raise Unadoptable(f"the project defines a test {name} of its own")
         if other := self.manifest.dispatched(package, f"test_{name}"):
             raise Unadoptable(f"{other} replaces the test {name}")

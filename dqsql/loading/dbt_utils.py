@@ -9,6 +9,7 @@ from dqsql.loading.dbt_failing import (
     Failing,
     Unadoptable,
     at_limits,
+    joined,
     none_or_one,
     oldest,
     quoted,
@@ -88,17 +89,23 @@ def _not_constant(a: Arguments) -> Failing:
     return none_or_one(f"min({a.column}) = max({a.column})")
 
 
+def _counted(rows: str) -> str:
+    """Whether the tests of two counts have both: they group, and no rows make no group."""
+    return f"count(*) > 0 and {rows} > 0"
+
+
 def _equal_rowcount(a: Arguments) -> Failing:
     a.refuse("group_by_columns")
-    return Failing(f"abs(count(*) - relation_rows({a.other()}))")
+    rows = f"relation_rows({a.other()})"
+    return Failing(f"case when {_counted(rows)} then abs(count(*) - {rows}) else 0 end")
 
 
 def _fewer_rows_than(a: Arguments) -> Failing:
     a.refuse("group_by_columns")
     rows = f"relation_rows({a.other()})"
     return Failing(
-        f"case when count(*) > {rows} then count(*) - {rows} when count(*) = {rows} then 1"
-        " else 0 end"
+        f"case when not ({_counted(rows)}) then 0 when count(*) > {rows} then count(*) - {rows}"
+        f" when count(*) = {rows} then 1 else 0 end"
     )
 
 
@@ -114,7 +121,7 @@ def _relationships_where(a: Arguments) -> Failing:
     if "".join(sql_text(a.get("to_condition", "1=1")).split()) != "1=1":
         raise Unadoptable("'to_condition' restricts the other relation")
     orphan = f"is_orphan({a.column}, {a.other()}, {a.text('field')})"
-    return rows(f"({a.get('from_condition', '1=1')}) and {orphan}")
+    return rows(f"({joined(sql_text(a.get('from_condition', '1=1')))}) and {orphan}")
 
 
 BUILDERS: Mapping[str, Callable[[Arguments], Failing]] = {

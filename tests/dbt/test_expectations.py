@@ -40,6 +40,7 @@ select * from (select max(cast(ts as timestamp)) as t from m
                where cast(ts as timestamp) <= current_timestamp() and {where})
 where coalesce(t, timestamp '1970-01-01') < current_timestamp() - interval {interval}
 """
+TEXTS = "select '7' as x union all select '2.5'"
 LETTERS = "select 'a' as x union all select 'b'"
 
 
@@ -59,6 +60,8 @@ class Case:
     name: str
     arguments: Mapping[str, Any]
     number: str | int
+    namespace: str = "dbt_expectations"
+    other: str | None = None
 
 
 def about(column: str, name: str, number: str | int, **more: Any) -> Case:
@@ -85,6 +88,20 @@ CASES = [
         NOT_IN.format(column="id", where="true", values="select 1 as x union all select 5"),
         value_set=[1, 5],
         quote_values=False,
+    ),
+    # The tests join, so that texts are cast to the type of the column.
+    about("d", IN_SET, NOT_IN.format(column="d", where="true", values=TEXTS), value_set=[7, 2.5]),
+    about(
+        "d",
+        "column_values_to_be_in_set",
+        f"select * from m left join ({TEXTS}) s on m.d = s.x where s.x is null",
+        value_set=[7, 2.5],
+    ),
+    about(
+        "id",
+        "column_values_to_not_be_in_set",
+        "select * from m join (select '01' as x union all select '5') s on m.id = s.x",
+        value_set=["01", 5],
     ),
     *(
         about(
@@ -179,9 +196,53 @@ CASES = [
         {"expression": "sum(id) > 9 or max(d) = 0"},
         truth("sum(id) > 9 or max(d) = 0"),
     ),
+    # Its percentiles are window functions on Spark: each row fails.
+    about(
+        "id",
+        "column_median_to_be_between",
+        truth("(1 = 1 and percentile(id, 0.5) over() >= 4)"),
+        min_value=4,
+    ),
+    about(
+        "id",
+        "column_quantile_values_to_be_between",
+        truth("(1 = 1 and percentile(id, 0.9) over() < 2)", where="id < 5"),
+        quantile=0.9,
+        max_value=2,
+        strictly=True,
+        row_condition="id < 5",
+    ),
+    *(
+        about(
+            "s",
+            "column_proportion_of_unique_values_to_be_between",
+            truth(
+                "(1 = 1 and case when count(s) = 0 then 1"
+                " else cast(count(distinct s) as float) / count(s) end <= 0.9)",
+                where=condition,
+            ),
+            max_value=0.9,
+            row_condition=condition,
+        )
+        for condition in ("true", "s is null")
+    ),
+    # The tests of two counts group by a key: of a relation without rows there is no group.
+    *(
+        Case(name, {"compare_model": f"ref('{other}')"}, number, "dbt_utils", other)
+        for name, other, number in [
+            ("equal_rowcount", "other", 5),
+            ("equal_rowcount", "empty", 0),
+            ("fewer_rows_than", "other", 5),
+            ("fewer_rows_than", "empty", 0),
+        ]
+    ),
 ]
 MODEL = "model.edges.m"
 METADATA = {"dbt_schema_version": "https://x/manifest/v12.json", "project_name": "edges"}
+FAIL_CALCS = {
+    "equal_rowcount": "sum(coalesce(diff_count, 0))",
+    "fewer_rows_than": "sum(coalesce(row_count_delta, 0))",
+}
 PROFILE = "edges:\n  target: t\n  outputs:\n    t: {type: spark, method: session, schema: edges}\n"
 
 
@@ -202,13 +263,17 @@ def generic_test(name: str, test: Mapping[str, Any], **config: Any) -> dict[str,
 def nodes() -> Iterator[dict[str, Any]]:
     """Each case twice: as it is, and with a threshold, so that its number is told."""
     node = {"resource_type": "model", "package_name": "edges", "config": {"materialized": "table"}}
-    for name in ("m", "other"):
+    for name in ("m", "other", "empty"):
         own = {"unique_id": f"model.edges.{name}", "name": name, "relation_name": f"edges.{name}"}
         yield {**node, **own, "original_file_path": f"models/{name}.sql"}
     for number, case in enumerate(CASES):
-        test = {"namespace": "dbt_expectations", "name": case.name, "kwargs": dict(case.arguments)}
-        yield generic_test(f"plain_{number}", test)
-        yield generic_test(f"count_{number}", test, error_if="> 1000", warn_if="> 1000")
+        test = {"namespace": case.namespace, "name": case.name, "kwargs": dict(case.arguments)}
+        others = [f"model.edges.{case.other}"] if case.other else []
+        parents = {"depends_on": {"nodes": [MODEL, *others]}}
+        calc = {"fail_calc": FAIL_CALCS[case.name]} if case.name in FAIL_CALCS else {}
+        yield {**generic_test(f"plain_{number}", test, **calc), **parents}
+        many = {"error_if": "> 1000", "warn_if": "> 1000"}
+        yield {**generic_test(f"count_{number}", test, **calc, **many), **parents}
     kwargs = {"column_name": "code", "to": "ref('other')", "field": "id"}
     related = generic_test("related", {"name": "relationships", "kwargs": kwargs})
     yield {**related, "depends_on": {"nodes": [MODEL, "model.edges.other"]}}
@@ -226,6 +291,7 @@ def result(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql("create schema edges")
     spark.sql(ROWS).coalesce(1).write.saveAsTable("edges.m")
     spark.sql("select 1 as id").write.saveAsTable("edges.other")
+    spark.sql("create table edges.empty (id int) using parquet")
     yield dqsql.run(root, spark=spark, dbt_tests=True)
     spark.sql("drop schema edges cascade")
     spark.sql("drop schema if exists edges_dq cascade")
@@ -266,6 +332,11 @@ def test_relationships_by_a_cast_are_left_to_dbt(result: RunResult) -> None:
         ("row_values_to_have_recent_data", {"datepart": "day", "interval": 1}, "time_zone"),
         ("column_most_common_value_to_be_in_set", {"value_set": [1], "top_n": 1}, "by chance"),
         ("multicolumn_sum_to_equal", {"column_list": ["a"]}, "total is missing"),
+        ("column_values_to_not_be_in_set", {"value_set": [1, "1.0"]}, "stands there twice"),
+        ("column_values_to_be_unique", {"row_condition": "a or b"}, "without parentheses"),
+        ("column_values_to_match_regex_list", {"regex_list": "ab"}, "is no list"),
+        ("column_values_to_match_regex", {"regex": ["a"]}, "is no pattern"),
+        ("table_column_count_to_be_between", {"min_value": 1, "max_value": 0}, "none to the test"),
     ],
 )
 def test_what_is_not_sure_is_left(name: str, arguments: dict[str, Any], reason: str) -> None:
@@ -275,5 +346,5 @@ def test_what_is_not_sure_is_left(name: str, arguments: dict[str, Any], reason: 
 
 
 def test_every_case_is_adopted() -> None:
-    assert {f"dbt_expectations.{case.name}" for case in CASES} <= ADOPTED
+    assert {f"{case.namespace}.{case.name}" for case in CASES} <= ADOPTED
     assert not issubclass(Unadoptable, DqsqlError)

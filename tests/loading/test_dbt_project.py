@@ -160,6 +160,18 @@ def test_a_generic_test_of_the_project_replaces_dbts(shop: Path) -> None:
     assert left["not_null_orders_order_id"] == "the project defines a test not_null of its own"
 
 
+def test_a_package_has_a_test_of_a_name_that_another_has(shop: Path) -> None:
+    def expect(manifest: dict[str, Any]) -> None:
+        test = _test_of("not_null_orders_order_id", manifest)
+        metadata = {"name": "expression_is_true", "namespace": "dbt_expectations"}
+        test["test_metadata"].update(metadata, kwargs={"expression": "total > 0"})
+        # dbt looks for the name only when it lists what a test depends on.
+        test["depends_on"]["macros"] = ["macro.dbt_utils.test_expression_is_true"]
+
+    change(shop, expect)
+    assert "not_null_orders_order_id" in adopted(load_project(shop, dbt_tests=True))
+
+
 def test_tests_of_the_whole_table_stand_beside_batches(shop: Path) -> None:
     def batches(manifest: dict[str, Any]) -> None:
         config = manifest["nodes"]["model.shop.orders"]["config"]
