@@ -113,9 +113,15 @@ class Adopter:
             raise Unadoptable("the project defines get_where_subquery, which changes `where`")
 
     def _refuse_fail_calc(self, test: Node, namespace: str | None, name: str) -> None:
+        """Tests whose number is not that of failing rows, at most `limit`."""
         calc = str(test.config.get("fail_calc") or "count(*)")
         if calc != _FAIL_CALCS.get(f"{namespace}.{name}", "count(*)"):
             raise Unadoptable(f"fail_calc is {calc!r}")
+        limit = test.config.get("limit")
+        if limit is not None and int(limit) < 1:
+            raise Unadoptable(f"with a limit of {limit} it cannot fail")
+        if limit is not None and calc != "count(*)":
+            raise Unadoptable("its limit is not one of failing rows")
 
     def _other(self, test: Node, attached: str) -> str | None:
         """The other relation of a test, or the tested one where it compares that with itself."""

@@ -139,10 +139,17 @@ def _test_of(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
             "orders > 1",
             "`where` restricts one of the two relations",
         ),
+        ("not_null_orders_order_id", "limit", 0, "it cannot fail"),
+        (
+            "dbt_utils_equal_rowcount_customers_ref_stg_customers_",
+            "limit",
+            1,
+            "not one of failing rows",
+        ),
     ],
 )
 def test_configurations_that_are_left(
-    shop: Path, name: str, key: str, value: str, reason: str
+    shop: Path, name: str, key: str, value: object, reason: str
 ) -> None:
     change(shop, lambda m: _test_of(name, m)["config"].update({key: value}))
     project = load_project(shop, dbt_tests=True)
