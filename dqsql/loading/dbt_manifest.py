@@ -175,7 +175,10 @@ class Manifest:
             _, _, rest = unique_id.partition(".")
             owner, _, macro = rest.partition(".")
             adapter, _, implemented = macro.partition("__")
-            if implemented == name and adapter in _ADAPTERS and owner not in (package, "dbt"):
+            if implemented != name or adapter not in _ADAPTERS or owner in (package, "dbt"):
+                continue
+            # A package that has the macro itself implements its own.
+            if not self.has_macro(owner, name):
                 return owner
         return None
 

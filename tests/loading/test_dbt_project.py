@@ -174,6 +174,8 @@ def test_a_package_has_a_test_of_a_name_that_another_has(shop: Path) -> None:
         test["test_metadata"].update(metadata, kwargs={"expression": "total > 0"})
         # dbt looks for the name only when it lists what a test depends on.
         test["depends_on"]["macros"] = ["macro.dbt_utils.test_expression_is_true"]
+        for name in ("test_expression_is_true", "default__test_expression_is_true"):
+            manifest.setdefault("macros", {})[f"macro.dbt_utils.{name}"] = {}
 
     change(shop, expect)
     assert "not_null_orders_order_id" in adopted(load_project(shop, dbt_tests=True))
