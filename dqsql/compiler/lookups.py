@@ -64,20 +64,9 @@ def _lookup(call: exp.Anonymous) -> Lookup:
     )
 
 
-def state_parts(state: StateColumn) -> list[exp.Expr]:
-    """The expressions over the model's rows that a state is made of."""
-    table, learned = state.frequency, state.classification
-    if learned is not None:
-        parts = (learned.target, *learned.features, learned.where)
-        return [part for part in parts if part is not None]
-    if table is None:
-        return [state.scan]
-    return [*table.columns, *([table.where] if table.where is not None else [])]
-
-
 def lookups_of(state: StateColumn) -> tuple[Lookup, ...]:
     """The lookups that a state needs."""
-    return tuple(dict.fromkeys(k for part in state_parts(state) for k in lookups_in(part)))
+    return tuple(dict.fromkeys(k for part in state.over_rows for k in lookups_in(part)))
 
 
 def with_lookups(state: StateColumn, changed: Mapping[Lookup, Lookup]) -> StateColumn:

@@ -26,7 +26,6 @@ from dqsql.compiler.keys import (
     identifier_table,
     view_name,
 )
-from dqsql.compiler.lookups import state_parts
 from dqsql.compiler.naive_bayes import with_scores
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
@@ -142,4 +141,4 @@ def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str,
 
 def _row_columns(state: StateColumn) -> Iterable[exp.Column]:
     """The references to the model's columns in what a state scans."""
-    return (c for part in state_parts(state) for c in row_columns(part))
+    return (c for part in state.over_rows for c in row_columns(part))

@@ -114,6 +114,22 @@ class StateColumn:
         """Whether the state of a union of batches can be had from their states."""
         return self.merge is not None
 
+    @property
+    def over_rows(self) -> tuple[exp.Expr, ...]:
+        """The expressions over the model's rows that the state is made of.
+
+        An aggregate over counts of values, or over another relation, is none.
+        """
+        table, learned = self.frequency, self.classification
+        parts: tuple[exp.Expr | None, ...] = (self.scan,)
+        if learned is not None:
+            parts = (learned.target, *learned.features, learned.where)
+        elif table is not None:
+            parts = (*table.columns, table.where)
+        elif self.relation is not None:
+            parts = ()
+        return tuple(part for part in parts if part is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:

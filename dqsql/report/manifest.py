@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.fingerprints import Fingerprints, own_macros
 from dqsql.report.jsonable import timestamp
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 SCHEMA_VERSION = 1
 # A macro with the comment right above it. This is for listing only: Jinja itself reads the files.
@@ -208,18 +205,6 @@ def columns_read(plan: Plan) -> tuple[str, ...]:
 def _columns_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
     from sqlglot import exp
 
-    found = (c for s in states for part in _row_parts(s) for c in part.find_all(exp.Column))
+    found = (c for s in states for part in s.over_rows for c in part.find_all(exp.Column))
     # Of `address.city` the column is `address`: what follows are fields of the struct.
     return tuple(sorted({column.parts[0].name for column in found}))
-
-
-def _row_parts(state: StateColumn) -> list[exp.Expr]:
-    """The expressions over the model's rows; that over counts of values (`n`, `value`) is none."""
-    table, learned = state.frequency, state.classification
-    if learned is not None:
-        parts = [learned.target, *learned.features, learned.where]
-    elif table is not None:
-        parts = [*table.columns, table.where]
-    else:
-        parts = [] if state.relation is not None else [state.scan]
-    return [part for part in parts if part is not None]
