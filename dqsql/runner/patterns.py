@@ -49,9 +49,11 @@ def learn(
 def matching_count(name: str, pattern: str) -> exp.Expr:
     """The aggregate that counts the values of a column that match a pattern in printable form.
 
+    Values are matched as Spark writes them, as they were when the pattern was learned.
+
     Raises PatternError: the pattern cannot be read.
     """
-    return formula("count_if({0} rlike {1})", column(name), _regex_literal(pattern))
+    return formula("count_if(cast({0} as string) rlike {1})", column(name), _regex_literal(pattern))
 
 
 def value_count(name: str) -> exp.Expr:

@@ -301,6 +301,7 @@ def test_error_of_a_column_annotation(
         ("@accepted_values(1, 2)", 5, "needs a column, and 1 is none"),
         ("@accepted_values(-1)", 5, "needs a column, and -1 is none"),
         ("@mean('x') > 1", 5, "needs a column, and 'x' is none"),
+        ("@accepted_values(x)", 4, "needs 'value'"),
     ],
 )
 def test_error_of_a_model_annotation(

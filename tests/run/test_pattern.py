@@ -18,6 +18,7 @@ select
     code,     -- @pattern {exclude_where: "batch = '2024-03-02'"}
     secret,   -- @pattern {severity: warn, pii: true}
     prose,    -- @pattern
+    array(code, null) as codes,  -- @pattern
     code as again  -- @pattern {exclude_where: "no_such = 1"}
 from {{ source('raw', 't') }}
 """
@@ -51,6 +52,7 @@ def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:
     odd_day = found["code", "2024-03-02"]
     assert (odd_day.status, odd_day.message) == (Status.SKIPPED, "left out by exclude_where")
     assert found["code", "2024-03-03"].status is Status.PASS
+    assert found["codes", "2024-03-03"].status is Status.PASS
     refused = found["again", "2024-03-03"]
     assert refused.status is Status.ERROR
     assert "no_such" in refused.message
