@@ -97,6 +97,7 @@ def test_build_update_show_and_tag(dqsql: Dqsql, lake: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_without_a_name_the_project_is_indexed(dqsql: Dqsql, lake: Path) -> None:
     built = dqsql("index", "build")
     assert built.exit_code == 0, built.stderr

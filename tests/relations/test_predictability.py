@@ -179,6 +179,7 @@ def test_edges(project: Project, table: Table) -> None:
     assert set(statuses(project.run()).values()) <= {Status.NO_DATA}
 
 
+@pytest.mark.slow
 def test_state_is_bounded_and_its_merge_too(project: Project, table: Table) -> None:
     sizes = {"1": 27_000, "2": 3_000}
     parts = [f"select '{b}' as b, id from range({n})" for b, n in sizes.items()]
