@@ -75,9 +75,10 @@ def drifting(training: FloatArray) -> npt.NDArray[np.bool_]:
 
     ranks = np.asarray(rankdata(training, axis=0), dtype=float)
     ranks -= ranks.mean(axis=0)
-    time = np.arange(len(training)) - (len(training) - 1) / 2
+    time = (np.arange(len(training)) - (len(training) - 1) / 2)[:, None]
     norm = np.sqrt(np.square(ranks).sum(axis=0) * np.square(time).sum())
-    correlation = np.divide(time @ ranks, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
+    product = (time * ranks).sum(axis=0)
+    correlation = np.divide(product, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
     return np.asarray(np.abs(correlation) > DRIFT, dtype=np.bool_)
 
 

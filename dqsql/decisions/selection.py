@@ -50,9 +50,10 @@ def select_clauses(
     open_issues = np.ones(covers.shape[1], dtype=bool)
     chosen: dict[int, int] = {}
     spent = 0.0
-    # Single precision makes the gains one fast product and is exact for counts of issues.
-    matrix = covers.astype(np.float32)
-    gains = matrix.sum(axis=1)
+    # Counted as integers, by issue: each issue's row is read twice at most, however many clauses
+    # are chosen, and a product of matrices may flag a floating-point error that never happened.
+    by_issue = np.ascontiguousarray(covers.T)
+    gains = by_issue.sum(axis=0)
     while True:
         allowed = cost + spent <= limit
         if max_clauses is not None and len(chosen) >= max_clauses:
@@ -65,7 +66,7 @@ def select_clauses(
         spent += float(cost[best])
         cost[siblings] = np.maximum(0.0, fpr[siblings] - fpr[best])
         newly = covers[best] & open_issues
-        gains = gains - matrix @ newly.astype(np.float32)
+        gains -= by_issue[newly].sum(axis=0)
         open_issues &= ~newly
     single = _best_single(fpr, covers, limit)
     covered = int((~open_issues).sum())
@@ -74,7 +75,7 @@ def select_clauses(
     return list(chosen.values())
 
 
-def _best(gains: npt.NDArray[np.float32], fpr: FloatArray, affordable: BoolArray) -> int | None:
+def _best(gains: npt.NDArray[np.int64], fpr: FloatArray, affordable: BoolArray) -> int | None:
     useful = np.flatnonzero(affordable & (gains > 0))
     if not useful.size:
         return None
