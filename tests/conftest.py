@@ -56,13 +56,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     # Bound to loopback: tests must also run where the host's name does not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Thousands of small statements: the second compiler would cost more than it gains.
+    java = f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("dqsql tests")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
+        .config("spark.driver.extraJavaOptions", java)
         .config("spark.local.dir", str(home / "local"))
         .config("spark.sql.artifact.isolation.enabled", "false")
         .config("spark.sql.catalogImplementation", "in-memory")

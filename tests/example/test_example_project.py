@@ -210,11 +210,15 @@ class ExampleRun:
     root: Path
     result: RunResult
     db: duckdb.DuckDBPyConnection
+    beside: frozenset[str]
+    """What the run left in the working directory."""
 
 
 @pytest.fixture(scope="module")
 def example(example_project: Path, spark: SparkSession) -> Iterator[ExampleRun]:
+    before = {path.name for path in Path().iterdir()}
     result = dqsql.run(example_project, spark=spark)
+    beside = frozenset(path.name for path in Path().iterdir()) - before
     with duckdb.connect() as db:
         for name, query in RELATIONS.items():
             db.execute(f"create view {name} as {query.format(data=example_project / 'data')}")
@@ -224,7 +228,7 @@ def example(example_project: Path, spark: SparkSession) -> Iterator[ExampleRun]:
                 f"create view {table} as select * from read_parquet('{files}',"
                 " hive_partitioning = true, hive_types_autocast = false)"
             )
-        yield ExampleRun(example_project, result, db)
+        yield ExampleRun(example_project, result, db, beside)
 
 
 def stored(example: ExampleRun, expected: Expected) -> dict[str, float | None]:
@@ -388,8 +392,7 @@ def test_second_run_finds_nothing_new(example: ExampleRun, spark: SparkSession) 
 
 
 def test_run_leaves_nothing_behind_in_the_working_directory(example: ExampleRun) -> None:
-    left = {"metastore_db", "derby.log", "spark-warehouse"} & {p.name for p in Path().iterdir()}
-    assert not left
+    assert not example.beside & {"metastore_db", "derby.log", "spark-warehouse"}
     allowed = {"target", "warehouse"}
     source = Path(__file__).parents[2] / "example_project"
     new = {p.name for p in example.root.iterdir()} - {p.name for p in source.iterdir()}
