@@ -382,6 +382,28 @@ def test_private_columns_of_a_folder_of_models(compile_model: CompileModel) -> N
     assert set(compiled.plan.model.config.pii) == {"day", "email"}
 
 
+@pytest.mark.parametrize(
+    ("config", "annotations"),
+    [
+        ("pii = ['NAME']", "@avh"),
+        ("pii = ['name']", "@avh"),
+        ("tags = ['x']", "@not_null {pii: true} @avh"),
+        ("tags = ['x']", "@avh {pii: true}"),
+        ("avh = true", "@not_null {pii: true}"),
+    ],
+)
+def test_profiles_of_private_columns_hold_hashes(
+    compile_model: CompileModel, config: str, annotations: str
+) -> None:
+    """However the column is marked: each value is a hash in what is stored of it."""
+    sql = f"{{{{ config({config}) }}}}\nselect\n  Name -- {annotations}\nfrom t"
+    plan = compile_model(sql).plan
+    (profile,) = (m for m in plan.metrics if m.name == "value_profile")
+    text = to_sql(profile.finish)
+    assert "e -> hex(xxhash64(e.value))" in text
+    assert "left(e.value" not in text
+
+
 def test_names_of_state_columns_do_not_collide(compile_model: CompileModel) -> None:
     columns = ["x", "X Y", "x_y", "x-y", "rows", "batch", "x__sum", "größe", "y" * 80, "y" * 81]
     projections = ",\n".join(f"  `{c}` -- @sum > 0 @row_count > 0\n" for c in columns)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import with_matches
+from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.history import batches_where
@@ -307,7 +308,8 @@ class PatternDetector:
         given = pattern_settings(monitor, self.context.defaults(KIND))
         significance = given.get("fpr", self.context.fpr)
         test = given.get("test", "fisher")
-        pii = monitor.settings.pii or monitor.column in self.context.plan.model.config.pii
+        private = pii_columns(self.context.plan.model)
+        pii = monitor.settings.pii or (monitor.column or "").lower() in private
 
         def judge(samples: Sequence[str]) -> PatternDecision:
             return patterns.judge(
