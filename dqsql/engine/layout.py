@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from dqsql.model.tables import (
     frequency_table_name,
@@ -27,6 +28,8 @@ _END = r"(?![\s\S])"
 _MONTH = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]00:00:00)?{_END}"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]"
 _NUMBER = rf"^[0-9]+{_END}"
+# As Spark writes whole numbers, decimals and doubles.
+_ANY_NUMBER = rf"^-?[0-9]+(\.[0-9]+(E-?[0-9]{{1,3}})?)?{_END}"
 _HASH_CHUNKS = 32
 _DIGITS = 16
 
@@ -102,8 +105,8 @@ COUNTS = Family(
 )
 
 
-def batch_order(batch: str) -> tuple[int, float, str]:
+def batch_order(batch: str) -> tuple[int, Decimal, str]:
     """A sort key: numbers by value, everything else (dates among it) as text."""
-    if re.search(_NUMBER, batch):
-        return (0, float(batch), batch)
-    return (1, 0.0, batch)
+    if re.search(_ANY_NUMBER, batch):
+        return (0, Decimal(batch), batch)
+    return (1, Decimal(0), batch)

@@ -71,6 +71,22 @@ def test_order_of_batches() -> None:
     assert sorted(names, key=batch_order) == wanted
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        # A double, as a nullable whole number becomes in pandas.
+        ["-10.0", "-9.0", "0.0", "9.0", "10.0", "1.0E7", "2.0E10"],
+        ["9.50", "10.25", "100.00"],
+        ["-2", "-1", "0", "1"],
+        ["9999999999999999", "10000000000000000", "9" * 40, "1" + "0" * 40],
+        # No numbers, but texts that begin like some.
+        ["1.2.3", "10E5", "2-1", "3.E1"],
+    ],
+)
+def test_numbers_are_ordered_by_value(wanted: list[str]) -> None:
+    assert sorted(reversed(wanted), key=batch_order) == wanted
+
+
 @given(st.sets(st.integers(0, 99)), st.integers(0, 100))
 def test_failing_items_are_found(failing: set[int], count: int) -> None:
     calls = 0
