@@ -397,11 +397,13 @@ def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
 
     Tuples are written with the length of each part in front, so that no two tuples look alike.
     """
-    columns = list(table.columns)
-    if column_type(table, types) in _FLOATS:
-        # -0.0 and 0.0 are the same number.
-        columns = [formula("({0} + 0)", columns[0])]
-    texts = [exp.Cast(this=c.copy(), to=exp.DataType.build("string")) for c in columns]
+    kinds = _column_types(table, types)
+    # -0.0 and 0.0 are the same number.
+    columns = [
+        formula("({0} + 0)", c) if kind in _FLOATS else c.copy()
+        for c, kind in zip(table.columns, kinds, strict=True)
+    ]
+    texts = [exp.Cast(this=c, to=exp.DataType.build("string")) for c in columns]
     if len(texts) == 1:
         value: exp.Expr = texts[0]
     else:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .conftest import Project, Table
+from dqsql.model.results import Status
+
+from .conftest import Project, Table, statuses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +41,7 @@ ROWS = 300
 TUPLES = {
     "pair of columns": ("text", "whole"),
     "text and day": ("text", "day"),
+    "zeros with a sign": ("double", "flag"),
     # These are counted as numbers.
     "numbers": ("whole", "large"),
     "numbers and moments": ("tiny", "nothing", "day", "moment"),
@@ -135,6 +138,18 @@ def test_counts_are_those_of_spark(
     (first,) = (v for k, v in got.items() if k[:2] == (b, None) and "tiny" in k[3])
     odd = [i for i in range(ROWS) if not settings or i % 2 == 1]
     assert first == min(as_text(i) for i in odd)
+
+
+def test_entropy_is_never_below_zero(project: Project, table: Table) -> None:
+    """By rounding ln(6) - 6 ln(6) / 6 is; and so are differences of entropies."""
+    table("a_t", "select 'a' as one, id % 2 as x, id div 2 as y from range(6)")
+    project.write(
+        "a",
+        "select one, x, y from a_t\n"
+        "-- @entropy(one) = 0 @entropy(x) > 0 @mutual_information(x, y) >= 0\n"
+        "-- @mutual_information(one, x) >= 0",
+    )
+    assert set(statuses(project.run()).values()) == {Status.PASS}
 
 
 def as_text(i: int) -> str:
