@@ -21,6 +21,7 @@ from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.anomaly_words import explain
+from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
     BatchNormal,
@@ -248,7 +249,7 @@ def _series(given: AnomalyInput, settings: AnomalySettings) -> Series:
     if values.ndim != 1:
         raise DecisionError(f"a history is a list of numbers, not of shape {values.shape}")
     # An infinite metric has no place in a mean; what it says it said on its own day.
-    values[~np.isfinite(values)] = np.nan
+    values[~usable(values)] = np.nan
     times = None if given.times is None else _times(given.times)
     if times is not None and times.shape != values.shape:
         raise DecisionError(f"{values.size} values need as many times, not {times.size}")

@@ -20,6 +20,7 @@ from dqsql.decisions.candidates import (
     calibrated_candidates,
     paper_candidates,
 )
+from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.program import (
     Clause,
     ClauseVerdict,
@@ -29,7 +30,7 @@ from dqsql.decisions.program import (
     describe,
 )
 from dqsql.decisions.selection import select_clauses
-from dqsql.decisions.stationarity import Transform, choose_transforms
+from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 from dqsql.errors import DecisionError
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,8 +42,6 @@ _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
 # Metrics in the column's unit, which may be negative.
 _SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "sum"})
-# Rank correlation with time from which a history counts as drifting.
-_DRIFT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +203,7 @@ def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
         values = np.array(history.values[:, position], dtype=float)
         first = distance and np.isnan(values[rows[0]])
         given = values[rows[1:] if first else rows]
-        values[~np.isfinite(values)] = np.nan
+        values[~usable(values)] = np.nan
         need = min(config.min_history, given.size)
         if np.isnan(values[changed]) or np.isfinite(given).sum() < need:
             continue
@@ -297,18 +296,12 @@ def _has_logarithm(history: ColumnHistory, position: int) -> bool:
 
 
 def _drifts(values: FloatArray) -> bool:
-    """Return whether values rise or fall with time (rank correlation).
+    """Return whether values rise or fall with time.
 
     With 30 batches the ADF test has little power: it fails to reject a unit root for many a
     series that goes nowhere. Only a drifting one is refused as it is.
     """
-    # Takes half a second, which commands that judge nothing do not spend.
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values)
-    if np.ptp(ranks) == 0:
-        return False
-    return bool(abs(np.corrcoef(ranks, np.arange(values.size))[0, 1]) > _DRIFT)
+    return bool(drifting(values[:, None])[0])
 
 
 def _season(values: FloatArray) -> int:
@@ -403,9 +396,9 @@ def resolution(
         ranges: max - min of the column in each batch; empty if it is not numeric. What is not
             finite is left out.
     """
-    known = values[np.isfinite(values)]
+    known = values[usable(values)]
     widths = np.asarray(ranges, dtype=float)
-    widths = widths[np.isfinite(widths)]
+    widths = widths[usable(widths)]
     value_range = float(np.median(widths)) if widths.size else 0.0
     level = float(np.median(np.abs(known)))
     return fpr_bounds.spread_floor(metric, level, transform.log, value_range)

@@ -123,7 +123,8 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
         fpr = fpr_bounds.calibrated_fpr(
             CALIBRATED_GRID, series.values.size, extreme, difference=series.transform.lag > 0
         )
-        deviation = side * (series.issues - center) / spread
+        with np.errstate(over="ignore", invalid="ignore"):
+            deviation = side * (series.issues - center) / spread
         # A metric without a value is a finding of its own, so that issue is caught; unless good
         # batches have none either.
         deviation[np.isnan(deviation)] = np.inf if series.null_rate <= budget else -np.inf

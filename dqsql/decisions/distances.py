@@ -118,7 +118,8 @@ def cohens_d(
     """
     if min(reference_count, new_count) < 2:
         return float("nan")
-    squares = (reference_count - 1) * reference_sd**2 + (new_count - 1) * new_sd**2
+    squares = (reference_count - 1) * reference_sd * reference_sd
+    squares += (new_count - 1) * new_sd * new_sd
     pooled = float(np.sqrt(squares / (reference_count + new_count - 2)))
     difference = abs(new_mean - reference_mean)
     if pooled == 0.0:
@@ -216,15 +217,17 @@ def numeric_distances(reference: NumericState, new: NumericState) -> dict[str, f
     Keys are `NUMERIC_DISTANCES`.
     """
     p, q = numeric_histograms(reference, new)
-    return {
-        "emd": earth_movers_distance(reference.quantiles, new.quantiles),
-        "js_div": js_divergence(p, q),
-        "kl_div": kl_divergence(p, q),
-        "ks_dist": ks_distance(reference.quantiles, new.quantiles),
-        "cohen_d": cohens_d(
-            reference.mean, reference.sd, reference.count, new.mean, new.sd, new.count
-        ),
-    }
+    # Between infinite values there is no distance: NaN, without a word of numpy's.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return {
+            "emd": earth_movers_distance(reference.quantiles, new.quantiles),
+            "js_div": js_divergence(p, q),
+            "kl_div": kl_divergence(p, q),
+            "ks_dist": ks_distance(reference.quantiles, new.quantiles),
+            "cohen_d": cohens_d(
+                reference.mean, reference.sd, reference.count, new.mean, new.sd, new.count
+            ),
+        }
 
 
 def categorical_distances(

@@ -33,12 +33,12 @@ import numpy.typing as npt
 from scipy.spatial import KDTree
 
 from dqsql.decisions.constraints import number_text
+from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import NoveltyConfig
 from dqsql.decisions.novelty_metrics import (
     Feature,
     FloatArray,
     aggregate,
-    drifting,
     one_by_one,
     resolution,
 )
@@ -47,6 +47,7 @@ from dqsql.decisions.novelty_rate import (
     ranges_without_each,
     threshold_of_rate,
 )
+from dqsql.decisions.stationarity import drifting
 from dqsql.errors import DecisionError
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
@@ -150,7 +151,7 @@ def decide_novelty(
     Args:
         features: the F metrics, in the order of the columns of `history`.
         history: K x F metrics of accepted batches, oldest first, without the batch under test;
-            NaN (or infinite) where a batch has no value.
+            NaN (or infinite, or beyond `magnitudes.LARGEST`) where a batch has no value.
         new: F metrics of the batch under test.
         config: settings; the defaults if None.
 
@@ -159,26 +160,28 @@ def decide_novelty(
     """
     config = config or NoveltyConfig()
     past = np.asarray(history, dtype=float).reshape(-1, len(features))
-    values = np.asarray(new, dtype=float)
+    values = infinite_if_larger(new)
     if values.shape != (len(features),):
         raise DecisionError(f"{len(features)} metrics need as many values, not {values.shape}")
     past = past[-config.window :] if config.window else past
     if not np.isfinite(values).any() and not np.isinf(values).any():
         return _undecided("no_value", "the batch has none of the metrics", len(past))
-    known = np.isfinite(past)
-    usable = known.sum(axis=0) > len(past) / 2
-    if len(past) < config.min_history or not usable.any():
+    known = usable(past)
+    compared = known.sum(axis=0) > len(past) / 2
+    if len(past) < config.min_history or not compared.any():
         why = f"{len(past)} accepted batches, {config.min_history} are needed"
         return _undecided("too_little_history", why, len(past))
-    chosen = [feature for feature, use in zip(features, usable, strict=True) if use]
-    center = np.nanmedian(np.where(known, past, np.nan)[:, usable], axis=0)
-    training = np.where(known[:, usable], past[:, usable], center)
-    observed = values[usable]
+    chosen = [feature for feature, use in zip(features, compared, strict=True) if use]
+    center = np.nanmedian(np.where(known, past, np.nan)[:, compared], axis=0)
+    training = np.where(known[:, compared], past[:, compared], center)
+    observed = values[compared]
     # A metric without a value says nothing here: its absence shows in completeness.
     tested = np.where(np.isnan(observed), center, observed)
-    scored = _score(chosen, training, tested, config)
-    ignored = tuple(f for f, use in zip(features, usable, strict=True) if not use)
-    return _decision(chosen, training, observed, scored, ignored, config)
+    ignored = tuple(f for f, use in zip(features, compared, strict=True) if not use)
+    # A distance that no double can hold is infinite, which is what it should be.
+    with np.errstate(over="ignore"):
+        scored = _score(chosen, training, tested, config)
+        return _decision(chosen, training, observed, scored, ignored, config)
 
 
 def _score(
@@ -200,7 +203,7 @@ def scaled(training: FloatArray, tested: FloatArray) -> tuple[FloatArray, FloatA
     """Scale to [0, 1] on the training batches; a metric without variation keeps its unit."""
     low = training.min(axis=0)
     width = full_widths(training, np.ptp(training, axis=0))
-    return (training - low) / width, (tested - low) / width
+    return (training - low) / width, infinite_if_larger((tested - low) / width)
 
 
 def full_widths(training: FloatArray, widths: FloatArray) -> FloatArray:

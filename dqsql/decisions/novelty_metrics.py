@@ -14,7 +14,6 @@ FloatArray = npt.NDArray[np.float64]
 
 RELATIVE_RESOLUTION = 0.01
 SMALLEST_RESOLUTION = 1e-9
-DRIFT = 0.5
 # Metrics in the column's own unit, whose level says nothing about what is a small change.
 IN_UNIT = frozenset(["min", "max", "mean", "median", "stddev"])
 
@@ -66,20 +65,6 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
             spread = float(np.median(training[:, high] - training[:, low]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
     return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
-
-
-def drifting(training: FloatArray) -> npt.NDArray[np.bool_]:
-    """Return per metric whether it rises or falls with time (rank correlation above 0.5)."""
-    # Takes half a second, which commands that judge nothing do not spend.
-    from scipy.stats import rankdata
-
-    ranks = np.asarray(rankdata(training, axis=0), dtype=float)
-    ranks -= ranks.mean(axis=0)
-    time = (np.arange(len(training)) - (len(training) - 1) / 2)[:, None]
-    norm = np.sqrt(np.square(ranks).sum(axis=0) * np.square(time).sum())
-    product = (time * ranks).sum(axis=0)
-    correlation = np.divide(product, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
-    return np.asarray(np.abs(correlation) > DRIFT, dtype=np.bool_)
 
 
 def aggregate(distances: FloatArray, aggregation: str, axis: int) -> FloatArray:

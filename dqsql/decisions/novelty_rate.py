@@ -58,6 +58,8 @@ def threshold_of_rate(training: FloatArray, rate: float) -> float:
         training: K distances of training batches, exchangeable with that of a good new batch, >= 0.
         rate: in (0, 0.5].
     """
+    most = np.finfo(float).max
+    training = np.minimum(training, most)
     size, largest = len(training), float(training.max())
     if largest == 0:
         return 0.0
@@ -67,4 +69,4 @@ def threshold_of_rate(training: FloatArray, rate: float) -> float:
     logs = np.log(np.maximum(training, _LEAST_SHARE * largest))
     quantile = float(special.stdtrit(size - 1, 1 - rate))
     reach = quantile * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
-    return max(float(np.exp(logs.mean() + reach)), largest)
+    return min(max(float(np.exp(logs.mean() + reach)), largest), float(most))

@@ -37,6 +37,8 @@ _AIC_TIE = 1e-7
 # Of a series scaled to unit variance: what is left is rounding.
 _EXACT_FIT = 1e-18
 _SHORTEST_FOR_ADF = 4
+# Rank correlation with time from which a history counts as drifting.
+_DRIFT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +273,24 @@ def choose_transforms(
             chosen[row] = transform
         open_rows = np.setdiff1d(open_rows, passed, assume_unique=True)
     return chosen
+
+
+def drifting(values: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return per series (K x n) whether it rises or falls with time.
+
+    By rank correlation above 0.5; a constant does not.
+    """
+    # Takes half a second, which commands that judge nothing do not spend.
+    from scipy.stats import rankdata
+
+    ranks = np.asarray(rankdata(values, axis=0), dtype=float)
+    ranks -= ranks.mean(axis=0)
+    time = (np.arange(len(values)) - (len(values) - 1) / 2)[:, None]
+    norm = np.sqrt(np.square(ranks).sum(axis=0) * np.square(time).sum())
+    # Not a product of matrices, which may flag a floating-point error that never happened.
+    product = (time * ranks).sum(axis=0)
+    correlation = np.divide(product, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
+    return np.asarray(np.abs(correlation) > _DRIFT, dtype=np.bool_)
 
 
 def _max_lag(length: int) -> int:

@@ -17,6 +17,7 @@ from dqsql.decisions.anomaly import evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.avh import evaluate, resolution
 from dqsql.decisions.candidates import refit
+from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.novelty import decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import novelty_config
 from dqsql.decisions.novelty_metrics import Feature
@@ -213,6 +214,7 @@ def _steps(stored: Stored) -> Sequence[str]:
 def _again(data: Mapping[str, Any], values: FloatArray, stored: Stored) -> Clause:
     """A bound as stored, with its numbers computed again from the metric's stored values."""
     clause = _clause(data, stored.past)
+    values = np.where(usable(values), values, np.nan)
     past = clause.transform.series(values)
     past = past[np.isfinite(past)]
     details = stored.details

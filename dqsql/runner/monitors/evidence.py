@@ -63,10 +63,12 @@ class Evidence:
             clean, variants = self.clean[own], self.variants[:, own]
             if math.isnan(clean):
                 continue
-            if name in _EXTENSIVE and clean != 0:
-                out[:, place] = newest[place] * variants / clean
-            else:
-                out[:, place] = newest[place] + variants - clean
+            # What is larger than any double is infinite.
+            with np.errstate(over="ignore", invalid="ignore"):
+                if name in _EXTENSIVE and clean != 0:
+                    out[:, place] = newest[place] * variants / clean
+                else:
+                    out[:, place] = newest[place] + variants - clean
             if name not in _SIGNED:
                 out[:, place] = np.maximum(out[:, place], 0.0)
         return out
