@@ -8,15 +8,17 @@ model's relation is the input dataset, with the facets `dataQualityAssertions` a
 from __future__ import annotations
 
 import json
+import math
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dqsql.model.plan import Check, Plan
+from dqsql.model.project import Scope
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.jsonable import jsonable, timestamp
 from dqsql.version import VERSION
@@ -28,6 +30,13 @@ _ASSERTIONS = f"{_FACETS}/1-0-1/DataQualityAssertionsDatasetFacet.json"
 _METRICS = f"{_FACETS}/1-0-2/DataQualityMetricsInputDatasetFacet.json"
 _ERROR = f"{_FACETS}/1-0-1/ErrorMessageRunFacet.json"
 _TIMEOUT = 10
+# OpenLineage's name of a metric, and how those of several batches become one.
+_NAMES: Mapping[str, tuple[str, Callable[[Iterable[float]], float]]] = {
+    "null_count": ("nullCount", sum),
+    "sum": ("sum", sum),
+    "min": ("min", min),
+    "max": ("max", max),
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ def _dataset(model: ModelResult, plan: Plan | None, namespace: str) -> dict[str,
         "namespace": namespace,
         "name": name,
         "inputFacets": {
-            "dataQualityMetrics": _metrics(model),
+            "dataQualityMetrics": _metrics(model, checks),
             "dataQualityAssertions": {
                 "_producer": _PRODUCER,
                 "_schemaURL": _ASSERTIONS,
@@ -118,16 +127,28 @@ def _assertion(verdict: Result, check: Check | None) -> dict[str, Any]:
     return {**record, "column": verdict.column} if verdict.column else record
 
 
-def _metrics(model: ModelResult) -> dict[str, Any]:
-    """Rows, and what the checks measured of each column under OpenLineage's own names."""
-    columns: dict[str, dict[str, Any]] = {}
-    names = {"null_count": "nullCount", "sum": "sum", "min": "min", "max": "max"}
+def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Rows, and what the checks measured of each column under OpenLineage's own names.
+
+    They are about all rows of the run: those of its batches are put together, those of segments are
+    left out, and so is a number that is not finite, which JSON cannot hold.
+    """
+    found: dict[tuple[str, str], dict[str | None, float]] = {}
     for verdict in model.results:
+        check = checks.get(verdict.check_id)
+        cumulative = check is not None and check.settings.scope is Scope.CUMULATIVE
+        if verdict.column is None or verdict.segment is not None or cumulative:
+            continue
         for text, value in (verdict.details.get("metrics") or {}).items():
-            name = names.get(str(text).partition("(")[0])
-            plain = text.endswith(f"({verdict.column})")
-            if name and verdict.column and plain and isinstance(value, int | float):
-                columns.setdefault(verdict.column, {})[name] = value
+            metric, _, arguments = str(text).partition("(")
+            plain = arguments == f"{verdict.column})"
+            if metric in _NAMES and plain and isinstance(value, int | float):
+                found.setdefault((verdict.column, metric), {})[verdict.batch] = value
+    columns: dict[str, dict[str, float]] = {}
+    for (column, metric), by_batch in found.items():
+        name, together = _NAMES[metric]
+        if all(map(math.isfinite, by_batch.values())):
+            columns.setdefault(column, {})[name] = together(by_batch.values())
     return {
         "_producer": _PRODUCER,
         "_schemaURL": _METRICS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -79,6 +80,27 @@ def test_openlineage_events(run: RunResult) -> None:
     ]
     assert facets["dataQualityMetrics"]["rowCount"] == 336_776
     assert events(run, (), "lake") == [flights, weather]
+
+
+def test_metrics_of_lineage_are_about_all_rows_of_the_run(
+    make_result: MakeResult, make_model: MakeModel, make_run: MakeRun
+) -> None:
+    """Batches are put together, segments left out, and NaN is no number for JSON."""
+
+    def seen(batch: str, column: str, segment: str | None = None, **metrics: float) -> Result:
+        named = {f"{name}({column})": value for name, value in metrics.items()}
+        return make_result(batch, column=column, segment=segment, details={"metrics": named})
+
+    results = (
+        seen("a", "x", null_count=2.0, min=-1.0, max=5.0, sum=7.0, mean=3.5),
+        seen("a", "x", null_count=2.0),
+        seen("a", "x", "s=1", null_count=1.0, min=4.0),
+        seen("b", "x", null_count=3.0, min=1.0, max=math.inf, sum=1.0),
+        seen("b", "y", max=math.nan),
+    )
+    event = events(make_run(make_model(*results)), (), "lake")[0]
+    found = event["inputs"][0]["inputFacets"]["dataQualityMetrics"]["columnMetrics"]
+    assert found == {"x": {"nullCount": 5.0, "min": -1.0, "sum": 8.0}}
 
 
 @pytest.fixture
