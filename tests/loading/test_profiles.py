@@ -10,6 +10,7 @@ import pytest
 from dqsql.errors import ProfileError
 from dqsql.loading import load_project
 from dqsql.model.project import Target
+from dqsql.runner.adoption import project_warnings
 
 Write = Callable[[Mapping[str, str]], Path]
 
@@ -47,6 +48,14 @@ def test_session(write: Write) -> None:
 def test_connect(write: Write, output: str, url: str) -> None:
     target = target_of(write, output)
     assert (target.method, target.url, target.warehouse) == ("connect", url, None)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_another_time_zone_is_not_overridden_without_a_word(write: Write, zone: str) -> None:
+    conf = f"spark_conf: {{spark.sql.session.timeZone: {zone}}}"
+    text = f"shop:\n  target: dev\n  outputs:\n    dev: {{type: spark, {conf}}}\n"
+    said = [w for w in project_warnings(load_project(write({"profiles.yml": text}))) if zone in w]
+    assert len(said) == (zone != "UTC")
 
 
 def test_a_catalog_needs_no_warehouse(write: Write) -> None:
