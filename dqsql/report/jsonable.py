@@ -67,7 +67,8 @@ def timestamp(moment: datetime) -> str:
     A moment without a zone is taken as UTC.
     """
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # strftime does not fill up years before 1000.
+    return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

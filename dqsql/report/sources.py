@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dqsql.model.plan import Check, Plan
@@ -49,7 +49,7 @@ def _entry(result: RunResult, plan: Plan, judged: Sequence[tuple[Check, Result]]
     hours = next((v.observed for _, v in judged if v.observed is not None), None)
     age = None if hours is None else timedelta(hours=hours)
     statuses = {_STATUS.get(v.status, "pass") for _, v in judged}
-    loaded = result.started_at - (age if age is not None else timedelta())
+    loaded = _before(result.started_at, age if age is not None else timedelta())
     config = dbt.get("config") or {}
     rules = config.get("freshness") or {}
     return {
@@ -68,3 +68,12 @@ def _entry(result: RunResult, plan: Plan, judged: Sequence[tuple[Check, Result]]
         "thread_id": "main",
         "execution_time": 0.0,
     }
+
+
+def _before(moment: datetime, age: timedelta) -> datetime:
+    """The moment of an age; the calendar's first or last where it lies outside of Python's."""
+    try:
+        return moment - age
+    except OverflowError:
+        end = datetime.max if age < timedelta() else datetime.min
+        return end.replace(tzinfo=UTC)

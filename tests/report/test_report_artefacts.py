@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sqlglot import exp, parse_one
 from dqsql.errors import ConfigError, QueryError, Span
 from dqsql.model.plan import Buffer, Check, Metric, Monitor, Plan, Query, StateColumn
 from dqsql.model.project import (
+    DBT_FRESHNESS,
     CheckModel,
     CheckSettings,
     MacroFile,
@@ -28,6 +30,7 @@ from dqsql.report.artefacts import ensure_writable, write_atomically, write_comp
 from dqsql.report.jsonable import to_json
 from dqsql.report.manifest import columns_read, manifest
 from dqsql.report.run_results import run_record, run_results
+from dqsql.report.sources import sources_record
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 
@@ -194,6 +197,31 @@ def test_a_model_that_could_not_be_checked(
 def test_an_empty_run(make_run: Callable[..., RunResult]) -> None:
     assert run_results(make_run())["results"] == []
     assert run_record(make_run())["status"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("hours", "loaded"),
+    [
+        (2.5, "2025-03-01T09:30:00.000000Z"),
+        # A column of the calendar's last second in another time zone, or one of zero dates.
+        (-24 * 366 * 9_000.0, "9999-12-31T23:59:59.999999Z"),
+        (24 * 366 * 2_030.0, "0001-01-01T00:00:00.000000Z"),
+    ],
+)
+def test_sources_whose_age_no_calendar_holds(
+    plan: Plan,
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+    hours: float,
+    loaded: str,
+) -> None:
+    settings = CheckSettings(options={DBT_FRESHNESS: "error_after"})
+    checked = replace(plan, checks=(replace(plan.checks[0], settings=settings),))
+    run = make_run(make_model(make_result(observed=hours)))
+    (entry,) = sources_record(run, [checked])["results"]
+    assert entry["max_loaded_at"] == loaded
+    assert entry["max_loaded_at_time_ago_in_s"] == hours * 3_600
 
 
 def test_manifest_lists_columns_and_lineage(plan: Plan, tmp_path: Path) -> None:
