@@ -350,7 +350,11 @@ def _syntax_error(error: jinja2.TemplateSyntaxError, path: str, text: str | None
     if text is not None and shown:
         raw = text.split("\n")[line - 1]
         column = max(1, raw.find("{") + 1)
-    return JinjaError(f"Jinja syntax: {error.message}", span=Span(path, line, column, shown))
+    hint = None
+    if error.message in ("unexpected '}'", "unexpected end of template"):
+        hint = "an expression is not closed: write {{ .. }}"
+    span = Span(path, line, column, shown)
+    return JinjaError(f"Jinja syntax: {error.message}", span=span, hint=hint)
 
 
 def _python_error(error: SyntaxError, path: str, text: str) -> JinjaError:

@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dqsql.errors import Span, UnknownNameError, nearest
 from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS, SCALARS
 from dqsql.templating import MacroDef, MacroLibrary
+
+# Names in dbt, dbt_utils, dbt_expectations, Great Expectations, Soda and Deequ, and what they are
+# here.
+_EXPECTATION = re.compile(r"^(?:expect_column_values_to_|expect_column_|expect_table_|has_|is_)")
+_ELSEWHERE = {
+    "relationships": "references(relation, key)",
+    "foreign_key": "references(relation, key)",
+    "null": "null_count",
+    "nulls": "null_count",
+    "missing": "null_count",
+    "missing_count": "null_count",
+    "missing_percent": "completeness",
+    "null_ratio": "completeness",
+    "not_null_proportion": "completeness",
+    "complete": "not_null",
+    "not_be_null": "not_null",
+    "required": "not_null",
+    "not_empty": "min_length > 0",
+    "not_empty_string": "min_length > 0",
+    "be_unique": "unique",
+    "duplicates": "duplicate_count",
+    "duplicate_percent": "uniqueness",
+    "unique_combination_of_columns": "unique(a, b)",
+    "distinct": "count_distinct",
+    "distinct_count": "count_distinct",
+    "cardinality": "count_distinct",
+    "be_in_set": "accepted_values(..)",
+    "contained_in": "accepted_values(..)",
+    "one_of": "accepted_values(..)",
+    "accepted_range": "in_range(low, high)",
+    "be_between": "in_range(low, high)",
+    "regex": "matches('regex')",
+    "regex_match": "matches('regex')",
+    "match_regex": "matches('regex')",
+    "valid_regex": "matches('regex')",
+    "expression_is_true": "satisfies(condition)",
+    "condition": "satisfies(condition)",
+    "check": "satisfies(condition)",
+    "is": "not_null",
+    "rows": "row_count",
+    "size": "row_count",
+    "row_count_to_be_between": "row_count between 1 and 100",
+    "equal_rowcount": "equal_row_count(relation)",
+    "fewer_rows_than_table": "fewer_rows_than(relation)",
+    "recency": "freshness < 24",
+    "max_age": "freshness < 24",
+    "percentile": "quantile(0.9)",
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +122,13 @@ class Catalog:
         return UnknownNameError(
             f"unknown check, metric or function {name!r}",
             span=span,
-            hint=nearest(name, self.annotation_names | AGGREGATES)
+            hint=self._meant(name)
+            or nearest(name, self.annotation_names | AGGREGATES)
             or "dqsql ls --resource-type macro lists what there is",
         )
+
+    def _meant(self, name: str) -> str | None:
+        """The hint on a name that other tools have for a check or metric, or None."""
+        plain = _EXPECTATION.sub("", name.lower())
+        ours = _ELSEWHERE.get(plain) or _ELSEWHERE.get(name.lower())
+        return f"did you mean @{ours}?" if ours else None

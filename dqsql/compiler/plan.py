@@ -40,7 +40,7 @@ from dqsql.model.project import (
 )
 
 # Options that mean something to a check: the rest is for monitors.
-_CHECK_OPTIONS = frozenset({"store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS})
+_CHECK_OPTIONS = frozenset({"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS})
 # Lists among the settings of monitors: what may stand in them.
 _LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
 
@@ -113,11 +113,14 @@ class _ModelCompiler:
         private = [n for n in self.model.config.pii if f"'{n}'" in text or f'"{n}"' in text]
         for name in (*used, *self.model.config.segment_by, *private):
             if name.lower() not in {c.lower() for c in known}:
+                near = nearest(name, known)
                 self.rejected.append(
                     UnknownNameError(
                         f"config names the column {name!r}, which the SELECT does not have",
                         span=place,
-                        hint=nearest(name, known) or f"its columns are {', '.join(known)}",
+                        hint=f"{near} Or add it to the SELECT"
+                        if near
+                        else f"add it to the SELECT; its columns are {', '.join(known)}",
                     )
                 )
 

@@ -211,8 +211,15 @@ class Resolver:
 
     def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
         positional, named = _split_arguments(args)
+        if macro.definition.catches_varargs:
+            # As dbt writes them: `accepted_values(['a', 'b'])`.
+            positional = [
+                value
+                for arg in positional
+                for value in (arg.expressions if isinstance(arg, exp.Array) else [arg])
+            ]
         positional = _with_column(macro, positional, context)
-        _require_column(macro, positional, context)
+        _require_column(macro, positional, named, context)
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
@@ -345,7 +352,11 @@ def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _C
     """A plain SQL aggregate; in a column's context the column is its first argument."""
     if context.column is None:
         if not isinstance(node, exp.Anonymous):
-            raise CompileError(f"the aggregate {name} has no argument", span=context.span)
+            raise CompileError(
+                f"the aggregate {name} has no argument",
+                span=context.span,
+                hint=f"write it next to a column, or name one: @{name}(the_column)",
+            )
         return node
     if not _names_column(args, context.column):
         args = [column(context.column), *args]
@@ -364,15 +375,36 @@ def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[
     return [column(context.column), *args]
 
 
-def _require_column(macro: Macro, args: list[exp.Expr], context: _Context) -> None:
-    """Refuse a number or text where the macro wants a column: `@accepted_values(1, 2)` alone."""
+def _require_column(
+    macro: Macro, args: list[exp.Expr], named: dict[str, exp.Expr], context: _Context
+) -> None:
+    """Refuse a number or text where the macro wants a column: `@accepted_values(1, 2)` alone.
+
+    And `f(low = 1)`, which is a comparison in SQL, where `low` is a parameter and no column.
+    """
+    parameters, columns = macro.definition.parameters, {c.lower() for c in context.columns}
+    for arg in args:
+        left = arg.this if isinstance(arg, exp.EQ) else None
+        if not columns or left is None or not _is_bare_name(left):
+            continue
+        if left.name in parameters and left.name not in columns:
+            raise CompileError(
+                f"@{macro.name}: {to_sql(arg)} is a comparison",
+                span=locate(context.span, left.name),
+                hint=f"name the parameter so: {left.name} => {to_sql(arg.expression)}",
+            )
+    if parameters[:1] != ("column",) or "column" in named:
+        return
     first = args[0] if args else None
     value = first.this if isinstance(first, exp.Neg) else first
-    if macro.definition.parameters[:1] == ("column",) and isinstance(value, exp.Literal):
+    missing = first is None and macro.definition.required > 0
+    if missing or isinstance(value, exp.Literal):
+        none = "" if first is None else f", and {to_sql(first)} is none"
+        rest = ", .." if first is not None or macro.definition.required > 1 else ""
         raise CompileError(
-            f"@{macro.name} needs a column, and {to_sql(args[0])} is none",
+            f"@{macro.name} needs a column{none}",
             span=locate(context.span, macro.name),
-            hint=f"write it next to a column, or name one: @{macro.name}(the_column, ..)",
+            hint=f"write it next to a column, or name one: @{macro.name}(the_column{rest})",
         )
 
 

@@ -14,6 +14,7 @@ from dqsql.model.project import NoData, Severity
 from dqsql.model.results import Status
 
 _MAX_SHOWN = 200  # characters
+_UNITS = {"freshness": " hours"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ def _no_data(
 
 def _seen(observation: Observation) -> str:
     text = f"{observation.text} is {observation.shown}"
+    if observation.value is not None:
+        text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
 

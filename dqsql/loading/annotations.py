@@ -17,6 +17,12 @@ import yaml
 
 from dqsql.dialect import prefix_end
 from dqsql.errors import DqsqlError, SqlSyntaxError
+from dqsql.loading.annotation_hints import (
+    expression_hint,
+    loose_setting,
+    lost_escape,
+    stray_names,
+)
 from dqsql.loading.settings import SettingProblem, read_check_settings
 from dqsql.model.project import CheckSettings
 
@@ -86,6 +92,13 @@ def has_annotation(comment: str) -> bool:
     return _START.search(comment) is not None or _ODD_START.search(comment) is not None
 
 
+def may_annotate(comment: str, known_names: Collection[str]) -> bool:
+    """Whether `parse_comment` has anything to say about the text of a comment."""
+    if "@" not in comment:
+        return False
+    return has_annotation(comment) or next(stray_names(comment, known_names), None) is not None
+
+
 def annotation_offsets(comment: str) -> list[int]:
     """The offset of the `@` of each annotation in a comment's text."""
     first = _START.search(comment)
@@ -113,6 +126,8 @@ def parse_comment(
         )
         return
     offsets = annotation_offsets(comment)
+    for at, name, hint in stray_names(comment[: offsets[0] if offsets else None], known_names):
+        yield AnnotationProblem(f"@{name} is not read as an annotation here", at, f"@{name}", hint)
     for start, end in pairwise([*offsets, len(comment)]):
         if start in prose:
             continue
@@ -191,6 +206,7 @@ def _parse_one(
     brace = _split_settings(text)
     expression_text = text if brace is None else text[:brace]
     expression = _expression(expression_text, start + 1)
+    _refuse_lost_escape(expression, start + 1)
     rest_at = len(expression)
     settings = CheckSettings()
     stop = rest_at
@@ -199,6 +215,8 @@ def _parse_one(
             _refuse_rest(gap, start + 1 + expression_text.index(gap, rest_at))
         stop = _settings_end(text, brace, start + 1)
         settings = _settings(text[brace:stop], start + 1 + brace)
+        if settings.where is not None and (lost := lost_escape(settings.where)):
+            raise _lost(lost[1], start + 1 + brace, text[brace:stop])
     _check_prose(text[stop:], start + 1 + stop, known_names)
     shown = comment[start : start + 1 + stop].strip()
     return ParsedAnnotation(expression.strip(), settings, start, shown)
@@ -215,6 +233,21 @@ def _expression(text: str, offset: int) -> str:
             if shorter is None:
                 raise _expression_problem(text, offset, error) from error
             candidate = shorter
+
+
+def _refuse_lost_escape(expression: str, offset: int) -> None:
+    lost = lost_escape(expression)
+    if lost is not None:
+        raise _lost(lost[1], offset + lost[0], lost[1])
+
+
+def _lost(escape: str, offset: int, shown: str) -> AnnotationProblem:
+    return AnnotationProblem(
+        f"SQL drops the backslash of {escape} in a text",
+        offset,
+        shown,
+        f"write it twice: \\{escape}, or put an r before the text: r'..{escape}..'",
+    )
 
 
 def _without_prose_with_quote(text: str) -> str | None:
@@ -238,6 +271,7 @@ def _expression_problem(text: str, offset: int, error: DqsqlError) -> Annotation
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
     depth = sum(text.count(c) for c in _OPEN) - sum(text.count(c) for c in _CLOSE)
     hint = "a parenthesis is not closed" if depth > 0 else "put prose before the @"
+    hint = expression_hint(shown) or hint
     return AnnotationProblem(
         f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
     )
@@ -279,7 +313,7 @@ def _settings(text: str, offset: int) -> CheckSettings:
                 f"the setting {key!r} has no value",
                 offset + max(0, text.find(key)),
                 text,
-                f"write {{{key}: ..}}",
+                f"write {{{key.replace('=', ': ')}}}" if "=" in key else f"write {{{key}: ..}}",
             )
     try:
         return read_check_settings({k: v for k, v in values.items() if v is not None})
@@ -302,6 +336,8 @@ def _refuse_repeated(text: str, offset: int) -> None:
 def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:
     rest = text.strip()
     at = offset + len(text) - len(text.lstrip())
+    if loose_setting(rest):
+        _refuse_rest(rest, at)
     if not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
         _refuse_rest(rest, at)
     for word in _WORD.finditer(rest):
@@ -319,5 +355,5 @@ def _refuse_rest(rest: str, offset: int) -> None:
         f"text after the annotation: {rest!r}",
         offset,
         rest,
-        "put prose before the @ or into {description: ..}",
+        loose_setting(rest) or "put prose before the @ or into {description: ..}",
     )

@@ -10,10 +10,17 @@ from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError
 from dqsql.loading.annotations import (
     AnnotationProblem,
     annotation_offsets,
-    has_annotation,
+    may_annotate,
     parse_comment,
 )
-from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, read_layout
+from dqsql.loading.layout import (
+    Branch,
+    Item,
+    Layout,
+    LayoutProblem,
+    name_behind,
+    read_layout,
+)
 from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
 from dqsql.loading.scanner import Segment, SegmentKind, line_starts
 from dqsql.model.project import Annotation, CheckModel, Projection
@@ -112,7 +119,7 @@ def _annotations(
     names: tuple[Collection[str], Collection[str]],
 ) -> Iterator[Annotation | AnnotationError]:
     text = comment_text(rendering.sql, comment.segment)
-    if not has_annotation(text):
+    if not may_annotate(text, names[0]):
         return
     for found in parse_comment(text, *names):
         line, column = _raw_place(rendering, comment, text, found.offset)
@@ -205,7 +212,18 @@ class Binder:
         ordinal = ordinals[0] if ordinals else self._own_line(comment, number)
         if ordinal is None:
             return Binding()
+        self._refuse_missing_comma(comment, self._layout.branches[number].items[ordinal])
         return Binding(_checked_name(self._output(number, ordinal)))
+
+    def _refuse_missing_comma(self, comment: Segment, item: Item) -> None:
+        """`status -- @not_null`, and on the next line `amount,`: amount is the name of status."""
+        word = name_behind(item, comment.start)
+        if word is not None and self._line(word.start) > self._line(comment.start):
+            raise BindingProblem(
+                f"without a comma before this comment, {word.text} on the next line is the name"
+                " of this column",
+                f"write the comma, or: as {word.text}",
+            )
 
     def _own_line(self, comment: Segment, number: int) -> int | None:
         branch = self._layout.branches[number]

@@ -43,8 +43,10 @@ _OPERATOR_WORDS = _words(
     "and or not is like ilike rlike regexp in between div from distinct over escape collate "
     "when then else case any some all exists interval"
 )
+# Words that go on with an expression, and are no names of it.
+_GOING_ON = _OPERATOR_WORDS | _words("over filter within as at with respect ignore nulls end")
 _FUNCTIONS_WITHOUT_PARENTHESES = _words(
-    "current_date current_timestamp current_time current_user localtimestamp session_user user "
+    "current_date current_timestamp current_time current_user localtimestamp session_user "
     "true false null current_catalog current_schema current_database"
 )
 _INTERVAL_UNITS = frozenset(
@@ -351,6 +353,26 @@ class _Reader:
         top = list(self._outline(indexes[0], indexes[-1] + 1))
         star = _is_star(top)
         return Item(None if star else _name(top), tokens, star)
+
+
+def name_behind(item: Item, offset: int) -> Token | None:
+    """The word behind `offset` that SQL takes for the name of what stands before it, without AS.
+
+    None where the expression goes on there, or ends.
+    """
+    before = sum(token.start < offset for token in item.tokens)
+    if not 0 < before < len(item.tokens):
+        return None
+    kinds = [token.token_type for token in item.tokens[:before]]
+    if sum(k in _OPENERS for k in kinds) != sum(k in _CLOSERS for k in kinds):
+        return None
+    word = item.tokens[before]
+    if not _is_word(word) or word.text.lower() in _GOING_ON:
+        return None
+    before_it = item.tokens[before - 1]
+    if before_it.token_type in _CLOSERS:
+        return word
+    return word if _is_implicit_alias(list(item.tokens[: before + 1])) else None
 
 
 def _is_star(tokens: list[Token]) -> bool:

@@ -243,7 +243,7 @@ _CHECK = _Known(
         "fpr": as_rate,
     },
     MONITOR_OPTIONS,
-    {"store_failures": as_bool},
+    {"segments": as_bool, "store_failures": as_bool},
 )
 
 _MODEL = _Known(
@@ -261,6 +261,10 @@ _MODEL = _Known(
     MODEL_EXTRAS,
     LIMITS,
 )
+
+
+# Names of settings that any check may have.
+CHECK_SETTINGS = frozenset(_CHECK.readers)
 
 
 def read_check_settings(values: Mapping[str, Any]) -> CheckSettings:

@@ -189,6 +189,11 @@ class Check:
     span: Span
     tags: tuple[str, ...] = ()
 
+    @property
+    def judges_segments(self) -> bool:
+        """Whether it holds for each segment of a batch, too, not for the batch as a whole only."""
+        return self.settings.options.get("segments", True) is not False
+
 
 class Family(StrEnum):
     """The kind of column that a watched metric is for."""

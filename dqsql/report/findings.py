@@ -196,7 +196,10 @@ def describe_batch(found: BatchFinding) -> str:
         text += f" (only in {printable(', '.join(found.segments))})"
     elif first.segment is not None:
         text += f" (in {printable(first.segment)})"
-    named = list(dict.fromkeys(check_label(r.check_name, r.column) for r in others))[:_MAX_ROOTS]
+    labels = dict.fromkeys(check_label(r.check_name, r.column) for r in others)
+    # The same check on other segments is no news.
+    labels.pop(check_label(first.check_name, first.column), None)
+    named = list(labels)[:_MAX_ROOTS]
     parts = [f"also {', '.join(named)}"] if named else []
     further = len(found.findings) - 1 - len(named)
     if further > 0:

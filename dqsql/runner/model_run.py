@@ -37,6 +37,7 @@ from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.grouping import grouped
+from dqsql.runner.held_back import held_back_note
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.limits import Limits
 from dqsql.runner.monitors.context import defaults_of
@@ -123,6 +124,9 @@ class ModelRun:
         judged = self._judge(before, measured, part, results, batches, batch_type)
         samples = self._sample([*results, *judged.results], batch_type)
         work = self._work(measured, judged, samples, batches, sound)
+        if self.plan.monitors:
+            statuses = [r.status for r in self.ledger.values()]
+            notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
         if cumulative is not None:
             cumulative.store_total()
         if execution.holds_states:
@@ -314,7 +318,8 @@ class ModelRun:
         return [
             constraint_result(outcome, metrics)
             for outcome in measured.outcomes
-            if outcome.batch == newest or outcome.check.id not in about_now
+            if (outcome.batch == newest or outcome.check.id not in about_now)
+            and (outcome.segment is None or outcome.check.judges_segments)
         ]
 
     @property

@@ -232,6 +232,21 @@ def test_bounds_are_those_of_simple_predicates(
         ),
         ("@expect(max(s) = 'a' 'b')", UnsupportedExpressionError, 10, "'concat'", "SELECT"),
         ("@avh > 1", AnnotationError, 11, "must stand alone", None),
+        ("@in_range(low=1, high=5)", CompileError, 20, "is a comparison", "low => 1"),
+        (
+            "@relationships(x, y)",
+            UnknownNameError,
+            11,
+            "unknown check",
+            "@references(relation, key)",
+        ),
+        (
+            "@expect_column_values_to_be_between(1, 2)",
+            UnknownNameError,
+            11,
+            "unknown check",
+            "@in_range(low, high)",
+        ),
         ("@expect(foo(x) > 1)", UnknownNameError, 18, "'foo'", None),
         ("@expect(uper(max(s)) = 'A')", UnknownNameError, 18, "'uper'", None),
         ("@approx_percentile(0.5, 0) > 1", UnsupportedExpressionError, 10, "not positive", None),
@@ -294,7 +309,8 @@ def test_error_of_a_column_annotation(
 @pytest.mark.parametrize(
     ("annotation", "position", "message"),
     [
-        ("@not_null", 4, "needs 'column'"),
+        ("@not_null", 5, "needs a column"),
+        ("@freshness < 24", 5, "needs a column"),
         ("@skewness < 2", 4, "has no argument"),
         ("@row_count(x) > 1", 4, "got 1 arguments"),
         ("@row_cuont > 1", 5, "'row_cuont'"),

@@ -32,3 +32,9 @@ def test_one_row_and_many() -> None:
 
     assert met(1) == "the only row meets positive"
     assert met(2000) == "all 2,000 rows meet positive"
+
+
+def test_an_age_has_a_unit() -> None:
+    assert message(Observation("freshness(ts)", "freshness", 30.5), "freshness < 24") == (
+        "freshness(ts) is 30.5 hours"
+    )

@@ -117,6 +117,48 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
     assert problems[0].offset == comment.index(text_at)
 
 
+@pytest.mark.parametrize(
+    ("comment", "offset", "hint"),
+    [
+        ("@notnull", 1, "did you mean @not_null?"),
+        ("@between(1, 2)", 1, "@in_range(1, 100)"),
+        ("@like 'x%'", 1, "@matches('regex')"),
+        ("@completeness > 80%", 1, "0.8, not 80%"),
+        ("@completeness > 80% and x < 1", 1, "0.8, not 80%"),
+        ("@sum(amount) >= 10 and <= 1000", 1, "and needs a whole comparison behind it"),
+        ("@row_count between 5 and", 1, "missing at the end"),
+        ("@min >=", 1, "missing at the end"),
+        ("@accepted_values('paid, 'open')", 1, "a quote is not closed"),
+        ("@min > 3 *", 1, "put prose before the @"),
+        ("@mean > 3 {severity=warn}", 11, "write {severity: warn}"),
+        ("@mean > 3 severity: warn", 10, "write {severity: warn}"),
+        ("@mean > 3, where: x > 1", 9, "write {where: x > 1}"),
+        ("(@not_null)", 1, "put a space before the @"),
+        ("checked:@unique", 8, "put a space before the @"),
+        (" @ not_null", 1, "no space behind the @"),
+        (r"@matches('^\d+$')", 11, r"write it twice: \\d, or put an r before the text: r'..\d..'"),
+        (r"@matches('a\.b') > 0.5", 11, r"write it twice: \\."),
+        (r"@mean > 3 {where: s rlike '\d'}", 10, r"write it twice: \\d"),
+    ],
+)
+def test_hints_on_what_people_write(comment: str, offset: int, hint: str) -> None:
+    (problem,) = [p for p in parse_comment(comment, KNOWN) if isinstance(p, AnnotationProblem)]
+    assert (problem.offset, hint in (problem.hint or "")) == (offset, True), problem.hint
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        r"@matches('^\\d+$') @matches(r'^\d+$')",
+        r"@equal_to('it\'s \n\t\\') @satisfies(s like '50\%' and t = 'it''s \u00e9')",
+        "see (me@not_null.org), @ 3 pm, @ unique prose, (@john) @not_null",
+        "@min > 3: the least",
+    ],
+)
+def test_what_is_right_has_no_hint(comment: str) -> None:
+    assert parse(comment)
+
+
 @given(st.text(alphabet="@ab ('\"){}:,.;>=1\n-`", max_size=40))
 def test_nothing_is_dropped_silently(comment: str) -> None:
     starts = [i for i, c in enumerate(comment) if c == "@" and comment[i + 1 : i + 2].isalpha()]

@@ -46,6 +46,38 @@ def test_bindings_of_a_file(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "column",
+    ["a -- @x\n", "t.a -- @x\n\n", "f(a) -- @x\n", "a + 1 -- @x\n", "a -- @x\n -- more\n"],
+)
+def test_a_comma_that_is_missing(column: str) -> None:
+    (found,) = bindings(f"select {column} amount, c -- fine\nfrom t")
+    assert "ERROR without a comma before this comment, amount on the next line" in found
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "a -- @x\n as b",
+        "a /* @x */ b",
+        "case when a -- @x\n then 1 end b",
+        "a -- @x\n and c b",
+        "sum(a) -- @x\n over (partition by c) b",
+        "sum(a) -- @x\n filter (where c) b",
+        "(a -- @x\n b) b",
+        "a b -- @x\n",
+        "interval 1 -- @x\n day b",
+        "a -- @x\n + 1 b",
+    ],
+)
+def test_an_expression_may_go_on_behind_an_annotation(column: str) -> None:
+    assert bindings(f"select {column},\nc from t")[0].endswith("b: x")
+
+
+def test_a_column_called_user() -> None:
+    assert bindings("select user, -- @x\n t.user -- @y\nfrom t") == ["1:17 user: x", "2:12 user: y"]
+
+
+@pytest.mark.parametrize(
     ("sql", "names"),
     [
         ("select a, b.c.d, sum(x) y from t", ["a", "d", "y"]),

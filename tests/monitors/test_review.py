@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from dqsql import review, waiting
+from dqsql.cli.commands.review import lines_of
 from dqsql.errors import UsageError
+from dqsql.runner.review import WaitingFinding
 from tests.run.conftest import Project
 
 from .conftest import TOO_HEAVY, DqSql, ledger, sales, write_data, write_project
@@ -111,6 +113,17 @@ def test_the_list_says_what_waits_and_why(project: Project, dqsql: DqSql) -> Non
     assert [b["batch"] for b in answer["waiting"]] == [TOO_HEAVY]
     dqsql(project, "review", "reject", "sales", TOO_HEAVY, "--reason", "no")
     assert "None waits." in dqsql(project, "review", "list").output
+
+
+def test_segments_of_a_check_share_a_line_of_the_list() -> None:
+    def found(check: str, segment: str | None) -> WaitingFinding:
+        return WaitingFinding(check, None, segment, "constraint", f"{check} of {segment}")
+
+    findings = [found("a", None), found("a", "k=x"), found("b", "k=x"), found("b", "k=y")]
+    assert list(lines_of(findings)) == [
+        "a: a of None (and in 1 segment)",
+        "b [k=x]: b of k=x (and in 1 more segment)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_age_at_the_start_of_the_run(project: Project, table: Table) -> None:
     project.write(
         "a",
         "{{ config(segment_by=['k']) }}\n-- @freshness(ts) < 24\n"
-        "select k, ts,\n d -- @freshness > 0\nfrom a_t",
+        "select k, ts,\n d -- @freshness > 0\nfrom a_t\n-- @row_count > 2 {segments: false}",
     )
     result = project.run()
     found = {(r.check_name, r.segment): r for r in result.results}
@@ -39,6 +39,10 @@ def test_age_at_the_start_of_the_run(project: Project, table: Table) -> None:
         observed = found[key].observed
         assert (observed is None) if hours is None else abs((observed or 0) - hours) < 1e-9, key
     assert found["freshness(ts) < 24", None].status is Status.FAIL
+    assert " hours, expected freshness(ts) < 24" in found["freshness(ts) < 24", None].message
+    # A check of the whole batch only: two rows and one are too few.
+    assert [k for k in found if k[0] == "row_count > 2"] == [("row_count > 2", None)]
+    assert found["row_count > 2", None].status is Status.PASS
     assert found["freshness > 0", "k=y"].status is Status.NO_DATA
 
 

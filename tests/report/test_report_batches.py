@@ -155,3 +155,25 @@ def test_what_the_check_says_already_is_not_said_again(make_result: Make) -> Non
     message = f"completeness(note) is 0.5, expected {name}"
     found = make_result(status=Status.FAIL, check_name=name, column="note", message=message)
     assert headline(found) == "completeness >= 0.9 on note: completeness(note) is 0.5"
+
+
+def test_the_same_check_is_named_once(make_result: Make) -> None:
+    found = [
+        make_result(
+            check_id="m.rows",
+            check_name="row_count > 9",
+            column=None,
+            status=Status.FAIL,
+            segment=segment,
+            observed=observed,
+            lower=9.0,
+            upper=None,
+            details={"expression": "row_count > 9", "metrics": {"row_count": observed}},
+        )
+        for segment, observed in ((None, 8.0), ("k=a", 3.0), ("k=b", 5.0))
+    ]
+    passed = make_result(check_id="m.rows", status=Status.PASS, segment="k=c")
+    (batch,) = grouped([*found, passed])
+    assert describe_batch(batch) == (
+        "row_count > 9: observed 3, expected at least 9 (only in k=a, k=b); and 2 further symptoms"
+    )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
+
+if TYPE_CHECKING:
+    from dqsql.runner.review import WaitingFinding
 
 _STAYS = "its checks could not be evaluated; the next run heeds the review"
 
@@ -87,12 +90,24 @@ def list_waiting(
     for batch in found:
         name = session.out.style(printable(f"{batch.model} {batch.batch}"), "bold")
         session.say(f"{name} ({plural(batch.rows, 'row')})")
-        for finding in batch.findings:
-            about = f" [{finding.segment}]" if finding.segment else ""
-            session.say(printable(f"  {finding.check}{about}: {finding.message}"))
+        for line in lines_of(batch.findings):
+            session.say(printable(f"  {line}"))
     waits = "waits" if len(found) == 1 else "wait"
     session.say(f"{plural(len(found), 'batch')} {waits} for a review." if found else "None waits.")
     return 0
+
+
+def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
+    """A line for each check: what it found in the batch as a whole, else in the first segment."""
+    checks: dict[tuple[str, str | None], list[WaitingFinding]] = {}
+    for finding in findings:
+        checks.setdefault((finding.check, finding.column), []).append(finding)
+    for alike in checks.values():
+        first = min(alike, key=lambda f: f.segment or "")
+        about = f" [{first.segment}]" if first.segment else ""
+        others = len(alike) - 1
+        more = f" (and in {plural(others, 'segment' if not about else 'more segment')})"
+        yield f"{first.check}{about}: {first.message}{more if others else ''}"
 
 
 def _review(

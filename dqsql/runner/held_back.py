@@ -1,0 +1,38 @@
+"""Says so when most batches are kept out of what monitors learn from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dqsql.model.results import BatchStatus, Result, Status
+from dqsql.model.wording import plural
+
+# Fewer batches than this are no history yet, whatever was found in them.
+_HISTORY = 8
+
+
+def held_back_note(
+    model: str, statuses: Iterable[BatchStatus], results: Iterable[Result]
+) -> tuple[str, ...]:
+    """A note when at least half of a model's batches wait for a review, else nothing.
+
+    Its monitors then stay at `still learning` for a reason that their verdicts do not tell.
+
+    Args:
+        model: name of the model.
+        statuses: of all its batches, those of the run included.
+        results: the verdicts of the run, of which the most frequent failure is named.
+    """
+    counted = Counter(statuses)
+    flagged, every = counted[BatchStatus.FLAGGED], counted.total()
+    if every < _HISTORY or 2 * flagged < every:
+        return ()
+    failed = Counter(r.check_id for r in results if r.status is Status.FAIL)
+    often = failed.most_common(1)
+    named = f", mostly of {often[0][0]}" if often else ""
+    return (
+        f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, as they have"
+        f" findings of severity error{named}: mend the check, give it {{severity: warn}},"
+        f" or look at `dqsql review list --select {model}`",
+    )
