@@ -129,6 +129,11 @@ class Catalog:
 
     def _meant(self, name: str) -> str | None:
         """The hint on a name that other tools have for a check or metric, or None."""
+        kind, _, rest = name.lower().partition("_")
+        if (kind, rest) in self._macros:
+            return f"did you mean @{rest}?"
+        if name in self.library.macros:
+            return f"name the macro metric_{name} or check_{name}, and it can be used here"
         plain = _EXPECTATION.sub("", name.lower())
         ours = _ELSEWHERE.get(plain) or _ELSEWHERE.get(name.lower())
         return f"did you mean @{ours}?" if ours else None

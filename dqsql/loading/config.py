@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -102,6 +102,16 @@ class ProjectConfig:
             if parts[: len(defaults.folder)] == defaults.folder:
                 result = merge_settings(result, defaults.settings)
         return result
+
+    def unused_folders(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Folders or models with settings under `models:` that are above none of the paths."""
+        places = [self._below_model_path(path) for path in paths]
+        folders = [defaults.folder for defaults in self.folder_defaults]
+        return tuple(
+            ".".join(folder)
+            for folder in folders
+            if not any(place[: len(folder)] == folder for place in places)
+        )
 
     def _below_model_path(self, path: str) -> tuple[str, ...]:
         file = PurePosixPath(path).with_suffix("")

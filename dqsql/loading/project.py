@@ -115,6 +115,10 @@ def _load(
         no_data=config.no_data,
         settings=config.settings,
         broken=broken,
+        warnings=tuple(
+            f"{FILE_NAME}: the settings of models.{folder} are about no check model"
+            for folder in config.unused_folders([m.path for m in models])
+        ),
     )
 
 

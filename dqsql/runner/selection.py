@@ -286,6 +286,8 @@ def unmatched(
     for term in terms:
         if not selector.union([term]) & enabled:
             near = nearest(term, enabled)
+            if (model := term.partition(".")[0]) in enabled:
+                near = f"checks run with their model: --select {model}"
             found.append(f"no check model matches {term!r}" + (f"; {near}" if near else ""))
     return tuple(found)
 

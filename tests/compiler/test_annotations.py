@@ -341,6 +341,27 @@ def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None
     assert [c.expression for c in compiled.plan.checks] == ["not_null", "max < 5"]
 
 
+@pytest.mark.parametrize(
+    ("annotation", "hint"),
+    [
+        ("@rate > 1", "name the macro metric_rate or check_rate"),
+        ("@check_not_null", "did you mean @not_null?"),
+        ("@metric_mean > 1", "did you mean @mean?"),
+    ],
+)
+def test_a_macro_by_another_name(compile_model: CompileModel, annotation: str, hint: str) -> None:
+    macros = {"macros/rate.sql": "{% macro rate(c) %} sum({{ c }}) {% endmacro %}"}
+    (error,) = compile_model(of_column(annotation), macros).errors
+    assert isinstance(error, UnknownNameError) and error.hint is not None
+    assert hint in error.hint
+
+
+def test_a_list_in_brackets_is_taken_as_its_values(compile_model: CompileModel) -> None:
+    listed = compile_model(of_column("@accepted_values(['a', 'b'])")).plan.metrics
+    plain = compile_model(of_column("@accepted_values('a', 'b')")).plan.metrics
+    assert [m.text for m in listed] == [m.text for m in plain] != []
+
+
 def test_an_error_in_a_macro_names_the_macro(compile_model: CompileModel) -> None:
     broken = {"macros/check_odd.sql": "{% macro check_odd(c) %} sum({{ c }} > {% endmacro %}"}
     (error,) = compile_model(of_column("@odd"), broken).errors

@@ -47,6 +47,7 @@ def test_a_whole_project(write: Write) -> None:
                 "functions: [my_udf]\nfalse_alarm_budget: 1 per week\n"
                 "vars: {low: 1, shop: {high: 2}}\n"
                 "models:\n  +tags: all\n  shop:\n    sales:\n      +severity: warn\n"
+                "      ordres: {+owner: bob}\n"
                 "      orders: {+owner: ann, +avh: {fpr: 0.1}}\n"
             ),
             "checks/sources.yml": SOURCES,
@@ -64,6 +65,9 @@ def test_a_whole_project(write: Write) -> None:
         "shop",
         Severity.WARN,
         NoData.ERROR,
+    )
+    assert project.warnings == (
+        "dqsql_project.yml: the settings of models.sales.ordres are about no check model",
     )
     assert project.functions == ("my_udf",)
     assert project.settings == {"false_alarm_budget": "1 per week"}

@@ -190,3 +190,5 @@ def test_what_finds_nothing_is_said() -> None:
         "no check model matches 'tag:x'",
     )
     assert unmatched(MODELS, ["off"]) == ("no check model matches 'off'",)
+    (of_a_check,) = unmatched(MODELS, ["a.price.not_null"])
+    assert of_a_check.endswith("checks run with their model: --select a")
