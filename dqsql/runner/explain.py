@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
 from dqsql.model.plan import Plan
-from dqsql.model.results import result_id
-from dqsql.model.tables import BATCHES, CHECKS, METRICS, RESULTS
+from dqsql.model.results import Status, result_id
+from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.monitors.history import History, MetricKey, key_of
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from dqsql.decisions.novelty_metrics import Feature
     from dqsql.engine.storage import Store
+
+# Without a batch, the newest so many are looked at.
+_LOOKED_AT = 400
+_FOUND = (Status.FAIL.value, Status.ERROR.value, Status.WARN.value, Status.NO_DATA.value)
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Explanation:
         compared: its numbers, as stored and computed again.
         same: whether they are equal; None where nothing could be computed.
         note: why not, or what to know of it.
+        failures: the sampled rows that failed, as JSON, where the run stored them.
     """
 
     id: str
@@ -51,6 +56,7 @@ class Explanation:
     compared: tuple[Compared, ...]
     same: bool | None
     note: str | None
+    failures: tuple[str, ...] = ()
 
 
 def explain(
@@ -69,9 +75,9 @@ def explain(
     """Explain one stored verdict, and decide again from stored metrics. No data is scanned.
 
     Args:
-        result: a verdict's id (`check_id@batch`, `check_id@batch/segment`), or a check's with
-            `batch`.
-        batch: the batch, if `result` is a check's id.
+        result: a verdict's id (`check_id@batch`, `check_id@batch/segment`), or a check's.
+        batch: the batch, if `result` is a check's id; by default the newest on which it found
+            something, else the newest.
         segment: the segment, if `result` is a check's id; the whole batch without.
         project_dir: folder of the project.
         spark: an existing session to use.
@@ -134,11 +140,7 @@ class _Finder:
         if self.segment is not None:
             raise UsageError("--segment goes with --batch", hint="or write CHECK@BATCH/SEGMENT")
         if self.text in models:
-            newest = self._batches(models[self.text])[-1:]
-            raise UsageError(
-                f"{self.text!r} is a check: on which batch?",
-                hint=f"--batch {newest[0]!r}" if newest else None,
-            )
+            return self._newest(models[self.text])
         found: list[tuple[str, str, str | None]] = []
         places = [i for i, c in enumerate(self.text) if c == "@"]
         for place in places:
@@ -155,6 +157,20 @@ class _Finder:
             if not any(self.text[:place] in models for place in places):
                 raise UsageError(f"no check {check!r} has been run", hint=nearest(check, models))
         return found
+
+    def _newest(self, model: str) -> list[tuple[str, str, str | None]]:
+        """The newest verdict of the check that found something, else its newest one."""
+        from dqsql.engine.history import stored_rows
+
+        rows = stored_rows(self.store, RESULTS, model, self._batches(model)[-_LOOKED_AT:])
+        mine = [r for r in rows if r["check_id"] == self.text]
+
+        def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+            found = row["status"] in _FOUND
+            return (found, batch_order(row["batch"]), row["segment"] is None, row["segment"])
+
+        best = max(mine, key=rank, default=None)
+        return [] if best is None else [(self.text, best["batch"], best["segment"])]
 
     def _batches(self, model: str) -> list[str]:
         return _checked(self.store, model)
@@ -192,7 +208,15 @@ def _explained(store: Store, row: Mapping[str, Any], plans: Sequence[Plan]) -> E
         compared=again.compared,
         same=again.same,
         note=_note(again, details, past),
+        failures=_failures(store, row) if "failures" in details else (),
     )
+
+
+def _failures(store: Store, row: Mapping[str, Any]) -> tuple[str, ...]:
+    from dqsql.engine.history import stored_rows
+
+    rows = stored_rows(store, FAILURES, row["model"], [row["batch"]])
+    return tuple(sorted(r["row"] for r in rows if r["check_id"] == row["check_id"]))
 
 
 def _values(

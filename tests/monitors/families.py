@@ -10,7 +10,7 @@ select
     amount,  -- @avh
     amount * 2 as fare,  -- @anomaly(mean, online_normal) {severity: error}
     code,    -- @pattern
-    note     -- @completeness >= 0.9
+    note     -- @completeness >= 0.9 {store_failures: true}
 from {{ source('raw', 't') }}
 /* @anomaly(row_count, day_of_week) {segments: true, exclude_where: "batch = '2024-01-05'"} */
 -- @anomaly(row_count, threshold(lower => 60))

@@ -120,11 +120,23 @@ def test_a_constraint_has_nothing_to_compute(
     assert found.note is not None
 
 
+def test_a_check_without_a_batch_and_its_failing_rows(
+    families: Project, stored: list[dict[str, Any]], dqsql: DqSql
+) -> None:
+    row = of(stored, LAST, "constraint", column_name="note")
+    found = explain(row["check_id"], project_dir=families.root, spark=families.spark)
+    assert found.id == id_of(row)
+    kept = {json.loads(r)["note"] for r in found.failures}
+    assert kept == {None} and len(found.failures) == found.details["failures"]["rows"] > 10
+    shown = dqsql(families, "explain", row["check_id"]).output
+    assert f"{len(found.failures)} failing rows in dq_failures:" in shown
+    assert f"... and {len(found.failures) - 10} more" in shown
+
+
 def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:
     check = of(stored, LAST, "novelty")["check_id"]
     cases = {
         f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
-        check: "is a check: on which batch?",
         "nonsense@2024-01-01": "no check 'nonsense' has been run",
         "nonsense": "there is no verdict 'nonsense'",
     }

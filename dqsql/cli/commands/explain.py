@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,16 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
-from dqsql.report.text import number, printable
+from dqsql.report.text import number, printable, shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dqsql.runner.explain import Explanation
 
 _SHOWN_VALUES = 10
+_SHOWN_ROWS = 10
+_ROW_WIDTH = 400  # characters
 
 
 @click.command("explain", cls=Command)
@@ -40,8 +45,11 @@ def command(
     """Explain a verdict: what was seen and expected, from which history.
 
     RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
-    or the id of a check, with --batch. What a monitor decided is computed again from stored
-    metrics, by the stored settings, and held against the stored verdict. No data is scanned.
+    or that of a check, as `dqsql ls` has it: on the batch that --batch names, else on the newest
+    one on which it found something. Failing rows are shown where the run has stored some.
+
+    What a monitor decided is computed again from stored metrics, by the stored settings, and held
+    against the stored verdict. No data is scanned.
     """
     from dqsql.runner.explain import explain
 
@@ -73,6 +81,7 @@ def _record(found: Explanation) -> dict[str, Any]:
         ],
         "same": found.same,
         "note": found.note,
+        "failures": [json.loads(row) for row in found.failures],
     }
 
 
@@ -95,6 +104,7 @@ def _print(session: Session, found: Explanation) -> None:
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
+    _print_failures(session, found.failures)
 
 
 def _print_again(session: Session, found: Explanation) -> None:
@@ -109,6 +119,16 @@ def _print_again(session: Session, found: Explanation) -> None:
                 session.say(printable(f"    {text}"))
     if found.note:
         session.say(printable(f"  note: {found.note}"))
+
+
+def _print_failures(session: Session, rows: Sequence[str]) -> None:
+    if not rows:
+        return
+    session.say(f"  {plural(len(rows), 'failing row')} in dq_failures:")
+    for row in rows[:_SHOWN_ROWS]:
+        session.say(f"    {shorten(printable(row), _ROW_WIDTH)}")
+    if len(rows) > _SHOWN_ROWS:
+        session.say(f"    ... and {len(rows) - _SHOWN_ROWS:,} more")
 
 
 def _cell(value: Any) -> str:
