@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from dqsql.errors import ConfigError
@@ -22,15 +23,19 @@ _SOURCE_KEYS = _DESCRIBING_KEYS | _FILE_KEYS | {"name", "schema", "database", "c
 _TABLE_KEYS = (
     _DESCRIBING_KEYS | _FILE_KEYS | {"name", "identifier", "columns", "tests", "data_tests"}
 )
+# CSV between tabs, as a guess.
+_TABS = "tsv"
 _SUFFIXES = {
     ".parquet": "parquet",
     ".csv": "csv",
-    ".tsv": "csv",
+    ".tsv": _TABS,
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
     ".orc": "orc",
 }
+# Files of a folder whose names are looked at.
+_LOOKED_AT = 100
 _URI = re.compile(r"[A-Za-z][\w+.-]+:/")
 
 
@@ -74,6 +79,8 @@ def _read_table(source: Section, table: Section, root: Path) -> Source:
         relation = quote(f"dqsql_source__{source_name}__{name}")
         path = resolve_path(path, root)
         file_format = file_format or guess_format(path)
+        if file_format == _TABS:
+            file_format, options = "csv", {"sep": "\t", **options}
     tags = (*(source.read("tags", as_names) or ()), *(table.read("tags", as_names) or ()))
     return Source(
         name=source_name,
@@ -160,11 +167,27 @@ def resolve_path(path: str, root: Path) -> str:
 
 
 def guess_format(path: str) -> str:
-    """The Spark format of a file or folder, from its name; a folder is taken for Parquet."""
+    """The format of a file, or of a folder of this machine, from the names of the files.
+
+    One of Spark's, or `tsv`; Parquet where the names say nothing.
+    """
     if (Path(path) / "_delta_log").is_dir():
         return "delta"
+    return _format_of(path) or _format_inside(Path(path)) or "parquet"
+
+
+def _format_of(path: str) -> str | None:
     name = path.removesuffix(".gz").removesuffix(".bz2").removesuffix(".zst")
-    return _SUFFIXES.get(Path(name).suffix.lower(), "parquet")
+    return _SUFFIXES.get(Path(name).suffix.lower())
+
+
+def _format_inside(folder: Path) -> str | None:
+    """The format of the first file in a folder that Spark would read and whose name has one."""
+    if not folder.is_dir():
+        return None
+    files = (f for f in folder.rglob("*") if not f.name.startswith(("_", ".")) and f.is_file())
+    formats = (_format_of(f.name) for f in islice(files, _LOOKED_AT))
+    return next((found for found in formats if found is not None), None)
 
 
 def refuse_duplicates(sources: list[Source]) -> list[ConfigError]:

@@ -108,6 +108,26 @@ def test_sources(write: Write) -> None:
     assert str(found["nyc.flights"].span) == "sources.yml:8:9"
 
 
+def test_the_format_of_a_folder_is_that_of_its_files(write: Write) -> None:
+    names = ("events/_SUCCESS", "events/day=1/a.json.gz", "logs/x.tsv", "bare/part-0", "a.v1.csv/p")
+    tables = ("events", "logs", "bare", "a.v1.csv", "gone", "logs/x.tsv")
+    yml = "\n".join(f"      - {{name: {t}, path: {t}}}" for t in tables)
+    files = dict.fromkeys((f"data/{n}" for n in names), "")
+    root = write(
+        {**files, "sources.yml": f"sources:\n  - name: s\n    path: data\n    tables:\n{yml}"}
+    )
+    found = {s.table: s for s in load_project(root).sources}
+    assert {t: s.file_format for t, s in found.items()} == {
+        "events": "json",
+        "logs": "csv",
+        "bare": "parquet",
+        "a.v1.csv": "csv",
+        "gone": "parquet",
+        "logs/x.tsv": "csv",
+    }
+    assert found["logs"].options == found["logs/x.tsv"].options == {"sep": "\t"}
+
+
 def model_of(project: Project, name: str) -> CheckModel:
     return next(m for m in project.models if m.name == name)
 
