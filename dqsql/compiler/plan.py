@@ -280,7 +280,8 @@ class _ModelCompiler:
                     raise UnknownNameError(
                         f"the model {self.model.name} has no column {head!r}",
                         span=locate(annotation.span, head),
-                        hint=nearest(head, known) or f"its columns are {', '.join(known)}",
+                        hint=nearest(head, known)
+                        or f"its columns are {', '.join(known)}; a text stands in quotes: '{head}'",
                     )
 
 

@@ -33,6 +33,6 @@ def held_back_note(
     named = f", mostly of {often[0][0]}" if often else ""
     return (
         f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, as they have"
-        f" findings of severity error{named}: mend the check, give it {{severity: warn}},"
-        f" or look at `dqsql review list --select {model}`",
+        f" findings of severity error{named}: mend it or give it {{severity: warn}}, and run with"
+        f" --full-refresh; or see `dqsql review list --select {model}`",
     )

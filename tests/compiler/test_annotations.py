@@ -215,6 +215,13 @@ def test_bounds_are_those_of_simple_predicates(
         ("@expect(sum(x) > a)", UnknownNameError, 27, "'a'", None),
         ("@mean(yy) > 1", UnknownNameError, 16, "no column 'yy'", "'y'"),
         ("@expect(sum(other) > 1)", UnknownNameError, 22, "no column 'other'", "day, s, y, x"),
+        (
+            "@accepted_values(paid, open)",
+            UnknownNameError,
+            27,
+            "no column 'paid'",
+            "quotes: 'paid'",
+        ),
         ("@mean > 3 {where: dayy > 1}", UnknownNameError, 28, "no column 'dayy'", "'day'"),
         ("@quantile < 3", MacroError, 10, "needs 'rank'", None),
         ("@quantile(rnk => 1) < 3", MacroError, 10, "no parameter 'rnk'", None),
