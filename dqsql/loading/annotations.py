@@ -126,7 +126,9 @@ def parse_comment(
         )
         return
     offsets = annotation_offsets(comment)
-    for at, name, hint in stray_names(comment[: offsets[0] if offsets else None], known_names):
+    # Where prose with an @ is allowed, it may name a check.
+    looked_at = "" if words else comment[: offsets[0] if offsets else None]
+    for at, name, hint in stray_names(looked_at, known_names):
         yield AnnotationProblem(f"@{name} is not read as an annotation here", at, f"@{name}", hint)
     for start, end in pairwise([*offsets, len(comment)]):
         if start in prose:

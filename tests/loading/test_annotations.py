@@ -185,3 +185,4 @@ def test_prose_with_an_at(comment: str, prose: list[str]) -> None:
     assert [comment[at:].split(maxsplit=1)[0].rstrip(":") for at in offsets] == prose
     left = [f for f in parse_comment(comment, KNOWN, KNOWN) if f.offset in offsets]
     assert left == []
+    assert list(parse_comment(f"see (@unique): {' '.join(prose)}", KNOWN, KNOWN)) == []
