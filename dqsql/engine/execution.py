@@ -23,7 +23,7 @@ from dqsql.model.project import Scope
 from dqsql.model.results import MetricValue
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 CountBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
@@ -334,12 +334,13 @@ class ModelExecution:
 
     def _run_metrics(self, metrics: Sequence[Metric]) -> None:
         with translated("Spark failed on it"):
-            self._analyse_metrics(metrics).toArrow()
+            _readable(self._analyse_metrics(metrics)).toArrow()
 
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
-                self.spark.sql(to_sql(self.measure(part.metrics, checks, self._states))).toArrow()
+                query = to_sql(self.measure(part.metrics, checks, self._states))
+                _readable(self.spark.sql(query)).toArrow()
 
         return attempt
 
@@ -409,11 +410,13 @@ _NUMBER_AND_TEXT = ["value", "text"]
 
 
 def _readable(frame: DataFrame) -> DataFrame:
-    """The frame with values that Python can hold: numbers, dates, times and texts.
+    """The frame with values that Python can hold: numbers and texts.
 
     Whatever else there is (binary, intervals, arrays ..) comes as Spark writes it, and texts as
-    valid UTF-8; a struct of `value` and `text` stays, and may be null in all its fields, since
-    Arrow takes no other. The names of batches and segments stay as they are, right or wrong.
+    valid UTF-8; so do dates and times, since Python's calendar ends with the year 9999, where
+    '9999-12-31 23:59:59' in New York does not lie any more. A struct of `value` and `text` stays,
+    and may be null in all its fields, since Arrow takes no other. The names of batches and segments
+    stay as they are, right or wrong.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -424,16 +427,29 @@ def _readable(frame: DataFrame) -> DataFrame:
     written -= {*both, "batch", "segment"}
     if written:
         names = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
-        texts = {n: F.make_valid_utf8(c.cast("string")).alias(n) for n, c in names.items()}
-        frame = frame.select(*(texts[n] if n in written else c for n, c in names.items()))
+        types = {f.name: f.dataType.simpleString() for f in fields}
+        texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}
+        frame = frame.select(*(texts.get(n, c) for n, c in names.items()))
     if not both:
         return frame
     text = frame.schema.json()
     return frame.to(StructType.fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
 
 
+def _as_text(value: Column, spark_type: str) -> Column:
+    """A value as Spark writes it; a time with no or six digits behind the second, and its zone."""
+    from pyspark.sql import functions as F
+
+    text = F.make_valid_utf8(value.cast("string"))
+    if not spark_type.startswith("timestamp"):
+        return text
+    point = F.instr(text, ".")
+    padded = F.rpad(text, F.when(point > 0, point + 6).otherwise(F.length(text)), "0")
+    return F.concat(padded, F.lit("+00:00" if spark_type == "timestamp" else ""))
+
+
 def _is_read(spark_type: str) -> bool:
-    texts = ("string", "binary")
+    texts = ("string", "binary", "date", "timestamp", "timestamp_ntz")
     return spark_type == "void" or (spark_type not in texts and _survives_arrow(spark_type))
 
 

@@ -165,7 +165,12 @@ class _Column:
         if self.spark_type in _FLOATS:
             found[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
         if self.kind is Kind.TIME:
-            found |= {f"{self.key}.{e}": f"{e}({self.sql})" for e in ("min", "max")}
+            # As text: Python's calendar ends with the year 9999.
+            zone = "+00:00" if self.spark_type == "timestamp" else ""
+            found |= {
+                f"{self.key}.{e}": f"concat(cast({e}({self.sql}) as string), '{zone}')"
+                for e in ("min", "max")
+            }
         return found
 
     def _summary(self, what: str, sql: str, spread: bool = True) -> dict[str, str]:

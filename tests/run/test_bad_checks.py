@@ -79,6 +79,27 @@ def test_checks_that_fail_while_running(new_project: NewProject) -> None:
     assert_only_these_are_errors(project.run(), FAILING)
 
 
+def test_values_of_all_types_beside_a_metric_that_fails_while_running(
+    new_project: NewProject,
+) -> None:
+    """What Python has no type for, and structs, are read in the search for the bad one, too."""
+    good = (
+        "expect(max(make_dt_interval(0, n % 24)) is not null)",
+        "expect(max(make_ym_interval(n % 24)) is not null)",
+        "expect(max(array(n)) is not null)",
+        "histogram(n) is not null",
+    )
+    bad = "expect(max(n) / (min(n) - min(n)) > 1)"
+    project = new_project(
+        model(*good, bad), DATA, files={"profiles.yml": PROFILE.format(ansi="true")}
+    )
+    result = project.run()
+    assert {(r.check_name, r.status) for r in result.results} == {
+        (bad, Status.ERROR),
+        *((name, Status.PASS) for name in good),
+    }
+
+
 def test_one_check_that_fails_while_running(new_project: NewProject) -> None:
     check = "expect(max(n + 1) > 1)"
     project = new_project(

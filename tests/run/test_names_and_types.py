@@ -193,6 +193,9 @@ def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
             months,     -- @max = interval '1-3' year to month
             hours,      -- @min is not null
             bytes,      -- @max is not null
+            late,       -- @max > timestamp '2024-01-01 00:00:00'
+            later,      -- @max > date '2024-01-01'
+            early,      -- @min < timestamp_ntz '2024-01-01 00:00:00' @max is not null
             -- @pattern @min is not null @histogram is not null
             -- @entropy > 0 @accepted_values('x') {severity: warn}
             latin,
@@ -204,6 +207,11 @@ def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
         "select make_ym_interval(1, cast(id as int)) as months,"
         " make_dt_interval(0, 0, 0, id + 1.5) as hours, cast(concat('b', id) as binary) as bytes,"
         " cast(unhex(concat('62ff', hex(48 + id))) as string) as latin,"
+        # Midnight of New York's last day, a year with five digits, and one before the first.
+        " timestamp '9999-12-31 23:59:59.5 America/New_York'"
+        " - make_dt_interval(cast(id as int)) as late,"
+        " date '+12024-02-29' as later,"
+        " timestamp_ntz '-0044-03-15 12:00:00' + make_ym_interval(cast(id as int) * 1000) as early,"
         " map('k', id % 3) as attributes, parse_json(concat('[', id % 3, ']')) as semi"
         " from range(4)",
     )
@@ -214,6 +222,10 @@ def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
     assert found["months", "max()"] == "INTERVAL '1-3' YEAR TO MONTH"
     assert found["hours", "min()"] == "INTERVAL '0 00:00:01.5' DAY TO SECOND"
     assert found["bytes", "max()"] == "b3"
+    assert found["late", "max()"] == "+10000-01-01 04:59:59.500000+00:00"
+    assert found["later", "max()"] == "+12024-02-29"
+    assert found["early", "min()"] == "-0044-03-15 12:00:00"
+    assert found["early", "max()"] == "2956-03-15 12:00:00"
     assert found["latin", "min()"] == "b\ufffd0"
     assert found["latin", "entropy()"] == pytest.approx(math.log(4))
     samples = [(r["check_id"].split(".")[1], r["row"]) for r in project.rows("dq_failures")]
@@ -277,11 +289,11 @@ def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
             ("2024-01-01 23:00:00",),
         ),
         ("cast(at as date)", "timestamp '2024-01-01 23:59:00Z'", ("2024-01-01",)),
-        ("at", "2, 10, 1, 100, -3", ("1", "2", "10", "100", "-3")),
+        ("at", "2, 10, 1, 100, -3", ("-3", "1", "2", "10", "100")),
         ("at", "cast(1.50 as decimal(5, 2)), cast(2 as decimal(5, 2))", ("1.50", "2.00")),
         ("at", "'b', 'a', 'it''s', '', 'a/b=c%', 'ü', '\\\\'", None),
         ("at", "true, false", ("false", "true")),
-        ("at", "1.5D, 1e20D, double('NaN')", ("1.0E20", "1.5", "NaN")),
+        ("at", "1.5D, 1e20D, double('NaN')", ("1.5", "1.0E20", "NaN")),
         ("upper(at)", "'a', 'A', 'b'", ("A", "B")),
         ("at collate UTF8_LCASE", "'a', 'A', 'b'", ("A", "a", "b")),
     ],
