@@ -236,6 +236,12 @@ def typed(text: str, spark_type: str) -> exp.Expr:
     return exp.Cast(this=value, to=exp.DataType.build(spark_type, dialect="spark"))
 
 
+def tried(text: str, spark_type: str) -> exp.Expr:
+    """A text as a value of a Spark type; null, also in ANSI mode, where it is none."""
+    found = typed(text, spark_type)
+    return exp.TryCast(**found.args, safe=True) if isinstance(found, exp.Cast) else found
+
+
 # --- prefixes of texts -------------------------------------------------------------------------
 
 

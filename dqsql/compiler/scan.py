@@ -25,7 +25,7 @@ from dqsql.compiler.keys import (
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.naive_bayes import NaiveBayesScan
 from dqsql.compiler.privacy import pii_columns
-from dqsql.compiler.pruning import batches_condition, typed
+from dqsql.compiler.pruning import batches_condition, tried
 from dqsql.compiler.relation_scan import (
     belongs_to,
     counted_state,
@@ -87,7 +87,8 @@ class BatchFilter:
             return exp.false()
         # Batches are told apart by their texts, also where a collation takes some for equal.
         collated = "collate" in self.spark_type
-        values = [typed(b, "string" if collated else self.spark_type) for b in self.batches]
+        # Those that monitors learned from may be of the time when batch_by had another type.
+        values = [tried(b, "string" if collated else self.spark_type) for b in self.batches]
         value = batch_text(model) if collated else exp.Paren(this=batch_by)
         listed = exp.In(this=value, expressions=values)
         implied = batches_condition(batch_by, self.batches, self.types)

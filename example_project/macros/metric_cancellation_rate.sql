@@ -3,5 +3,5 @@
   `departure` is the time of departure, null for a flight that was cancelled.
 #}
 {% macro metric_cancellation_rate(departure) %}
-    count_if({{ departure }} is null) / count(*)
+    count_if({{ departure }} is null) / nullif(count(*), 0)
 {% endmacro %}

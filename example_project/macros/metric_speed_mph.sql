@@ -3,5 +3,5 @@
   that landed. Null where none did. `minutes` is the time in the air.
 #}
 {% macro metric_speed_mph(miles, minutes) %}
-    60 * sum(case when {{ minutes }} is not null then {{ miles }} end) / sum({{ minutes }})
+    60 * sum(case when {{ minutes }} is not null then {{ miles }} end) / nullif(sum({{ minutes }}), 0)
 {% endmacro %}

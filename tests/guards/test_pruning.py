@@ -11,7 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dqsql.compiler.pruning import batch_moment, batches_condition, interval_condition
+from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import parse_expression, to_sql
+from dqsql.engine.session import configured
+from dqsql.runner.measuring import made_up_model
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -195,3 +198,24 @@ def test_the_physical_plan_skips_files(
         f"select count(*) n from guard_events where cast({batch_by} as string) = '{batch}'"
     )
     assert frame.toArrow().to_pylist() == plain.toArrow().to_pylist()
+
+
+def test_a_batch_that_is_no_value_of_the_type_has_no_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Monitors look at batches of the past, when batch_by may have been of another type."""
+    path = str(tmp_path / "days")
+    spark.sql(
+        "select date'2020-01-30' + cast(id as int) as day, id from range(3)"
+    ).write.partitionBy("day").parquet(path)
+    spark.read.schema("id bigint, day date").parquet(path).createOrReplaceTempView("guard_days")
+    model = made_up_model("guard_days", {}, batch_by="day")
+    condition = BatchFilter(("day one", "2020-01-31"), "date", {"day": "date"}).condition(model)
+    assert condition is not None
+    with configured(spark, {"spark.sql.ansi.enabled": "true"}):
+        frame = spark.sql(f"select id from guard_days where {to_sql(condition)}")
+        assert frame.toArrow().to_pylist() == [{"id": 1}]
+        plan = frame._jdf.queryExecution().toString()
+    (scan,) = (line for line in plan.splitlines() if "FileScan" in line)
+    assert "day#" in scan.partition("PartitionFilters")[2].partition("]")[0]
+    assert "cast" not in scan
