@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_DDL = {"timestamp": "timestamp_ltz"}
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -22,8 +24,11 @@ class Table:
 
     @property
     def ddl(self) -> str:
-        """The columns as a Spark schema string."""
-        return ", ".join(f"`{name}` {kind}" for name, kind in self.columns)
+        """The columns as a Spark schema string.
+
+        What `timestamp` means there is a setting of the session (`spark.sql.timestampType`).
+        """
+        return ", ".join(f"`{name}` {_DDL.get(kind, kind)}" for name, kind in self.columns)
 
     @property
     def column_names(self) -> tuple[str, ...]:

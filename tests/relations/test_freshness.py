@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+from dqsql.engine.session import configured
 from dqsql.model.results import Status
 
 from .conftest import Project, Table
@@ -51,6 +52,18 @@ def test_no_rows_is_no_data(project: Project, table: Table) -> None:
     project.write("a", "select ts -- @freshness < 24\nfrom a_t")
     (found,) = project.run().results
     assert found.status is Status.NO_DATA
+
+
+def test_a_session_whose_timestamps_have_no_time_zone(project: Project, table: Table) -> None:
+    """`timestamp` is a word of the session's there; the tables' types do not hang on it."""
+    table("a_t", "select timestamp_ltz'2020-01-01' as ts, timestamp_ntz'2020-01-01' as local")
+    project.write("a", "select ts, -- @freshness > 24\nlocal -- @freshness > 24\nfrom a_t")
+    with configured(project.spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
+        found = {r.column: r for _ in (1, 2) for r in project.run().results}
+    assert [r.status for r in found.values()] == [Status.PASS, Status.PASS]
+    assert found["ts"].observed == found["local"].observed
+    runs = project.spark.read.parquet(str(project.root / "warehouse/dq/dq_runs"))
+    assert dict(runs.dtypes)["started_at"] == "timestamp"
 
 
 def test_only_the_newest_batch_grows_old(project: Project, table: Table) -> None:

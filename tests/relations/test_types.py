@@ -58,19 +58,24 @@ def test_histograms(project: Project, table: Table) -> None:
     table(
         "a_t",
         "select if(id < 300, cast(id % 3 as string), concat('v', id)) as v, id as n,"
-        " id % 2 as value from range(420)",
+        " id % 2 as value, cast(id % 3 as double) as x, cast(id % 3 as decimal(5, 2)) as y"
+        " from range(420)",
     )
     project.write(
         "a",
         "{{ config(segment_by=['value']) }}\nselect value,\n"
         "  -- @histogram_values('0', '1', '2') @expect(histogram(v) is not null)\n"
         '  -- @histogram_values(0, 1, 2) {where: "n < 300", name: listed}\n  v,\n'
+        "  x, -- @histogram_values(0, 1.0, 2)\n"
+        "  y, -- @histogram_values(0, -1, 2) {name: other}\n"
         "  n -- @expect(frequency(max(n), width_bucket(n, 0, 420, 4)) = 105)\nfrom a_t",
     )
     result = project.run()
     whole = {r.check_name: r for r in result.results if r.segment is None}
     assert whole["listed"].status is Status.PASS
     assert whole["histogram_values('0', '1', '2')"].observed == 120
+    assert whole["histogram_values(0, 1.0, 2)"].status is Status.PASS
+    assert whole["other"].observed == 1
     assert (
         whole["expect(frequency(max(n), width_bucket(n, 0, 420, 4)) = 105)"].status is Status.PASS
     )
