@@ -52,6 +52,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
         return QueryError(f"{doing}: {known.message}", span=span, hint=known.hint)
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):
+        # What follows is advice on how to drop tables.
+        message = message.partition(" Verify the spelling")[0]
         return SourceNotFoundError(message, span=span, hint="check the sources file and the target")
     return QueryError(message, span=span, hint=_hint(str(error), condition))
 

@@ -118,8 +118,11 @@ def _group(status: Status, findings: list[Result]) -> FindingGroup:
     )
 
 
-def _badness(result: Result) -> tuple[float, str]:
-    """How far the observation lies outside its bounds; the newest batch where that is not known."""
+def _badness(result: Result) -> tuple[bool, float, str]:
+    """How far the observation lies outside its bounds; the newest batch where that is not known.
+
+    A whole batch before segments: the smallest of these are the furthest off.
+    """
     observed = result.observed
     distance = 0.0
     if observed is not None:
@@ -127,7 +130,7 @@ def _badness(result: Result) -> tuple[float, str]:
             distance = max(distance, observed - result.upper)
         if result.lower is not None:
             distance = max(distance, result.lower - observed)
-    return (distance, result.batch or "")
+    return (result.segment is None, distance, result.batch or "")
 
 
 def expectation(result: Result) -> str | None:

@@ -97,7 +97,7 @@ def recompute(stored: Stored) -> Recomputed:
     """Decide again, as far as the verdict's kind allows it."""
     how = _KINDS.get(stored.row["detector"])
     if how is None:
-        return Recomputed(note="nothing was learned for it: there is nothing to compute again")
+        return Recomputed(note="its bounds were written, not learned: nothing to compute again")
     try:
         return how(stored)
     except (KeyError, TypeError) as error:

@@ -31,6 +31,13 @@ def test_findings_of_one_check_are_one_group_with_the_worst(
     )
 
 
+def test_a_whole_batch_is_told_before_its_segments(make_result: Callable[..., Result]) -> None:
+    whole = make_result(status=Status.FAIL, observed=70.0)
+    results = [make_result(status=Status.FAIL, segment="k=x", observed=990.0), whole]
+    (group,) = group_findings(results)
+    assert group.worst is whole
+
+
 def test_without_bounds_the_newest_is_the_worst(make_result: Callable[..., Result]) -> None:
     free = {"lower": None, "upper": None}
     results = [

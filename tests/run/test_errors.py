@@ -138,7 +138,7 @@ WRONG = {
             "checks/sources.yml": "sources:\n  - name: raw\n    tables:\n      - name: gone\n",
         },
         "",
-        ("gone", "cannot be found"),
+        ("gone", "`gone` cannot be found."),
     ),
     "missing source file": Wrong(
         model("select a -- @not_null\nfrom {{ source('raw', 'u') }}\n"),
