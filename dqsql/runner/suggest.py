@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -19,7 +19,7 @@ from dqsql.compiler.keys import identifier_table, view_name
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import call, column, formula, literal, to_sql
-from dqsql.errors import UsageError
+from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.model.project import Project
 from dqsql.model.results import BatchStatus
 from dqsql.runner.compilation import catalog_of
@@ -71,7 +71,7 @@ class Proposal:
 
     `rows` are those of the accepted batches, of which `learned` were learned from and `held_out`
     measured; `batches` is 0 without `batch_by`. `suggestions` are all candidates, also those that
-    exist and those that are refused, each with its reason.
+    exist and those that are refused, each with its reason. `notes` say what was left out.
     """
 
     subject: Subject
@@ -156,6 +156,7 @@ class _Suggesting:
     subjects: Subjects
     subject: Subject
     step: Step
+    notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.catalog: Catalog = catalog_of(self.project)
@@ -189,6 +190,7 @@ class _Suggesting:
             rows.total - rows.learned,
             len(batches),
             tuple(decided),
+            tuple(self.notes),
         )
 
     # --- rows ----------------------------------------------------------------------------------
@@ -321,7 +323,12 @@ class _Suggesting:
         """The columns of the project's other relations that may be keys."""
         for name in self.subjects.others(self.subject):
             self.step(f"{self.subject.name}: keys of {name}")
-            other = self.subjects.find(name)
+            try:
+                other = self.subjects.find(name)
+            except (QueryError, SourceNotFoundError, SqlSyntaxError) as error:
+                # It is not what suggestions were asked for.
+                self.notes.append(f"{name} is not looked at for keys: {error.message}")
+                continue
             measurer = Measurer(self.spark, self.project, self.catalog, other.view)
             yield from key_columns(measurer, other)
 

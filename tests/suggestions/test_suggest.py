@@ -30,6 +30,7 @@ sources:
       - {name: customers, path: data/customers.parquet, format: parquet}
       - {name: orders, path: data/orders.parquet, format: parquet}
       - {name: odd, path: data/odd.parquet, format: parquet}
+      - {name: gone, path: data/gone.parquet, format: parquet}
 """
 ORDERS = """\
 {{ config(batch_by = 'ordered_on', segment_by = ['warehouse']) }}
@@ -154,6 +155,8 @@ def test_new_file_of_a_source_with_odd_names(shop: Path, spark: SparkSession) ->
     where = Where(shop)
     proposal = suggest(where, "shop.odd", sample=1, spark=spark)
     assert proposal.held_out == 0
+    # A source without files is no place of keys, and no reason to stop.
+    assert [n for n in proposal.notes if n.startswith("shop.gone is not looked at for keys: ")]
     made = write(where, proposal, proposal.new)
     assert made.path == "checks/odd.sql"
     assert "accepted_values('-- no', 'it\\'s', 'say \"x\"', 'ünï')" in made.after

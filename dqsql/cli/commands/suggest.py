@@ -128,6 +128,8 @@ def _explain(session: Session, proposal: Proposal) -> None:
             session.say("  " + _line(session, suggestion))
     if existing:
         session.say(f"{plural(len(existing), 'more check')} of this kind there already.")
+    for note in proposal.notes:
+        session.say(printable(f"note: {note}"))
 
 
 def _line(session: Session, suggestion: Suggestion) -> str:
@@ -154,6 +156,7 @@ def _record(proposal: Proposal, path: str, text: str, *, written: bool) -> dict[
         "held_out_rows": proposal.held_out,
         "batches": proposal.batches,
         "suggestions": [_suggestion_record(s) for s in proposal.suggestions],
+        "notes": list(proposal.notes),
         "path": path,
         "written": written,
         "text": text,
