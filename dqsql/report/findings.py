@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
 from dqsql.model.wording import plural
@@ -173,8 +173,9 @@ def describe(group: FindingGroup, batches: int) -> str:
     # The label says already what was expected, where the message only repeats it.
     seen = observation(worst).removesuffix(f", expected {printable(group.check_name)}")
     if len(group.findings) == 1:
-        where = place(worst)
-        return f"{label}: {where + ': ' if where and batches > 1 else ''}{seen}"
+        if batches > 1 and (where := place(worst)):
+            return f"{label}: {where}: {seen}"
+        return f"{f'{label} {place(replace(worst, batch=None))}'.rstrip()}: {seen}"
     extent = f"{group.batches:,} of {plural(batches, 'batch')}"
     if group.segments > 1:
         extent += f", {plural(group.segments, 'segment')}"

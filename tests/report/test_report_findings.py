@@ -73,7 +73,7 @@ def test_a_single_finding_and_segments(make_result: Callable[..., Result]) -> No
     (group,) = group_findings([one])
     label = "mean between 5 and 60 on dep_delay"
     assert describe(group, 120) == f"{label}: 2013-02-09 [EWR]: mean is 82.1"
-    assert describe(group, 1) == f"{label}: mean is 82.1"
+    assert describe(group, 1) == f"{label} [EWR]: mean is 82.1"
     other = make_result("2013-02-09", Status.FAIL, segment="JFK", message="mean is 62", observed=62)
     (group,) = group_findings([one, other])
     assert "1 of 120 batches, 2 segments" in describe(group, 120)
