@@ -21,6 +21,7 @@ from dqsql.compiler.counts import (
     with_counted,
 )
 from dqsql.compiler.cumulative import (
+    BATCHES,
     batches_without,
     cumulative_states,
     missing_query,
@@ -52,10 +53,12 @@ class CumulativeRun:
     ledger: Mapping[str, BatchRecord]
     batches: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    _passed: frozenset[str] = frozenset()
 
     def measure(self, passed: Collection[str]) -> Measurement:
         """The cumulative metrics of the batches under test, of which `passed` count."""
-        good, history = frozenset(passed), self._history(self._parts)
+        self._passed = good = frozenset(passed).intersection(self.batches)
+        history = self._history(self._parts)
         states = self._states()
         if not states.use(history, good):
             self._note_left_out(self._never_computed(states, history), "these were not measured")
@@ -75,12 +78,13 @@ class CumulativeRun:
     def store_total(self) -> None:
         """Store the totals of all that counts by the ledger, which has the verdicts of `batches`.
 
-        `measure` must have been called before.
+        `measure` must have been called before. Where other batches have come to count since, the
+        next run builds the totals.
         """
         counted = _counted(self.ledger.values())
-        if not counted:
-            return
         names = [r.batch for r in counted]
+        if not counted or self._passed != frozenset(names).intersection(self.batches):
+            return
         states = self._states()
         total = total_query(self._merged, states.view)
         states.store_total(total, names, fingerprint(counted, self._parts))
@@ -127,11 +131,12 @@ class CumulativeRun:
         return History(names, self.batches, fingerprint(counted, parts))
 
     def _never_computed(self, states: Kept, history: History) -> int:
-        """Of how many counted batches a state is missing."""
+        """Of how many counted batches a state is missing, or all that was stored of them."""
         if not history.counted:
             return 0
         rows = states.query(missing_query(self._merged, states.view)).toArrow().to_pylist()
-        return batches_without(rows[0], self._merged)
+        gone = len(history.counted) - int(rows[0][BATCHES])
+        return gone + batches_without(rows[0], self._merged)
 
     def _never_counted(self, counts: Kept, history: History) -> int:
         """Of how many batches a table of values is missing; each counted batch has its mark."""

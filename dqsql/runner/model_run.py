@@ -60,6 +60,31 @@ if TYPE_CHECKING:
 _FEW_STATES = 1_000
 
 
+@dataclass(frozen=True)
+class _Verdicts:
+    """What was measured of the batches of a run, and what checks and monitors say of it."""
+
+    measured: Measurement
+    results: Sequence[Result]
+    judged: Judged
+    cumulative: CumulativeRun | None
+
+    @property
+    def all(self) -> list[Result]:
+        """The verdicts of checks and monitors."""
+        return [*self.results, *self.judged.results]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of the cumulative metrics."""
+        return () if self.cumulative is None else self.cumulative.notes
+
+    def rejected(self, batches: Sequence[str], reviews: Mapping[str, str]) -> frozenset[str]:
+        """The batches that a person rejected, and that are not repaired."""
+        statuses = batch_statuses(self.all, batches, reviews)
+        return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
+
+
 @dataclass
 class ModelRun:
     """One run of one model. The model's view must be registered.
@@ -111,24 +136,28 @@ class ModelRun:
             execution.store_states(batches, self._checked())
             self._count_values(execution, part, batches, choice, batch_type)
         self._step("measuring")
-        measured = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
-        sound = sound_batches(self._constraints(measured), batches) | self._reviewed
-        notes = choice.notes
-        cumulative = None
-        if cumulates:
-            self._step("merging with earlier batches")
-            cumulative = CumulativeRun(execution, part, self.ledger, batches)
-            measured = measured.joined(cumulative.measure(sound))
-            notes = (*notes, *cumulative.notes, *outdated_note(before, sound, batches))
-        results = self._decide(measured, part, batches)
-        judged = self._judge(before, measured, part, results, batches, batch_type)
-        samples = self._sample([*results, *judged.results], batch_type)
-        work = self._work(measured, judged, samples, batches, sound)
+        delta = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
+        sound = sound_batches(self._constraints(delta), batches) | self._reviewed
+
+        def verdicts(counting: Collection[str]) -> _Verdicts:
+            return self._verdicts(execution, part, delta, counting, before, batches, batch_type)
+
+        found = verdicts(sound)
+        rejected = found.rejected(batches, self.reviews)
+        if found.cumulative is not None and rejected & sound:
+            # What is still wrong with a rejected batch was told by monitors, after the measuring.
+            found = verdicts(sound - rejected)
+        notes = (*choice.notes, *found.notes)
+        if found.cumulative is not None:
+            notes = (*notes, *outdated_note(before, sound, batches))
+        measured = found.measured
+        samples = self._sample(found.all, batch_type)
+        work = self._work(measured, found.judged, samples, batches, sound)
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
             notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
-        if cumulative is not None:
-            cumulative.store_total()
+        if found.cumulative is not None:
+            found.cumulative.store_total()
         if execution.holds_states:
             known = self._checked()
             work = replace(work, state=lambda: execution.store_states(batches, known))
@@ -137,7 +166,7 @@ class ModelRun:
             start,
             batches=batches,
             results=tuple(samples.results),
-            metrics=len(measured.values) + len(judged.values),
+            metrics=len(measured.values) + len(found.judged.values),
             scans=self._scans(part, choice, batch_type) + samples.scans,
             rows=sum(measured.rows.values()),
             notes=(*notes, *samples.notes),
@@ -260,6 +289,29 @@ class ModelRun:
         return scan.source_scans + counting + discovery
 
     # --- verdicts and storing ------------------------------------------------------------------
+
+    def _verdicts(
+        self,
+        execution: ModelExecution,
+        part: Feasible,
+        delta: Measurement,
+        counting: Collection[str],
+        before: Mapping[str, BatchRecord],
+        batches: tuple[str, ...],
+        batch_type: str,
+    ) -> _Verdicts:
+        """Decide on the batches, of which `counting` belong to the totals of later ones.
+
+        `delta` is what was measured of single batches, `before` the ledger of before the run.
+        """
+        measured, cumulative = delta, None
+        if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
+            self._step("merging with earlier batches")
+            cumulative = CumulativeRun(execution, part, self.ledger, batches)
+            measured = delta.joined(cumulative.measure(counting))
+        results = self._decide(measured, part, batches)
+        judged = self._judge(before, measured, part, results, batches, batch_type)
+        return _Verdicts(measured, results, judged, cumulative)
 
     def _decide(
         self, measured: Measurement, part: Feasible, batches: Sequence[str]

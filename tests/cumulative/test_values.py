@@ -141,6 +141,17 @@ def test_a_new_batch_reads_the_total_and_its_own_state(
     assert_values(filled, prefixes(DAYS, {BAD}))
 
 
+@pytest.mark.slow
+def test_stored_state_that_was_lost_is_told(filled: Project) -> None:
+    """As by a crash while Spark moved a chunk into its place."""
+    filled.run(*DAYS[:4])
+    warehouse = filled.root / "warehouse" / "dq"
+    shutil.rmtree(warehouse / "dq_state__m" / "chunk=2024-01")
+    shutil.rmtree(warehouse / "dq_total__m")
+    (note,) = filled.run(DAYS[4]).models[0].notes
+    assert "leave out 3 earlier batches" in note
+
+
 class Killed(Exception):
     """The process died here."""
 

@@ -52,9 +52,9 @@ def total(project: Project, batch: str) -> float:
     return float(found[0]["value"])
 
 
-def rows_of(*batches: str) -> int:
-    days = pc.cast(sales(DAYS)["day"], pa.string())
-    return int(pc.sum(pc.is_in(days, pa.array(batches))).as_py())
+def rows_of(*batches: str, days: int = DAYS) -> int:
+    names = pc.cast(sales(days)["day"], pa.string())
+    return int(pc.sum(pc.is_in(names, pa.array(batches))).as_py())
 
 
 def repair(project: Project) -> None:
@@ -91,6 +91,27 @@ def test_a_rejected_batch_stays_so_until_it_is_repaired(project: Project, dqsql:
     assert ledger(project)[TOO_HEAVY] == ("accepted", True)
     assert not [r for r in project.rows("dq_results") if r["status"] != "pass"]
     assert total(project, LAST) == rows_of(*chosen, "2024-01-05", LAST)
+
+
+def test_what_a_monitor_found_on_a_rejected_batch_keeps_it_out_of_totals(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """All checks hold on it; that it is still odd is known when totals have been measured."""
+    checks = MODEL.replace("@max < 100", "@anomaly(max, threshold(0, 100))")
+    project = Project(
+        write_project(tmp_path / "p", {"checks/sales.sql": checks}, sales(DAYS)), spark
+    )
+    project.run()
+    assert ledger(project)[TOO_HEAVY] == ("flagged", True)
+    good = {b for b in ledger(project) if b != TOO_HEAVY}
+    assert total(project, LAST) == rows_of(*good, TOO_HEAVY)
+    review("sales", [TOO_HEAVY], "reject", "no", project_dir=project.root, spark=spark)
+    project.run(full_refresh=True)
+    assert ledger(project)[TOO_HEAVY][0] == "rejected"
+    assert total(project, LAST) == rows_of(*good)
+    write_data(project.root, sales(DAYS + 1))
+    project.run()
+    assert total(project, "2024-01-07") == rows_of(*good, "2024-01-07", days=DAYS + 1)
 
 
 def test_the_newest_review_holds(project: Project) -> None:
