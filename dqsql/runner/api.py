@@ -27,6 +27,7 @@ from dqsql.runner.adoption import (
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project, error_of
 from dqsql.runner.concurrency import InOrder
+from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.journal import Journal
 from dqsql.runner.limits import limits_of
@@ -98,7 +99,8 @@ def run(
 
     Raises:
         DqsqlError: the project is wrong, or all of its models are; an argument cannot be used, a
-            folder cannot be written, or Spark cannot be started. Nothing was written then. What is
+            folder cannot be written, another process is at work on the same models, or Spark cannot
+            be started. Nothing was written then. What is
             wrong with some models is the `error` of their results; the others are checked.
     """
     arguments = {
@@ -176,11 +178,12 @@ class _Run:
         # Imported here because it starts with pyspark, which takes half a second.
         from dqsql.engine.session import open_session
 
-        if spark is None:
-            self.listener.session_starting()
         log_dir = self._project.root / self._project.target_path / "logs"
-        with open_session(self._project.target, log_dir, spark) as session:
-            result = self._run_models(session)
+        with alone(self._project.target, [p.model.name for p in plans]):
+            if spark is None:
+                self.listener.session_starting()
+            with open_session(self._project.target, log_dir, spark) as session:
+                result = self._run_models(session)
         self.listener.run_finished(result)
         return result
 

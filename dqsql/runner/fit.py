@@ -13,6 +13,7 @@ from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
 from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.exclusive import alone
 from dqsql.runner.learners import Stored, learnable
 from dqsql.runner.monitors.learning import LEARNERS
 from dqsql.runner.monitors.replay import Learned
@@ -66,7 +67,8 @@ def fit(
         The selected models that have such monitors.
 
     Raises:
-        DqsqlError: the project is wrong, or Spark cannot be started.
+        DqsqlError: the project is wrong, a run of one of the models is at work, or Spark cannot be
+            started.
     """
     compiled = compile_project(
         project_dir,
@@ -82,7 +84,11 @@ def fit(
     plans = list(learnable(compiled.plans))
     if not plans:
         return ()
-    with open_warehouse(compiled.project, spark, step) as (session, store):
+    names = [plan.model.name for plan in plans]
+    with (
+        alone(compiled.project.target, names),
+        open_warehouse(compiled.project, spark, step) as (session, store),
+    ):
         stored = Stored.read(compiled.project, compiled.plans, session, store)
         now, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
         return tuple(_fit_model(stored, plan, run_id, now, step) for plan in plans)

@@ -20,6 +20,7 @@ from dqsql.loading import load_project
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
+from dqsql.runner.exclusive import alone
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
@@ -106,8 +107,8 @@ def review(
         step: is told what is being done.
 
     Raises:
-        DqsqlError: no such model or batch, no reason, or the tables cannot be written. Nothing was
-            written then.
+        DqsqlError: no such model or batch, no reason, a run of the model is at work, or the tables
+            cannot be written. Nothing was written then.
     """
     if verdict not in _STATUSES:
         raise UsageError(f"a review says 'accept' or 'reject', not {verdict!r}")
@@ -123,7 +124,7 @@ def review(
         vars=vars,
         strict=False,
     )
-    with open_warehouse(project, spark, step) as (_, store):
+    with alone(project.target, [model]), open_warehouse(project, spark, step) as (_, store):
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or _user())
         return work.write(batches, [m.name for m in project.models])

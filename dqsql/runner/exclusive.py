@@ -1,0 +1,69 @@
+"""Keeps two runs from writing of the same models at the same time.
+
+Parquet tables know no commits: of two runs that replace the batches of one model, the last wins,
+table by table, and may leave a ledger that names batches whose metrics the other one replaced.
+Delta and Iceberg tell the second one by themselves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dqsql.errors import StorageError
+from dqsql.model.project import Target
+from dqsql.runner.folders import local_folder
+
+_HELD = (errno.EACCES, errno.EAGAIN)
+
+
+@contextmanager
+def alone(target: Target, models: Iterable[str]) -> Iterator[None]:
+    """Let no other process of this machine write of these models for as long as this lasts.
+
+    That is so where tables are Parquet files in a folder of this machine. The system gives a lock
+    back when the process ends, however it ends. A process does not lock itself out.
+
+    Raises StorageError: another process has one of the models.
+    """
+    folder = local_folder(target)
+    if folder is None or target.table_format != "parquet" or sys.platform == "win32":
+        yield
+        return
+    try:
+        handle = os.open(lock_file(folder), os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        # A folder that may be read only: what is written will say so.
+        yield
+        return
+    try:
+        for model in sorted(set(models)):
+            _lock(handle, model)
+        yield
+    finally:
+        os.close(handle)
+
+
+def lock_file(folder: Path) -> Path:
+    """The file whose bytes are locked, one a model, for the tables in a folder."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def _lock(handle: int, model: str) -> None:
+    import fcntl
+
+    try:
+        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, zlib.crc32(model.encode()))
+    except OSError as error:
+        # Some file systems have no locks.
+        if error.errno in _HELD:
+            raise StorageError(
+                f"another dqsql is at work on the model {model}",
+                hint="wait until it ends; Delta and Iceberg tables can be written by several"
+                " (see docs/storage.md)",
+            ) from error

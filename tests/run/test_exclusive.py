@@ -1,0 +1,95 @@
+"""Two processes do not write of the same model at the same time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import dqsql
+from dqsql.errors import DqsqlError, StorageError
+from dqsql.model.project import Target
+from dqsql.runner.exclusive import alone, lock_file
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of this kind")
+
+HOLDER = """
+import sys
+from dqsql.model.project import Target
+from dqsql.runner.exclusive import alone
+with alone(Target("t", "t", warehouse=sys.argv[1]), sys.argv[2:]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(warehouse: Path, *models: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that is at work on some models."""
+    (warehouse / "dq").mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", HOLDER, str(warehouse), *models]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def target(warehouse: Path) -> Target:
+    return Target("t", "t", warehouse=str(warehouse))
+
+
+def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
+    mine = target(tmp_path)
+    with held(tmp_path, "orders", "flights") as process:
+        for models in (["flights"], ["a", "orders"]):
+            with (
+                pytest.raises(StorageError, match=f"at work on the model {models[-1]}"),
+                alone(mine, models),
+            ):
+                pytest.fail("two at a time")
+        # Another model, another schema, and tables that have commits.
+        for other, models in (
+            (mine, ["weather"]),
+            (replace(mine, schema="other"), ["orders"]),
+            (replace(mine, table_format="delta"), ["orders"]),
+            (replace(mine, warehouse="s3://bucket/x"), ["orders"]),
+            (replace(mine, warehouse=None), ["orders"]),
+        ):
+            with alone(other, models):
+                pass
+        process.kill()
+        process.wait()
+        with alone(mine, ["orders", "flights"]):
+            pass
+
+
+def test_a_folder_without_locks_is_no_error(tmp_path: Path) -> None:
+    lock_file(tmp_path / "dq").mkdir()
+    with alone(target(tmp_path), ["orders"]):
+        pass
+
+
+def test_nothing_is_started_nor_written(make_project: Callable[..., Path]) -> None:
+    checks = {f"checks/{name}.sql": "select 1 as x -- @not_null\n" for name in ("a", "b")}
+    root = make_project(checks)
+    tries: list[Callable[[], object]] = [
+        lambda: dqsql.run(root),
+        lambda: dqsql.run(root, select=["b"]),
+        lambda: dqsql.review("b", ["1"], "accept", "so", project_dir=root),
+    ]
+    with held(root / "warehouse", "b"):
+        for attempt in tries:
+            with pytest.raises(DqsqlError, match="another dqsql is at work on the model b") as told:
+                attempt()
+            assert told.value.hint is not None and "docs/storage.md" in told.value.hint
+    assert list((root / "warehouse" / "dq").iterdir()) == []
