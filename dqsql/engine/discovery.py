@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import to_sql
+from dqsql.dialect import column, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 
@@ -43,6 +43,24 @@ def find_batches(spark: SparkSession, model: str, query: exp.Expr) -> FoundBatch
         {r["batch"]: r["segments"] for r in rows},
         {r["batch"]: r["sketch"] for r in rows},
     )
+
+
+def names_of_batches(
+    spark: SparkSession, model: str, texts: Sequence[str], spark_type: str
+) -> list[str | None]:
+    """What batches are called whose `batch_by` of a Spark type reads as these texts.
+
+    None where a text is no value of the type. Raises EngineError.
+    """
+    value = exp.TryCast(
+        this=column("text"), to=exp.DataType.build(spark_type, dialect="spark"), safe=True
+    )
+    name = exp.Cast(this=value, to=exp.DataType.build("string"))
+    with translated(f"cannot read the names of batches of {model}"):
+        frame = spark.createDataFrame(pa.table({"text": list(texts)}))
+        found = frame.selectExpr("text", f"{to_sql(name)} as name").toArrow().to_pylist()
+    by_text = {row["text"]: row["name"] for row in found}
+    return [by_text[text] for text in texts]
 
 
 def estimate_union(spark: SparkSession, sketches: Collection[bytes]) -> int:

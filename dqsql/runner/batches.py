@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -110,6 +111,15 @@ def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> M
             raise ConfigError(message, span=Span(model.path), hint=_HINT)
         raise UsageError(message, hint="name batches with --batch, or leave the model out")
     return moment
+
+
+def batch_of_run(started: dt.datetime, ledger: Mapping[str, BatchRecord]) -> str:
+    """The batch of a run of a model without `batch_by`: when it started, to the second.
+
+    To the microsecond where a run before it started in the same second.
+    """
+    name = started.strftime("%Y-%m-%d %H:%M:%S")
+    return started.strftime("%Y-%m-%d %H:%M:%S.%f") if name in ledger else name
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query, segment_count_query
-from dqsql.errors import ConfigError, Span
+from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches, period_of
@@ -49,10 +49,31 @@ class Discovery:
             choice = BatchChoice((own_batch,))
             self._check_segments(choice, FoundBatches({}))
             return choice
+        if request.batches:
+            request = replace(request, batches=self._named(request.batches))
         found = find_batches(self.spark, self.model.name, query)
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         return choice
+
+    def _named(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """The names of batches that were asked for: `2013-2-8` is the date 2013-02-08.
+
+        Raises UsageError: a text is no value of `batch_by`, so that no batch has it.
+        """
+        from dqsql.engine.discovery import names_of_batches
+
+        if self.batch_type.startswith("string"):
+            return tuple(dict.fromkeys(texts))
+        names = names_of_batches(self.spark, self.model.name, texts, self.batch_type)
+        for text, name in zip(texts, names, strict=True):
+            if name is None:
+                raise UsageError(
+                    f"--batch {text} does not fit {self.model.name}, whose batches are of type"
+                    f" {self.batch_type}",
+                    hint="dq_batches and `dqsql run` name them as they are to be written",
+                )
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def _check_segments(self, choice: BatchChoice, found: FoundBatches) -> None:
         """Raises ConfigError when the batches have more segments than the limit."""

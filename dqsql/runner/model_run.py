@@ -32,7 +32,7 @@ from dqsql.model.tables import (
     Table,
 )
 from dqsql.model.wording import plural
-from dqsql.runner.batches import BatchChoice, BatchRequest
+from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
@@ -105,8 +105,13 @@ class ModelRun:
     journal: Journal
     limits: Limits = field(default_factory=Limits)
     reviews: Mapping[str, str] = field(default_factory=dict)
+    _own_batch: str = field(init=False)
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
+
+    def __post_init__(self) -> None:
+        # The ledger changes as the run goes on.
+        self._own_batch = batch_of_run(self.now, self.ledger)
 
     def execute(self) -> ModelResult:
         """Check the model's batches. Raises DqsqlError."""
@@ -208,11 +213,6 @@ class ModelRun:
             self._step("looking for new batches")
         discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
         return discovery.choose(self.request, self.ledger, self._own_batch), kind
-
-    @property
-    def _own_batch(self) -> str:
-        """The batch of a model without `batch_by`: the start of the run."""
-        return self.now.strftime("%Y-%m-%d %H:%M:%S")
 
     def _checked(self) -> list[str]:
         return list(self.ledger)

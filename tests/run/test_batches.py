@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dqsql.model.results import Status
+import datetime as dt
+
+from dqsql.engine.layout import batch_order
+from dqsql.model.results import BatchRecord, BatchStatus, Status
+from dqsql.runner.batches import batch_of_run
 
 from .conftest import NewProject
 
@@ -35,6 +39,29 @@ def test_named_batches_without_rows(new_project: NewProject) -> None:
     told = {r.check_name: r.message for r in result.results if r.batch == "d9"}
     assert told["mean > 0"] == "no rows, so mean(x) cannot be measured"
     assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {"d1": 2, "d9": 0}
+
+
+def test_batches_may_be_named_as_their_type_reads(new_project: NewProject) -> None:
+    """Another spelling is no batch of its own, which would be without rows."""
+    project = new_project(BY_DAY, "select date '2024-01-31' as day, 1 as x")
+    result = project.run(batches=["2024-1-31", "2024-01-31T06:00", "2024-01-31"])
+    assert result.models[0].batches == ("2024-01-31",)
+    assert {r.status for r in result.results} == {Status.PASS}
+    wanted = project.tables()
+    (model,) = project.attempt(batches=["2024-01-31", "31.1."]).models
+    assert model.error is not None
+    assert model.error.message.startswith("--batch 31.1. does not fit m, whose batches are of type")
+    assert project.tables() == wanted
+
+
+def test_runs_that_start_in_the_same_second_are_two_batches() -> None:
+    started = dt.datetime(2024, 1, 31, 10, 0, 0, 250_000, dt.UTC)
+    first = batch_of_run(started, {})
+    assert first == "2024-01-31 10:00:00"
+    record = BatchRecord("m", first, BatchStatus.ACCEPTED, 1, "run", "sum")
+    second = batch_of_run(started, {first: record})
+    assert second == "2024-01-31 10:00:00.250000"
+    assert sorted([second, first], key=batch_order) == [first, second]
 
 
 def test_named_batches_without_rows_and_with_segments(new_project: NewProject) -> None:
