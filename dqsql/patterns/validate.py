@@ -24,6 +24,8 @@ HomogeneityTest = Literal["fisher", "chi_squared"]
 
 # Counts whose probabilities differ by less than this are equally extreme (as in R and SciPy).
 _RELATIVE_TOLERANCE = 1e-7
+# Where the exact sum has more terms, each margin of the table is at least as large.
+_MAX_TERMS = 100_000
 _MAX_SHOWN_VALUES = 5
 _MAX_SHOWN_LENGTH = 60
 
@@ -31,7 +33,8 @@ _MAX_SHOWN_LENGTH = 60
 def fisher_p_value(nonconforming0: int, rows0: int, nonconforming1: int, rows1: int) -> float:
     """Return the two-tailed p-value of Fisher's exact test, in [0, 1].
 
-    Exact for any number of rows; the work grows with the smaller of the two samples.
+    Exact where one of the samples, the values that conform or those that do not are at most
+    100,000. Beyond, the chi-squared test says the same, without arrays of the size of a batch.
     """
     _check_counts(nonconforming0, rows0)
     _check_counts(nonconforming1, rows1)
@@ -39,6 +42,8 @@ def fisher_p_value(nonconforming0: int, rows0: int, nonconforming1: int, rows1: 
         return fisher_p_value(nonconforming1, rows1, nonconforming0, rows0)
     total = nonconforming0 + nonconforming1
     low, high = max(0, total - rows1), min(total, rows0)
+    if high - low > _MAX_TERMS:
+        return chi_squared_p_value(nonconforming0, rows0, nonconforming1, rows1)
     counts = np.arange(low, high + 1, dtype=np.float64)
     log_weights = -(
         gammaln(counts + 1)

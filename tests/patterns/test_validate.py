@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, fisher_exact
 
 from dqsql.errors import PatternError
-from dqsql.patterns import alarm_threshold, decide
+from dqsql.patterns import alarm_threshold, decide, validate
 from dqsql.patterns.validate import chi_squared_p_value, fisher_p_value
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
@@ -47,6 +47,20 @@ def test_threshold_is_where_the_decision_turns(then: tuple[int, int], rows: int,
 def test_exact_on_millions_of_rows() -> None:
     assert 0 < fisher_p_value(1, 1_000, 5_000, 10_000_000) <= 1
     assert alarm_threshold(1, 1_000, 10_000_000) > 10_000
+
+
+def test_large_samples_take_no_memory_of_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact and approximate p-values agree where the one takes over from the other."""
+    for more in (0, 300, 700, 1_200):
+        table = 60_000, 200_000, 60_000 + more, 200_000
+        exact = fisher_p_value(*table)
+        with monkeypatch.context() as patch:
+            patch.setattr(validate, "_MAX_TERMS", 1_000)
+            assert fisher_p_value(*table) == chi_squared_p_value(*table)
+        assert exact == pytest.approx(chi_squared_p_value(*table), rel=1e-2)
+    # Arrays of a term each would be of 40 gigabytes.
+    assert fisher_p_value(0, 7 * 10**9, 5 * 10**9, 10**10) == 0
+    assert alarm_threshold(10**9, 7 * 10**9, 10**9) > 10**9 / 7
 
 
 def test_the_paper_s_example_a_tenth_of_a_percent_against_five() -> None:
