@@ -55,7 +55,8 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
         if bounds is None:
             continue
         metric = plan.metric(alias)
-        if bounds.lower is not None and (share := _share(metric, states)) is not None:
+        much = bounds.lower is not None and bounds.lower > 0
+        if much and (share := _share(metric, states)) is not None:
             conditions.append(share)
         elif bounds.upper is not None and (counted := _counted(metric, states)) is not None:
             conditions.append(counted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dqsql.compiler.rowchecks import failing_rows
 from dqsql.dialect import to_sql
 from dqsql.errors import (
     AnnotationError,
@@ -424,6 +425,27 @@ def test_private_columns_of_a_folder_of_models(compile_model: CompileModel) -> N
     compiled = compile_model("select 1 as day", {"dqsql_project.yml": project})
     assert compiled.errors == ()
     assert set(compiled.plan.model.config.pii) == {"day", "email"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "failing"),
+    [
+        ("@completeness >= 0.9", "not (coalesce(not (`x`) is null, false))"),
+        ("@compliance(x > 3) between 0.5 and 1", "not (coalesce(((`x` > 3)), false))"),
+        ("@null_count = 0", "((`x`) is null)"),
+        # Rows that do not meet the condition are what these checks want.
+        ("@compliance(x > 3) = 0", None),
+        ("@compliance(x > 3) between 0 and 0.1", None),
+        ("@completeness <= 0.1", None),
+    ],
+)
+def test_rows_that_fail_a_share(
+    compile_model: CompileModel, annotation: str, failing: str | None
+) -> None:
+    plan = compile_model(of_column(annotation)).plan
+    found = failing_rows(plan, plan.checks[0])
+    condition = None if found is None or found.condition is None else to_sql(found.condition)
+    assert (condition and condition.lower()) == failing
 
 
 @pytest.mark.parametrize(
