@@ -1,20 +1,54 @@
-"""Columns whose values are stored nowhere."""
+"""Columns whose values are shown and stored nowhere."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 
 from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
-from dqsql.model.plan import FrequencyTable
+from dqsql.model.plan import FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel
+
+# What monitors compare batches by: hashes in place of texts, and quantiles of numbers.
+_PROFILES = frozenset({"value_profile", "pattern_profile", "quantile_profile"})
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 
 
 def is_private(table: FrequencyTable, private: Collection[str]) -> bool:
     """Whether values of a frequency table are of one of the `private` columns (in lower case)."""
-    names = {p.name.lower() for c in table.columns for r in c.find_all(exp.Column) for p in r.parts}
+    return _reads(table.columns, private)
+
+
+def withheld(
+    metrics: Iterable[Metric],
+    states: Iterable[StateColumn],
+    types: Mapping[str, str],
+    private: Collection[str],
+) -> frozenset[str]:
+    """The aliases of metrics whose texts may hold values of `private` columns (in lower case).
+
+    Those of extremes and histograms, not those that are made of numbers of rows. `types` gives the
+    Spark types of the states.
+    """
+    telling = {
+        s.name
+        for s in states
+        if _reads(s.over_rows, private) and not types.get(s.name, "").startswith(_NUMBERS)
+    }
+    return frozenset(
+        m.alias for m in metrics if m.name not in _PROFILES and not telling.isdisjoint(m.states)
+    )
+
+
+def _reads(expressions: Iterable[exp.Expr], private: Collection[str]) -> bool:
+    names = {
+        part.name.lower()
+        for expression in expressions
+        for reference in expression.find_all(exp.Column)
+        for part in reference.parts
+    }
     return not names.isdisjoint(private)
 
 

@@ -1,4 +1,4 @@
-"""Runs one model's plan: which batches are new, their states, their metrics and verdicts."""
+"""Runs one model's plan: its states, their metrics and verdicts."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ class ModelExecution:
     """Executes the plan of one model, whose view is registered.
 
     `scan` builds the statement for given states, `measure` the one for metrics and checks over a
-    relation of state rows; both come from the compiler.
+    relation of state rows; both come from the compiler. `withheld` gives the aliases of metrics of
+    a feasible part whose texts must not leave Spark.
     """
 
     spark: SparkSession
@@ -139,6 +140,7 @@ class ModelExecution:
     plan: Plan
     scan: ScanBuilder
     measure: MetricBuilder
+    withheld: Callable[[Feasible], Collection[str]] = lambda part: ()
     _local: DataFrame | None = None
 
     @property
@@ -147,13 +149,7 @@ class ModelExecution:
         name = f"dqsql__{self.plan.model.name}: states"
         return exp.Table(this=exp.to_identifier(name, quoted=True))
 
-    # --- which batches -------------------------------------------------------------------------
-
-    def discover(self, query: exp.Expr) -> dict[str | None, int]:
-        """Batches of the model with their row counts; the key None counts rows without batch."""
-        with translated(f"cannot list the batches of {self.plan.model.name}"):
-            table = self.spark.sql(to_sql(query)).toArrow()
-            return dict(zip(table["batch"].to_pylist(), table["rows"].to_pylist(), strict=True))
+    # --- batches -------------------------------------------------------------------------------
 
     def batch_type(self, expression: str, view: str) -> str:
         """The Spark type of the `batch_by` expression."""
@@ -352,9 +348,10 @@ class ModelExecution:
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
         whole = {s.name for s in part.states if s.whole_only}
+        withheld = self.withheld(part)
         for row in rows:
             told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
-            by_alias = {m.alias: self._value(m, row) for m in told}
+            by_alias = {m.alias: self._value(m, row, m.alias in withheld) for m in told}
             values.extend(by_alias.values())
             outcomes.extend(
                 CheckOutcome(
@@ -370,8 +367,10 @@ class ModelExecution:
         sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
         return Measurement(tuple(values), tuple(outcomes), sizes)
 
-    def _value(self, metric: Metric, row: Mapping[str, Any]) -> MetricValue:
+    def _value(self, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:
         value, text = as_number_or_text(row[metric.alias])
+        if withheld and text is not None:
+            text = WITHHELD
         return MetricValue(
             model=self.plan.model.name,
             batch=row["batch"],
@@ -386,6 +385,8 @@ class ModelExecution:
         )
 
 
+# In place of a text that holds private values.
+WITHHELD = "(private)"
 # Types that come back from Arrow as they went.
 _PLAIN_TYPES = frozenset(
     [

@@ -14,6 +14,7 @@ from dqsql.compiler.counts import counted_states, scanned_states, stored_query
 from dqsql.compiler.facts import is_about_now
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import for_types
+from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import identifier, to_sql
@@ -243,7 +244,11 @@ class ModelRun:
         def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
             return self._scan(states, types, choice, batch_type).query()
 
-        return ModelExecution(self.spark, self.store, self.plan, scan, metric_query)
+        def private(part: Feasible) -> frozenset[str]:
+            names = pii_columns(self.plan.model)
+            return withheld(part.metrics, part.states, part.types, names) if names else frozenset()
+
+        return ModelExecution(self.spark, self.store, self.plan, scan, metric_query, private)
 
     def _scan(
         self,

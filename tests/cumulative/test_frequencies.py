@@ -162,6 +162,8 @@ def test_private_values_are_not_stored(new_project: NewProject) -> None:
     head += " {{ source('raw', 't') }}\n"
     checks = "-- @count_distinct(name) > 0 {scope: cumulative}\n"
     checks += "-- @count_distinct(name, id) > 0 {scope: cumulative}\n"
+    checks += "-- @max(name) <> 'zzz' @histogram(name) > 0\n"
+    checks += "-- @data_type(name) = 'string' @max(id) < 9\n"
     project = new_project("private", head + checks + "-- @entropy(id) > 0 {scope: cumulative}\n")
     put(project.root, 0, 1)
     project.run()
@@ -172,6 +174,11 @@ def test_private_values_are_not_stored(new_project: NewProject) -> None:
         metric: {row["name"] for n in numbers for row in rows_of(n) if row["name"] is not None}
         for metric, numbers in (("2024-01-30", (0,)), ("2024-01-31", (0, 1)))
     }
+    texts = {r["metric"]: r["value_text"] for r in project.rows("dq_metrics")}
+    assert (texts["histogram"], texts["data_type"]) == ("(private)", "string")
+    told = [r["message"] for r in project.rows("dq_results") if "max(name)" in r["check_name"]]
+    assert set(told) == {"max(name) is (private)"}
+    assert not [r for r in project.rows("dq_results") if "zoë" in str(r)]
     found = project.cumulative()
     for batch, names in distinct.items():
         assert found[batch, None, "count_distinct(name)"] == len(names)
