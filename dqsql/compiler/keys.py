@@ -12,7 +12,6 @@ from dqsql.model.project import CheckModel
 
 BATCH = "batch"
 SEGMENT = "segment"
-CHUNK = "chunk"
 NO_BATCH = "the run's start"
 
 

@@ -19,7 +19,6 @@ CharacterClass = Literal["digit", "letter", "upper", "lower", "alphanum"]
 
 #: Codes that stand for a leaf class in a shape string. Symbols stand for themselves.
 DIGIT, UPPER, LOWER, OTHER_LETTER = "0", "A", "a", "x"
-LETTERS = UPPER + LOWER + OTHER_LETTER
 
 #: Java (and hence Spark) regex of one character of each class.
 #: Combining marks count as letters: without them no word of Hindi or of decomposed French is one.

@@ -51,7 +51,6 @@ _WORDS_WITH_CONSTANTS = 4
 
 _RUNS = re.compile(r"[Aax]+|0+|[^Aax0]+")
 _TOKENS = re.compile(r"[Aax0]+|[^Aax0]+")
-_MULTIPLE = re.compile(r"[Aax]+|0+")
 _NUMBER_PLACES = re.compile(r"(?:(?:^|(?<=[\s,;:(\[|=/]))[+-])?(?<![a0.])0(?:\.0)?(?!\.?[a0])")
 _SIGNED_EXPONENT = re.compile(r"[+-]?\d+(?:\.\d+)?[eE][+-]\d+")
 

@@ -6,13 +6,12 @@ A check model is made up whose annotations are the metrics; its plan is scanned 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.keys import BATCH, view_name
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import Pass, Scan, ScanGroup
 from dqsql.dialect import column
@@ -92,11 +91,3 @@ def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
         wanted = dict.fromkeys(s for m in plan.metrics for s in m.states)
         query = query.select(*(exp.alias_(column(s), f"state:{s}", quoted=True) for s in wanted))
     return query.from_(scan.subquery("scanned"))
-
-
-def without_checks(model: CheckModel, name: str) -> CheckModel:
-    """A check model's rows under another name, with none of its annotations."""
-    return replace(model, name=name, annotations=(), config=replace(model.config, segment_by=()))
-
-
-__all__ = ["BATCH", "Measurer", "made_up_model", "view_name", "without_checks"]
