@@ -13,6 +13,7 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
+from dqsql.engine.paths import file_or_pattern
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Source
 
@@ -30,7 +31,7 @@ def register_source(spark: SparkSession, source: Source) -> None:
         return
     reader = spark.read.format(source.file_format or "parquet").options(**_options(source))
     try:
-        reader.load(source.path).createOrReplaceTempView(source.relation)
+        reader.load(file_or_pattern(source.path)).createOrReplaceTempView(source.relation)
     except SPARK_FAILURES as error:
         name = f"{source.name}.{source.table}"
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):

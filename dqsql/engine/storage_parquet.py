@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.layout import STATES, Family, chunk_of
+from dqsql.engine.paths import escaped
 from dqsql.engine.session import configured
 from dqsql.engine.storage_base import (
     BaseStore,
@@ -160,7 +161,8 @@ class ParquetStore(ChunkedStore):
     def read(self, table: Table) -> DataFrame | None:
         """The whole table, or None when it does not exist yet. Raises StorageError."""
         ddl = table.ddl if _CHUNK not in table.partitions else f"{table.ddl}, `{_CHUNK}` string"
-        return self._existing(lambda: self._spark.read.schema(ddl).parquet(self.path(table.name)))
+        path = escaped(self.path(table.name))
+        return self._existing(lambda: self._spark.read.schema(ddl).parquet(path))
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows that are not there yet. Raises StorageError."""
@@ -175,7 +177,7 @@ class ParquetStore(ChunkedStore):
         reader = self._spark.read.option("basePath", root).option("mergeSchema", "true")
 
         def read(*some: str) -> DataFrame:
-            return reader.parquet(f"{root}/{_CHUNK}={{{','.join(sorted(some))}}}")
+            return reader.parquet(f"{escaped(root)}/{_CHUNK}={{{','.join(sorted(some))}}}")
 
         try:
             return self._existing(lambda: read(*chunks))

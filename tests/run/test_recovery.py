@@ -122,7 +122,8 @@ def test_a_second_run_of_a_batch_that_died_at_any_write(
 
 
 def test_running_batches_again_changes_nothing(new_project: NewProject) -> None:
-    project = make(new_project, "project")
+    # Spark takes the names of folders that it reads for patterns.
+    project = make(new_project, "project [of {one}]")
     first = project.run()
     wanted = project.tables()
     assert len(first.models[0].batches) == 3
