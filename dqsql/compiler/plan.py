@@ -13,6 +13,7 @@ from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.mergeable import require_mergeable
+from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
@@ -20,7 +21,7 @@ from dqsql.compiler.monitors import (
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.references import RelationNames
-from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver, locate
+from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest

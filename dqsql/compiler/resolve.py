@@ -7,7 +7,6 @@ a predicate and the metrics that it compares.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -15,6 +14,13 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.facts import FACT
+from dqsql.compiler.misuse import (
+    is_bare_name,
+    locate,
+    name_and_args,
+    refuse_share_of_check,
+    require_column,
+)
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.references import AS_WRITTEN, RELATION_ROWS, RelationNames
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
@@ -120,7 +126,7 @@ class Resolver:
     def monitor(self, annotation: Annotation) -> MonitorCall | None:
         """The monitor that the annotation calls, or None when it is a constraint."""
         ast = parse_expression(annotation.expression, annotation.span)
-        name, args = _name_and_args(ast)
+        name, args = name_and_args(ast)
         if name is None or name.lower() not in MONITORS:
             return None
         positional, named = _split_arguments(args)
@@ -149,7 +155,8 @@ class Resolver:
 
     def _require_check(self, ast: exp.Expr, annotation: Annotation) -> None:
         """A lone `@name` or `@name(..)` must say what it demands."""
-        name, _ = _name_and_args(ast)
+        refuse_share_of_check(ast, self._catalog, annotation.span)
+        name, _ = name_and_args(ast)
         if name is None or name.lower() == EXPECT or self._catalog.check(name):
             return
         if self._catalog.metric(name) or self._catalog.is_aggregate(name):
@@ -170,7 +177,7 @@ class Resolver:
             return node
         if isinstance(node, exp.Anonymous):
             return self._expand_call(node, str(node.this), node.expressions, context)
-        if _is_bare_name(node):
+        if is_bare_name(node):
             return self._expand_call(node, node.name, [], context)
         return map_children(node, lambda child: self._expand(child, context))
 
@@ -219,7 +226,7 @@ class Resolver:
                 for value in (arg.expressions if isinstance(arg, exp.Array) else [arg])
             ]
         positional = _with_column(macro, positional, context)
-        _require_column(macro, positional, named, context)
+        require_column(macro, positional, named, context.columns, context.span)
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
@@ -375,39 +382,6 @@ def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[
     return [column(context.column), *args]
 
 
-def _require_column(
-    macro: Macro, args: list[exp.Expr], named: dict[str, exp.Expr], context: _Context
-) -> None:
-    """Refuse a number or text where the macro wants a column: `@accepted_values(1, 2)` alone.
-
-    And `f(low = 1)`, which is a comparison in SQL, where `low` is a parameter and no column.
-    """
-    parameters, columns = macro.definition.parameters, {c.lower() for c in context.columns}
-    for arg in args:
-        left = arg.this if isinstance(arg, exp.EQ) else None
-        if not columns or left is None or not _is_bare_name(left):
-            continue
-        if left.name in parameters and left.name not in columns:
-            raise CompileError(
-                f"@{macro.name}: {to_sql(arg)} is a comparison",
-                span=locate(context.span, left.name),
-                hint=f"name the parameter so: {left.name} => {to_sql(arg.expression)}",
-            )
-    if parameters[:1] != ("column",) or "column" in named:
-        return
-    first = args[0] if args else None
-    value = first.this if isinstance(first, exp.Neg) else first
-    missing = first is None and macro.definition.required > 0
-    if missing or isinstance(value, exp.Literal):
-        none = "" if first is None else f", and {to_sql(first)} is none"
-        rest = ", .." if first is not None or macro.definition.required > 1 else ""
-        raise CompileError(
-            f"@{macro.name} needs a column{none}",
-            span=locate(context.span, macro.name),
-            hint=f"write it next to a column, or name one: @{macro.name}(the_column{rest})",
-        )
-
-
 def _names_column(args: list[exp.Expr], name: str) -> bool:
     return bool(args) and isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower()
 
@@ -486,28 +460,5 @@ def _plain(arg: exp.Expr) -> str:
 # --- small helpers -----------------------------------------------------------------------------
 
 
-def _name_and_args(ast: exp.Expr) -> tuple[str | None, list[exp.Expr]]:
-    if isinstance(ast, exp.Anonymous):
-        return str(ast.this), list(ast.expressions)
-    return (ast.name, []) if _is_bare_name(ast) else (None, [])
-
-
 def _is_text(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and bool(node.is_string)
-
-
-def _is_bare_name(node: exp.Expr) -> bool:
-    return (
-        isinstance(node, exp.Column)
-        and not node.table
-        and isinstance(node.this, exp.Identifier)
-        and not node.this.quoted
-    )
-
-
-def locate(span: Span, word: str) -> Span:
-    """The place of `word` within the annotation at `span`, where it can be told."""
-    found = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", span.text, re.IGNORECASE)
-    if found is None or "\n" in span.text[: found.start()]:
-        return span
-    return replace(span, column=span.column + found.start(), text=word)

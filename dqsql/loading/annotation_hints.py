@@ -21,6 +21,8 @@ _OPERATORS = {
 _PERCENT = re.compile(r"\d\s*%\s*(?:$|and\b|or\b)", re.IGNORECASE)
 _HALF = re.compile(r"\b(and|or)\s*(?:[<>=!])", re.IGNORECASE)
 _NOTHING_BEHIND = re.compile(r"(?:[<>=!]|\b(?:and|or|between|in))\s*$", re.IGNORECASE)
+_JOINED = re.compile(r"\b(and|or)\s*$", re.IGNORECASE)
+_BETWEEN = re.compile(r"\bbetween\s+\S+\s+and\s*$", re.IGNORECASE)
 _LITERAL = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Behind one backslash they mean something in a regular expression or a pattern, and nothing in the
@@ -45,6 +47,9 @@ def expression_hint(text: str) -> str | None:
     half = _HALF.search(text)
     if half is not None:
         return f"{half.group(1)} needs a whole comparison behind it; or write: between 1 and 100"
+    joined = _JOINED.search(text)
+    if joined is not None and not _BETWEEN.search(text):
+        return f"leave {joined.group(1)} out: each @ begins a check of its own"
     if _NOTHING_BEHIND.search(text):
         return "something is missing at the end"
     return None

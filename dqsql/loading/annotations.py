@@ -40,6 +40,7 @@ _CHECK_LIKE = re.compile(
 # Nearer to a known name than this, and a word is likely that name misspelt.
 _NEAR = 0.75
 _NUMBER = re.compile(r"\b\d")
+_NOT_NULL = "did you mean @not_null?"
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -208,6 +209,10 @@ def _parse_one(
     brace = _split_settings(text)
     expression_text = text if brace is None else text[:brace]
     expression = _expression(expression_text, start + 1)
+    if expression.lower().split() == ["not", "null"]:
+        raise AnnotationProblem(
+            "this is a condition that is never met", start, f"@{expression.strip()}", _NOT_NULL
+        )
     _refuse_lost_escape(expression, start + 1)
     rest_at = len(expression)
     settings = CheckSettings()

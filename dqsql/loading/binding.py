@@ -265,7 +265,7 @@ def _checked_name(item: Item) -> str:
     if item.is_star:
         raise BindingProblem(
             "an annotation on * could be about any column",
-            "list the column by name and annotate it, or put a check of the model behind FROM",
+            "list the column by name, or name it behind FROM: @not_null(the_column)",
         )
     if item.name is None:
         raise BindingProblem(

@@ -28,11 +28,15 @@ def held_back_note(
     flagged, every = counted[BatchStatus.FLAGGED], counted.total()
     if every < _HISTORY or 2 * flagged < every:
         return ()
-    failed = Counter(r.check_id for r in results if r.status is Status.FAIL)
-    often = failed.most_common(1)
-    named = f", mostly of {often[0][0]}" if often else ""
+    failed = [r for r in results if r.status is Status.FAIL]
+    named, setting = "", "{severity: warn}"
+    if failed:
+        often = Counter(r.check_id for r in failed).most_common(1)[0][0]
+        named = f", mostly of {often}"
+        if all(r.segment is not None for r in failed if r.check_id == often):
+            named, setting = f"{named} on segments", "{segments: false}"
     return (
         f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, as they have"
-        f" findings of severity error{named}: mend it or give it {{severity: warn}}, and run with"
+        f" findings of severity error{named}: mend it or give it {setting}, and run with"
         f" --full-refresh; or see `dqsql review list --select {model}`",
     )

@@ -240,6 +240,9 @@ def test_bounds_are_those_of_simple_predicates(
         ),
         ("@expect(max(s) = 'a' 'b')", UnsupportedExpressionError, 10, "'concat'", "SELECT"),
         ("@avh > 1", AnnotationError, 11, "must stand alone", None),
+        ("@not_null >= 0.9", CompileError, 11, "no number", "@completeness"),
+        ("@unique between 0.5 and 1", CompileError, 11, "no number", "@uniqueness"),
+        ("@in_range(1, 2) > 0.9", CompileError, 11, "no number", "@compliance(condition)"),
         ("@in_range(low=1, high=5)", CompileError, 20, "is a comparison", "low => 1"),
         (
             "@relationships(x, y)",

@@ -9,12 +9,12 @@ from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.runner.held_back import held_back_note
 
 
-def failed(check: str) -> Result:
+def failed(check: str, segment: str | None = None) -> Result:
     return Result(
         check_id=check,
         model="m",
         batch="b",
-        segment=None,
+        segment=segment,
         column=None,
         check_name=check,
         detector="constraint",
@@ -30,6 +30,9 @@ def test_most_batches_wait_for_a_review() -> None:
     (note,) = held_back_note("m", statuses, results)
     assert note.startswith("monitors do not learn from 6 of 12 batches")
     assert "mostly of m.rows" in note and "`dqsql review list --select m`" in note
+    assert "{severity: warn}" in note
+    (of_parts,) = held_back_note("m", statuses, [failed("m.a"), *[failed("m.b", "k=x")] * 2])
+    assert "mostly of m.b on segments: mend it or give it {segments: false}" in of_parts
     (bare,) = held_back_note("m", statuses, [])
     assert "mostly" not in bare
 
