@@ -148,6 +148,8 @@ def _band(lower: float | None, upper: float | None) -> str | None:
         return None
     if lower is None:
         return f"at most {_cell(upper)}"
+    if lower == upper:
+        return f"exactly {_cell(lower)}"
     return f"at least {_cell(lower)}" if upper is None else f"{_cell(lower)} to {_cell(upper)}"
 
 
