@@ -168,8 +168,12 @@ class _Suggesting:
         self.step(f"{name}: counting rows")
         batches, batch_type, total = self._batches()
         if not total:
+            learns = "suggestions are learned from batches without findings of severity error"
             raise UsageError(
-                f"{name} has no rows to learn from", hint="suggestions need accepted batches"
+                f"{name} has no rows to learn from",
+                hint=f"{learns}, and accepted ones: see `dqsql review list`, or name the source"
+                if self.subject.config.batch_by is not None
+                else None,
             )
         share = sample if sample is not None else max(_SHARE, min(0.5, _ENOUGH / total))
         if holdout is not None:
