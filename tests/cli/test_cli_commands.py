@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from dqsql.cli.commands.explain import _facts
 from dqsql.runner import api
+from dqsql.runner.explain import Explanation
 
 BAD = "select a, -- @not_nul\n b -- @no_such_thing > 3\nfrom {{ source('shop', 'orders') }}\n"
 
@@ -237,3 +239,23 @@ def test_clean_says_why_it_cannot(
     result = dqsql("clean")
     assert result.exit_code == 2
     assert "cannot be removed: Permission denied" in result.stderr
+
+
+def test_a_check_is_explained_by_its_expression_not_by_bounds_that_are_left_out() -> None:
+    """A row count of 3 fails `row_count < 3`: "at most 3" would say that it passes."""
+
+    def facts(detector: str) -> dict[str, str | None]:
+        row = {
+            "detector": detector,
+            "check_name": "few",
+            "observed": 3.0,
+            "observed_text": None,
+            "lower_bound": None,
+            "upper_bound": 3.0,
+            "score": None,
+        }
+        found = Explanation("id", row, {"expression": "row_count < 3"}, (), (), (), None, None)
+        return {name: text for name, text in _facts(found).items() if text is not None}
+
+    assert facts("constraint") == {"check": "row_count < 3", "observed": "3"}
+    assert facts("anomaly")["band"] == "at most 3"

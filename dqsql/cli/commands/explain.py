@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dqsql.runner.explain import Explanation
 
 _SHOWN_VALUES = 10
+_CHECK = "constraint"
 _SHOWN_ROWS = 10
 _ROW_WIDTH = 400  # characters
 
@@ -89,22 +90,28 @@ def _print(session: Session, found: Explanation) -> None:
     row = found.row
     session.say(session.out.style(printable(found.id), "bold"))
     session.say(printable(f"  {row['status'].upper()} {row['message'] or row['check_name']}"))
-    facts = {
-        "check": found.details.get("expression") or row["check_name"],
-        "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
-        "expected": _expected(found),
-        "band": _band(row["lower_bound"], row["upper_bound"]),
-        "score": None if row["score"] is None else _cell(row["score"]),
-        "decided by": _method(found),
-        "history": _history(found),
-    }
-    for name, text in facts.items():
+    for name, text in _facts(found).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
     _print_failures(session, found.failures)
+
+
+def _facts(found: Explanation) -> dict[str, str | None]:
+    row = found.row
+    # The bounds of a check do not say whether they are met themselves; its expression does.
+    band = None if row["detector"] == _CHECK else _band(row["lower_bound"], row["upper_bound"])
+    return {
+        "check": found.details.get("expression") or row["check_name"],
+        "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
+        "expected": _expected(found),
+        "band": band,
+        "score": None if row["score"] is None else _cell(row["score"]),
+        "decided by": _method(found),
+        "history": _history(found),
+    }
 
 
 def _print_again(session: Session, found: Explanation) -> None:
