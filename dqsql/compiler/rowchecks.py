@@ -237,7 +237,7 @@ class SampleQuery:
             for f in self.failing
         ]
         ids = call("array_compact", call("array", *marks))
-        parts = [exp.alias_(column(name), name, quoted=True) for name in self.columns]
+        parts = [exp.alias_(self._written(name), name, quoted=True) for name in self.columns]
         options = call("map", literal("ignoreNullFields"), literal("false"))
         text = call("to_json", call("struct", *parts), options) if parts else literal("{}")
         batch = exp.alias_(column(_BATCH), BATCH, quoted=True)
@@ -284,10 +284,18 @@ class SampleQuery:
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
 
+    def _written(self, name: str) -> exp.Expr:
+        """A column as JSON can hold it: of geometries the well-known binary, as hex digits."""
+        spatial = self._type_of(name).startswith(("geometry", "geography"))
+        return call("hex", call("st_asbinary", column(name))) if spatial else column(name)
+
+    def _type_of(self, name: str) -> str:
+        types = {known.lower(): kind for known, kind in self.batches.types.items()}
+        return types.get(name.lower(), "")
+
     def _comparable(self, value: exp.Expr) -> exp.Expr:
         """A value as rows can be grouped by it: maps and variants as texts, as they are counted."""
-        types = {name.lower(): kind for name, kind in self.batches.types.items()}
-        kind = types.get(value.name.lower(), "") if isinstance(value, exp.Column) else ""
+        kind = self._type_of(value.name) if isinstance(value, exp.Column) else ""
         if "map<" in kind or "variant" in kind:
             return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
         return value.copy()

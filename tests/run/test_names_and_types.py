@@ -115,6 +115,7 @@ select
     cast(null as double) as no_number,
     id % 2 = 0 as flag,
     cast(id as tinyint) as tiny,
+    cast(if(id = 1, -128, 127) as tinyint) as widest,
     cast(id as float) as single,
     case id when 1 then double('NaN') when 2 then double('infinity') when 3 then 1.0 end as wild,
     cast('é€' as binary) as bytes,
@@ -156,6 +157,10 @@ def test_types(new_project: NewProject) -> None:
         "approx_count_distinct(no_number) = 0": Status.PASS,
         "expect(bool_or(flag) and not bool_and(flag))": Status.PASS,
         "sum(tiny) = 10": Status.PASS,
+        "range(tiny) = 3": Status.PASS,
+        # Not -1, as Spark subtracts without ANSI.
+        "range(widest) >= 0": Status.NO_DATA,
+        "expect(range(day) = interval 0 days)": Status.PASS,
         "mean(single) = 2.5": Status.PASS,
         # NaN meets no bound, though Spark takes it for larger than any number.
         "max(wild) > 5": Status.FAIL,
@@ -200,7 +205,9 @@ def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
             -- @entropy > 0 @accepted_values('x') {severity: warn}
             latin,
             attributes, -- @unique {severity: warn}
-            semi        -- @unique {severity: warn}
+            semi,       -- @unique {severity: warn}
+            st_geomfromwkb(x'0101000000000000000000F03F0000000000000040')
+                as place -- @pattern @not_null @avh
         from {{ source('raw', 't') }}
         -- @expect(max(array(months)) is not null)
         """,
@@ -234,6 +241,7 @@ def test_values_that_python_has_no_type_for(new_project: NewProject) -> None:
             False,
             True,
         ]
+    assert all('"place":"0101000000000000000000F03F' in r for _, r in samples)
 
 
 def test_names_of_batches_that_are_no_utf8(new_project: NewProject) -> None:

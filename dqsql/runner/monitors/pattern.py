@@ -52,6 +52,8 @@ _SHOWN_VALUES = 5
 # Values that do not match are fetched for so many findings of a run.
 _SAMPLED_FINDINGS = 5
 
+# Types that Spark casts to no text.
+_TEXTLESS = ("geometry", "geography")
 Found = LearnedPattern | NoPattern
 
 
@@ -164,13 +166,24 @@ class PatternPreparation:
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
-            columns = list(dict.fromkeys(m.column for m in alike if m.column is not None))
-            values = self.source.sample(columns, training, where)
+            readable = [m.column for m in alike if m.column and self._textless(m) is None]
+            columns = list(dict.fromkeys(readable))
+            values = self.source.sample(columns, training, where) if columns else {}
             for monitor in alike:
                 name = monitor.column or ""
+                if (kind := self._textless(monitor)) is not None:
+                    why = f"values of type {kind} have no text"
+                    self._keep(monitor, NoPattern("no_values", why), training)
+                    continue
                 settings = inference_settings(pattern_settings(monitor, self.defaults))
                 found = patterns.learn({name: values[name]}, index, settings)[name]
                 self._keep(monitor, found, training)
+
+    def _textless(self, monitor: Monitor) -> str | None:
+        """The type of a monitor's column, if Spark writes no text for it."""
+        types = {name.lower(): kind for name, kind in self.source.types.items()}
+        kind = types.get((monitor.column or "").lower(), "")
+        return kind if kind.startswith(_TEXTLESS) else None
 
     def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
         learned = isinstance(found, LearnedPattern)
