@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _APPROXIMATE = frozenset({"float", "double"})
+_SHORT_TEXTS = ("char(", "varchar(")
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,11 @@ def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:
     return any(unique <= names for unique in relation.unique_keys)
 
 
+def _is_text(spark_type: str) -> bool:
+    """Whether values are texts; char and varchar have types of their own if a session says so."""
+    return spark_type == "string" or spark_type.startswith(_SHORT_TEXTS)
+
+
 def _comparable(
     column: str, column_type: str, key: str, key_type: str, relation: str
 ) -> tuple[str, str]:
@@ -138,7 +144,7 @@ def _comparable(
     types = (column_type, key_type)
     if column_type == key_type:
         return column, key
-    if (column_type == "string") != (key_type == "string"):
+    if _is_text(column_type) != _is_text(key_type):
         raise IncomparableError(
             f"{column.strip('`')} is of type {column_type}, and {key.strip('`')} of {relation} of"
             f" type {key_type}: they cannot be compared safely",

@@ -10,8 +10,9 @@ import pytest
 import dqsql
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.session import configured
-from dqsql.errors import CompileError
+from dqsql.errors import CompileError, IncomparableError
 from dqsql.model.results import Status
+from dqsql.runner.preparation import _comparable
 
 from .conftest import Project, Table, statuses, verdicts
 
@@ -235,3 +236,12 @@ def test_keys_too_large_to_be_broadcast(project: Project, table: Table) -> None:
     assert found.message.startswith("100 of 600 rows have a id that is not in keys_t.id")
     assert project.spark.read.parquet(str(project.root / "warehouse/dq/dq_failures")).count() == 100
     assert left == limits
+
+
+@pytest.mark.parametrize("kind", ["char(3)", "varchar(5)", "string"])
+def test_texts_of_all_types_are_compared_as_they_are(kind: str) -> None:
+    """With `spark.sql.preserveCharVarcharTypeInfo`, char and varchar are types of their own."""
+    assert _comparable("a", kind, "k", "string", "r") == ("a", "k")
+    assert _comparable("a", "varchar(9)", "k", kind, "r") == ("a", "k")
+    with pytest.raises(IncomparableError, match="cannot be compared safely"):
+        _comparable("a", kind, "k", "int", "r")
