@@ -114,7 +114,7 @@ EXPECTED = (
     flights("dep_delay", "min", "min(dep_delay)"),
     flights(
         "dep_delay",
-        "count_if(dep_delay <= 15) / count(dep_delay)",
+        "count_if(dep_delay <= 15) / nullif(count(dep_delay), 0)",
         "count(*) filter (where dep_delay <= 15) / count(dep_delay)",
     ),
     flights("arr_delay", "median", "arr_delay", QUANTILE, "0.5"),
