@@ -112,6 +112,7 @@ def test_without_a_name_the_project_is_indexed(dqsql: Dqsql, lake: Path) -> None
     assert sum(lasting[3::2]) == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_changed_by_a_failure(dqsql: Dqsql, lake: Path) -> None:
     assert dqsql("index", "build", "data/first.csv").exit_code == 0
     before = {path.name: path.read_bytes() for path in folder(lake).rglob("*.*")}

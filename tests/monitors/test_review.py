@@ -93,6 +93,7 @@ def test_a_rejected_batch_stays_so_until_it_is_repaired(project: Project, dqsql:
     assert total(project, LAST) == rows_of(*chosen, "2024-01-05", LAST)
 
 
+@pytest.mark.slow
 def test_what_a_monitor_found_on_a_rejected_batch_keeps_it_out_of_totals(
     spark: SparkSession, tmp_path: Path
 ) -> None:

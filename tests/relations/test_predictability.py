@@ -102,6 +102,7 @@ class Expected:
         return csr_matrix((np.ones(len(cells)), where), shape=(len(rows), self.buckets))
 
 
+@pytest.mark.slow
 def test_measures_are_those_of_scikit_learn(
     project: Project, table: Table, spark: SparkSession
 ) -> None:

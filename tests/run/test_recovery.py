@@ -141,6 +141,7 @@ def test_running_batches_again_changes_nothing(new_project: NewProject) -> None:
     assert project.tables() == wanted
 
 
+@pytest.mark.slow
 def test_batch_by_batch_is_the_same_as_all_at_once(new_project: NewProject) -> None:
     at_once = make(new_project, "at_once")
     at_once.run()

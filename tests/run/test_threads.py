@@ -90,6 +90,7 @@ def rows_of_days(project: Project) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(new_project: NewProject) -> None:
     one = new_project(files=MODELS, data=DATA, name="one")
     four = new_project(files=MODELS, data=DATA, name="four")
