@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -41,14 +42,16 @@ def dying_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Iterator[li
     """
     asked: list[str] = []
     dead = False
+    lock = threading.Lock()
 
     def dying(name: str) -> Any:
         write = getattr(ParquetStore, name)
 
         def attempt(self: ParquetStore, *args: Any, **kwargs: Any) -> Any:
             nonlocal dead
-            dead = dead or len(asked) == number
-            asked.append(name)
+            with lock:
+                dead = dead or len(asked) == number
+                asked.append(name)
             if dead:
                 raise Killed(name)
             return write(self, *args, **kwargs)
