@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, identifier, parse_expression, to_sql
 from dqsql.errors import CompileError, Span
@@ -112,8 +112,7 @@ def watched_metrics(
             hint=f"write it on the line of a column, or config({kind} = true) for all of them",
         )
     about = to_sql(identifier(annotation.column)) if annotation.column else ""
-    private = annotation.column is not None and annotation.column.lower() in pii_columns(model)
-    hidden = annotation.settings.pii or private
+    hidden = hides_values(model, annotation.column, annotation.settings)
     names = {"c": about, "hashed": "true" if hidden else "false"}
     return [
         WatchedMetric(family, name, text.format_map(names), annotation.column)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import FrequencyTable, Metric, StateColumn
-from dqsql.model.project import Annotation, CheckModel
+from dqsql.model.project import Annotation, CheckModel, CheckSettings
 
 # What monitors compare batches by: hashes in place of texts, and quantiles of numbers.
 _PROFILES = frozenset({"value_profile", "pattern_profile", "quantile_profile"})
@@ -56,6 +56,11 @@ def pii_columns(model: CheckModel) -> frozenset[str]:
     """The columns that must never be stored, in lower case."""
     marked = [c for a in model.annotations if a.settings.pii for c in _about(a)]
     return frozenset(name.lower() for name in (*model.config.pii, *marked))
+
+
+def hides_values(model: CheckModel, column: str | None, settings: CheckSettings) -> bool:
+    """Whether what is learned of a column's values is private: by these settings, or anywhere."""
+    return settings.pii or (column is not None and column.lower() in pii_columns(model))
 
 
 def _about(annotation: Annotation) -> Collection[str]:

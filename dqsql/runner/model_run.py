@@ -149,10 +149,11 @@ class ModelRun:
             return self._verdicts(execution, part, delta, counting, before, batches, batch_type)
 
         found = verdicts(sound)
-        rejected = found.rejected(batches, self.reviews)
-        if found.cumulative is not None and rejected & sound:
-            # What is still wrong with a rejected batch was told by monitors, after the measuring.
-            found = verdicts(sound - rejected)
+        if found.cumulative is not None:
+            rejected = found.rejected(batches, self.reviews)
+            if rejected & sound:
+                # What is still wrong with a rejected batch was told by monitors, after measuring.
+                found = verdicts(sound - rejected)
         notes = (*choice.notes, *found.notes)
         if found.cumulative is not None:
             notes = (*notes, *outdated_note(before, sound, batches))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import with_matches
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import identifier, to_sql
 from dqsql.engine.history import batches_where
@@ -161,29 +161,25 @@ class PatternPreparation:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
             excluded.ask([exclude_where])
             together.setdefault((monitor.settings.where, exclude_where), []).append(monitor)
+        types = {name.lower(): kind for name, kind in self.source.types.items()}
+        textless = {name: kind for name, kind in types.items() if kind.startswith(_TEXTLESS)}
         for (where, exclude_where), alike in together.items():
             training = self._training(excluded.batches(exclude_where))
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
-            readable = [m.column for m in alike if m.column and self._textless(m) is None]
-            columns = list(dict.fromkeys(readable))
+            named = dict.fromkeys(m.column for m in alike if m.column is not None)
+            columns = [name for name in named if name.lower() not in textless]
             values = self.source.sample(columns, training, where) if columns else {}
             for monitor in alike:
                 name = monitor.column or ""
-                if (kind := self._textless(monitor)) is not None:
+                if (kind := textless.get(name.lower())) is not None:
                     why = f"values of type {kind} have no text"
                     self._keep(monitor, NoPattern("no_values", why), training)
                     continue
                 settings = inference_settings(pattern_settings(monitor, self.defaults))
                 found = patterns.learn({name: values[name]}, index, settings)[name]
                 self._keep(monitor, found, training)
-
-    def _textless(self, monitor: Monitor) -> str | None:
-        """The type of a monitor's column, if Spark writes no text for it."""
-        types = {name.lower(): kind for name, kind in self.source.types.items()}
-        kind = types.get((monitor.column or "").lower(), "")
-        return kind if kind.startswith(_TEXTLESS) else None
 
     def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
         learned = isinstance(found, LearnedPattern)
@@ -321,8 +317,7 @@ class PatternDetector:
         given = pattern_settings(monitor, self.context.defaults(KIND))
         significance = given.get("fpr", self.context.fpr)
         test = given.get("test", "fisher")
-        private = pii_columns(self.context.plan.model)
-        pii = monitor.settings.pii or (monitor.column or "").lower() in private
+        pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
 
         def judge(samples: Sequence[str]) -> PatternDecision:
             return patterns.judge(
