@@ -56,8 +56,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     # Bound to loopback: tests must also run where the host's name does not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Thousands of small statements: the second compiler would cost more than it gains.
-    java = f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1"
+    # Thousands of small statements: the second compiler would cost more than it gains. Without it
+    # the JVM sets only 48 MB for code aside, which the suite fills; "out of space in CodeCache for
+    # adapters" in a task is fatal to Spark, which ends the process.
+    java = f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     session = (
         SparkSession.builder.master("local[2]")
         .appName("dqsql tests")

@@ -376,7 +376,7 @@ def start(folder: Path, formats: set[str]) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         # Hundreds of tiny statements: what Spark and the JVM optimise for long ones costs time.
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}"
-        " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
