@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dqsql.compiler.bounds import number
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
@@ -32,6 +33,20 @@ def refuse_share_of_check(ast: exp.Expr, catalog: Catalog, span: Span) -> None:
             span=locate(span, name),
             hint=f"the share of rows is @{metric}",
         )
+
+
+def refuse_empty_ranges(expanded: exp.Expr, span: Span) -> None:
+    """Refuse `between 5 and 1`, also within a macro: no value is. Raises CompileError."""
+    for between in expanded.find_all(exp.Between):
+        low, high = between.args["low"], between.args["high"]
+        first, last = number(low), number(high)
+        if first is not None and last is not None and first > last:
+            written = f"{to_sql(low)} and {to_sql(high)}"
+            raise CompileError(
+                f"no value is between {written}",
+                span=locate(span, "between"),
+                hint=f"the smaller one stands first: {to_sql(high)} and {to_sql(low)}",
+            )
 
 
 def require_column(

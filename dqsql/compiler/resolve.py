@@ -18,6 +18,7 @@ from dqsql.compiler.misuse import (
     is_bare_name,
     locate,
     name_and_args,
+    refuse_empty_ranges,
     refuse_share_of_check,
     require_column,
 )
@@ -149,6 +150,7 @@ class Resolver:
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
             expanded = restrict(expanded, condition)
+        refuse_empty_ranges(expanded, annotation.span)
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return split(expanded, context.home, annotation.span)

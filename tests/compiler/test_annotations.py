@@ -243,6 +243,8 @@ def test_bounds_are_those_of_simple_predicates(
         ("@not_null >= 0.9", CompileError, 11, "no number", "@completeness"),
         ("@unique between 0.5 and 1", CompileError, 11, "no number", "@uniqueness"),
         ("@in_range(1, 2) > 0.9", CompileError, 11, "no number", "@compliance(condition)"),
+        ("@mean between 5 and -1.5", CompileError, 16, "no value is", "first: -1.5 and 5"),
+        ("@in_range(10, 2)", CompileError, 10, "no value is between 10 and 2", "2 and 10"),
         ("@in_range(low=1, high=5)", CompileError, 20, "is a comparison", "low => 1"),
         (
             "@relationships(x, y)",
