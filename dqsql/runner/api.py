@@ -27,7 +27,7 @@ from dqsql.runner.adoption import (
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project, error_of
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import Locks, alone
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.journal import Journal
 from dqsql.runner.limits import limits_of
@@ -179,15 +179,15 @@ class _Run:
         from dqsql.engine.session import open_session
 
         log_dir = self._project.root / self._project.target_path / "logs"
-        with alone(self._project.target, [p.model.name for p in plans]):
+        with alone(self._project.target, [p.model.name for p in plans]) as locks:
             if spark is None:
                 self.listener.session_starting()
             with open_session(self._project.target, log_dir, spark) as session:
-                result = self._run_models(session)
+                result = self._run_models(session, locks)
         self.listener.run_finished(result)
         return result
 
-    def _run_models(self, spark: SparkSession) -> RunResult:
+    def _run_models(self, spark: SparkSession, locks: Locks) -> RunResult:
         from dqsql.engine.storage import open_store
 
         target = self._project.target
@@ -221,7 +221,9 @@ class _Run:
         if worked:
             described = [p for p in plans if p.model.name in worked]
             _store_dimensions(store, described, self.started)
-            store.append(RUNS, [run_row(result, target.ansi, _git_sha(self._project.root))])
+            row = run_row(result, target.ansi, _git_sha(self._project.root))
+            with locks.turn(RUNS.name):
+                store.append(RUNS, [row])
         return result
 
     def _report_unstored(

@@ -20,7 +20,7 @@ from dqsql.loading import load_project
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import Locks, alone
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
@@ -124,9 +124,12 @@ def review(
         vars=vars,
         strict=False,
     )
-    with alone(project.target, [model]), open_warehouse(project, spark, step) as (_, store):
+    with (
+        alone(project.target, [model]) as locks,
+        open_warehouse(project, spark, step) as (_, store),
+    ):
         step("Writing the review")
-        work = _Review(store, model, verdict, reason.strip(), author or _user())
+        work = _Review(store, locks, model, verdict, reason.strip(), author or _user())
         return work.write(batches, [m.name for m in project.models])
 
 
@@ -171,6 +174,7 @@ def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str
 @dataclass(frozen=True)
 class _Review:
     store: Store
+    locks: Locks
     model: str
     verdict: Verdict
     reason: str
@@ -183,7 +187,8 @@ class _Review:
         chosen = list(dict.fromkeys(batches))
         self._check(chosen, ledger, {r["model"] for r in rows}, models)
         now = dt.datetime.now(dt.UTC)
-        self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
+        with self.locks.turn(REVIEWS.name):
+            self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
         reviewed = []
         for batch in chosen:
             row = ledger[batch]
