@@ -53,6 +53,9 @@ _CONFLICTS = (
 _FOREIGN = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "is not a Delta table")
 _UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "CATALOG_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")
 _DUPLICATES = ("MULTIPLE_SOURCE_ROW", "MERGE_CARDINALITY_VIOLATION")
+# A file that was listed is gone: another process has replaced it meanwhile.
+_REPLACED = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FileNotFoundException")
+_READS = 5
 _RETYPED = ("CANNOT_MERGE_SCHEMAS", "FAILED_MERGE_FIELDS", "CANNOT_MERGE_INCOMPATIBLE")
 
 
@@ -84,16 +87,25 @@ class BaseStore(ABC):
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """The whole of a small table as dictionaries; empty when it does not exist yet.
 
+        It is read again where another process replaced some of it meanwhile: rows of another model.
         Raises StorageError: the table cannot be read.
         """
-        frame = self.read(table)
-        if frame is None:
-            return []
-        try:
-            found: list[dict[str, Any]] = frame.select(*table.column_names).toArrow().to_pylist()
-        except SPARK_FAILURES as error:
-            raise self._failure(f"cannot read {table.name}", error) from error
-        return found
+        for left in reversed(range(_READS)):
+            frame = self.read(table)
+            if frame is None:
+                break
+            try:
+                rows: list[dict[str, Any]] = frame.select(*table.column_names).toArrow().to_pylist()
+            except SPARK_FAILURES as error:
+                if not left or not _mentions(str(error), _REPLACED):
+                    raise self._failure(f"cannot read {table.name}", error) from error
+                self._forget(table)
+            else:
+                return rows
+        return []
+
+    def _forget(self, table: Table) -> None:  # noqa: B027 - paths are listed anew by themselves
+        """Let Spark list the files of a table anew, where it would not by itself."""
 
     def _existing(self, read: Callable[[], DataFrame]) -> DataFrame | None:
         """What `read` gives, or None when there is nothing to read yet."""

@@ -220,6 +220,9 @@ class CatalogParquetStore(ChunkedStore):
         extra = [(_CHUNK, "string")] if _CHUNK in table.partitions else []
         return None if frame is None else self._tables.aligned(frame, [*table.columns, *extra])
 
+    def _forget(self, table: Table) -> None:
+        self._spark.catalog.refreshTable(self._tables.name(table.name))
+
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows that are not there yet. Raises StorageError."""
         frame = self._frame(table, rows).coalesce(1)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dqsql.engine.session import configured, runtime_conf
-from dqsql.engine.storage import BatchPart, ParquetStore
+from dqsql.engine.storage import BatchPart, CatalogParquetStore, ParquetStore
 from dqsql.model.project import Target
-from dqsql.model.tables import METRICS
+from dqsql.model.tables import METRICS, MODELS, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,3 +129,36 @@ def test_rows_of_tables_are_replaced_by_model_and_batch(
     wanted["other", "2024-02-01", "mean"] = 3.0
     found = {(r["model"], r["batch"], r["metric"]): r["value"] for r in store.rows(METRICS)}
     assert found == wanted
+
+
+def test_rows_that_are_replaced_while_they_are_read(
+    store: ParquetStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"model": name, "valid_from": NOW} for name in ("a", "b")]
+    store.replace_partition(MODELS, rows)
+    read, writes = store.read, [{**row, "description": "new"} for row in rows]
+
+    def then_another_process_writes(table: Table) -> DataFrame | None:
+        frame = read(table)
+        if writes:
+            store.replace_partition(MODELS, [writes.pop()])
+        return frame
+
+    monkeypatch.setattr(store, "read", then_another_process_writes)
+    found = {row["model"]: row["description"] for row in store.rows(MODELS)}
+    assert found == {"a": "new", "b": "new"} and not writes
+
+
+def test_files_that_another_process_replaced_in_a_catalog(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark.sql(f"create schema replaced location '{tmp_path / 'replaced'}'")
+    try:
+        store = CatalogParquetStore(spark, "replaced")
+        store.replace_partition(MODELS, [{"model": "a", "valid_from": NOW}])
+        before = store.rows(MODELS)
+        (file,) = (tmp_path / "replaced").rglob("*.parquet")
+        file.rename(file.with_name("other.parquet"))
+        assert store.rows(MODELS) == before != []
+    finally:
+        spark.sql("drop schema replaced cascade")
