@@ -14,6 +14,7 @@ from dqsql.compiler.privacy import is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
+from dqsql.model.types import FLOATS, type_of
 
 TABLE = "dqsql_table"
 VALUE = "value"
@@ -38,7 +39,6 @@ _WHOLE_NUMBERS = {
     ),
     "timestamp": ("unix_micros({0})", "cast(timestamp_micros({0}) as string)"),
 }
-_FLOATS = frozenset({"float", "double"})
 # Tables are numbered from 0, elements of arrays from 1.
 _NEXT = formula("{0} + 1", column(TABLE))
 
@@ -359,9 +359,8 @@ def column_type(table: FrequencyTable, types: Mapping[str, str]) -> str:
 
 def _column_types(table: FrequencyTable, types: Mapping[str, str]) -> list[str]:
     """The Spark type of each part of a table's values; "" for what is not known as a column."""
-    known = {name.lower(): kind for name, kind in types.items()}
     return [
-        known.get(c.name.lower(), "") if isinstance(c, exp.Column) and len(c.parts) == 1 else ""
+        type_of(c.name, types) if isinstance(c, exp.Column) and len(c.parts) == 1 else ""
         for c in table.columns
     ]
 
@@ -400,7 +399,7 @@ def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
     kinds = _column_types(table, types)
     # -0.0 and 0.0 are the same number.
     columns = [
-        formula("({0} + 0)", c) if kind in _FLOATS else c.copy()
+        formula("({0} + 0)", c) if kind in FLOATS else c.copy()
         for c, kind in zip(table.columns, kinds, strict=True)
     ]
     texts = [exp.Cast(this=c, to=exp.DataType.build("string")) for c in columns]

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 
+from dqsql.model.types import TIMES, is_number
+
 Moment = dt.datetime | Decimal
 Reader = Callable[[str], Moment | None]
 
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "string"})
-_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2}|Z)?)?")
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -23,9 +23,9 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 def moment_reader(spark_type: str) -> Reader | None:
     """What reads batches of a Spark type as moments, None for types without an order in time."""
-    if spark_type in _TIMES:
+    if spark_type in TIMES or spark_type == "string":
         return read_time
-    if spark_type in _NUMBERS or spark_type.startswith("decimal"):
+    if is_number(spark_type):
         return read_number
     return None
 

@@ -21,6 +21,7 @@ from dqsql.dialect import call, column, identifier, parse_expression, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
+from dqsql.model.types import is_number, type_of
 
 # Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names; what
 # their two-distribution metrics are computed from is in the profiles.
@@ -69,8 +70,6 @@ _WATCHED: Mapping[str, Watching] = {
 }
 # Monitors that are about one column.
 COLUMN_MONITORS = frozenset({"avh", "pattern"})
-
-_NUMERIC_TYPES = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 
 @dataclass(frozen=True)
@@ -203,11 +202,9 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
     return found
 
 
-def family_of(spark_type: str | None) -> Family:
+def family_of(spark_type: str) -> Family:
     """Whether a column of a Spark type is watched as numbers or as texts."""
-    kind = (spark_type or "").lower()
-    numeric = kind in _NUMERIC_TYPES or kind.startswith("decimal")
-    return Family.NUMERIC if numeric else Family.TEXT
+    return Family.NUMERIC if is_number(spark_type) else Family.TEXT
 
 
 def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
@@ -217,8 +214,7 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
     """
     if not any(w.family is not Family.ANY for m in plan.monitors for w in m.watched):
         return plan
-    by_name = {name.lower(): kind for name, kind in types.items()}
-    monitors = tuple(_for_type(m, by_name) for m in plan.monitors)
+    monitors = tuple(_for_type(m, types) for m in plan.monitors)
     before = {alias for m in plan.monitors for alias in m.metrics}
     needed = {alias for m in monitors for alias in m.metrics}
     needed |= {alias for c in plan.checks for alias in c.metrics}
@@ -230,7 +226,7 @@ def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
     kept = tuple(
         w
         for w in monitor.watched
-        if w.family in (Family.ANY, family_of(types.get((w.about or "").lower())))
+        if w.family in (Family.ANY, family_of(type_of(w.about or "", types)))
     )
     return replace(monitor, watched=kept)
 

@@ -10,10 +10,10 @@ from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
+from dqsql.model.types import is_number
 
 # What monitors compare batches by: hashes in place of texts, and quantiles of numbers.
 _PROFILES = frozenset({"value_profile", "pattern_profile", "quantile_profile"})
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "boolean")
 
 
 def is_private(table: FrequencyTable, private: Collection[str]) -> bool:
@@ -35,11 +35,15 @@ def withheld(
     telling = {
         s.name
         for s in states
-        if _reads(s.over_rows, private) and not types.get(s.name, "").startswith(_NUMBERS)
+        if _reads(s.over_rows, private) and not _is_told_as_number(types.get(s.name, ""))
     }
     return frozenset(
         m.alias for m in metrics if m.name not in _PROFILES and not telling.isdisjoint(m.states)
     )
+
+
+def _is_told_as_number(spark_type: str) -> bool:
+    return is_number(spark_type) or spark_type == "boolean"
 
 
 def _reads(expressions: Iterable[exp.Expr], private: Collection[str]) -> bool:

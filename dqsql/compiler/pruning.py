@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.moments import Moment, as_text, before, end_of, read_time
+from dqsql.model.types import TIMES, type_of
 
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
@@ -42,7 +43,6 @@ _PATTERNS = {
     "yyyy-MM-dd HH:mm": ("%Y-%m-%d %H:%M", "minute"),
     "yyyy-MM-dd HH:mm:ss": ("%Y-%m-%d %H:%M:%S", "second"),
 }
-_TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _MAX_CODE_POINT = 0x10FFFF
 
 
@@ -112,7 +112,7 @@ def _below(
 
 def _reads_time(bare: exp.Expr, batch_type: str) -> bool:
     """Whether batches are read as the moments that the function below them truncates to."""
-    return batch_type in _TIME_TYPES or _pattern(bare) is not None
+    return batch_type in TIMES or _pattern(bare) is not None
 
 
 def batch_moment(batch_by: exp.Expr, batch: str) -> dt.datetime | None:
@@ -144,7 +144,7 @@ def _time_range(bare: exp.Expr, interval: Interval, types: Mapping[str, str]) ->
         return None
     reference, wanted = found
     kind = _type_of(reference, types)
-    if kind not in _TIME_TYPES:
+    if kind not in TIMES:
         return None
     parts = _typed_range(reference, wanted.start, wanted.end, kind)
     return exp.and_(*parts) if parts else None
@@ -285,10 +285,8 @@ def _after_prefix(prefix: str) -> str | None:
 # --- small helpers -----------------------------------------------------------------------------
 
 
-def _type_of(reference: exp.Column, types: Mapping[str, str]) -> str | None:
-    if len(reference.parts) != 1:
-        return None
-    return {name.lower(): kind for name, kind in types.items()}.get(reference.name.lower())
+def _type_of(reference: exp.Column, types: Mapping[str, str]) -> str:
+    return type_of(reference.name, types) if len(reference.parts) == 1 else ""
 
 
 def _name(node: exp.Anonymous) -> str:

@@ -19,6 +19,7 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import function_name
 from dqsql.dialect import call, column, formula, literal
 from dqsql.model.plan import Check, FrequencyTable, Metric, Plan, StateColumn
+from dqsql.model.types import is_textless, type_of
 
 CHECK = "check_id"
 ROW = "row"
@@ -286,16 +287,12 @@ class SampleQuery:
 
     def _written(self, name: str) -> exp.Expr:
         """A column as JSON can hold it: of geometries the well-known binary, as hex digits."""
-        spatial = self._type_of(name).startswith(("geometry", "geography"))
-        return call("hex", call("st_asbinary", column(name))) if spatial else column(name)
-
-    def _type_of(self, name: str) -> str:
-        types = {known.lower(): kind for known, kind in self.batches.types.items()}
-        return types.get(name.lower(), "")
+        textless = is_textless(type_of(name, self.batches.types))
+        return call("hex", call("st_asbinary", column(name))) if textless else column(name)
 
     def _comparable(self, value: exp.Expr) -> exp.Expr:
         """A value as rows can be grouped by it: maps and variants as texts, as they are counted."""
-        kind = self._type_of(value.name) if isinstance(value, exp.Column) else ""
+        kind = type_of(value.name, self.batches.types) if isinstance(value, exp.Column) else ""
         if "map<" in kind or "variant" in kind:
             return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
         return value.copy()

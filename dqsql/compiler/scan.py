@@ -38,19 +38,7 @@ from dqsql.dialect import call, column, literal, parse_expression
 from dqsql.errors import Span
 from dqsql.model.plan import Buffer, Entries, Relation, StateColumn
 from dqsql.model.project import CheckModel
-
-_FIXED_TYPES = (
-    "tinyint",
-    "smallint",
-    "int",
-    "bigint",
-    "float",
-    "double",
-    "date",
-    "timestamp",
-    "timestamp_ntz",
-    "boolean",
-)
+from dqsql.model.types import TIMES, is_number
 
 
 @dataclass(frozen=True)
@@ -190,7 +178,7 @@ def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffe
     if state.buffer is not Buffer.ORDERED:
         return state.buffer
     kind = (types or {}).get(state.name, "double")
-    fixed = kind in _FIXED_TYPES or kind.startswith("decimal")
+    fixed = is_number(kind) or kind in TIMES or kind == "boolean"
     return Buffer.FIXED if fixed else Buffer.OBJECT
 
 

@@ -21,6 +21,7 @@ from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import MetricValue
+from dqsql.model.types import TIMES, is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -387,25 +388,8 @@ class ModelExecution:
 
 # In place of a text that holds private values.
 WITHHELD = "(private)"
-# Types that come back from Arrow as they went.
-_PLAIN_TYPES = frozenset(
-    [
-        "boolean",
-        "tinyint",
-        "smallint",
-        "int",
-        "bigint",
-        "float",
-        "double",
-        "string",
-        "binary",
-        "date",
-        "timestamp",
-        "timestamp_ntz",
-    ]
-)
-
-
+# Beside numbers and times: see `_survives_arrow`.
+_PLAIN_TYPES = frozenset({"boolean", "string", "binary"})
 _NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
 _NUMBER_AND_TEXT = ["value", "text"]
 
@@ -450,12 +434,12 @@ def _as_text(value: Column, spark_type: str) -> Column:
 
 
 def _is_read(spark_type: str) -> bool:
-    texts = ("string", "binary", "date", "timestamp", "timestamp_ntz")
-    return spark_type == "void" or (spark_type not in texts and _survives_arrow(spark_type))
+    return is_number(spark_type) or spark_type in ("boolean", "void")
 
 
 def _survives_arrow(spark_type: str) -> bool:
-    return spark_type in _PLAIN_TYPES or spark_type.startswith("decimal(")
+    """Whether values come back from Arrow as they went."""
+    return is_number(spark_type) or spark_type in TIMES or spark_type in _PLAIN_TYPES
 
 
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:

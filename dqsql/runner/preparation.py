@@ -18,11 +18,11 @@ from dqsql.dialect import identifier, to_sql
 from dqsql.engine.relations import column_types, expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.plan import Plan, Relation, StateColumn
+from dqsql.model.types import FLOATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_APPROXIMATE = frozenset({"float", "double"})
 _SHORT_TEXTS = ("char(", "varchar(")
 
 
@@ -150,7 +150,7 @@ def _comparable(
             f" type {key_type}: they cannot be compared safely",
             hint="cast one of them, for example in the SELECT of the check model",
         )
-    if any(t in _APPROXIMATE for t in types):
+    if any(t in FLOATS for t in types):
         return f"cast({column} as double)", f"cast({key} as double)"
     return column, key
 

@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import UsageError
+from dqsql.model.types import FLOATS
 from dqsql.runner.compilation import catalog_of
 from dqsql.runner.index import Where
 from dqsql.runner.measuring import Measurer
@@ -44,7 +45,6 @@ MAX_VALUE_LENGTH = 64
 # At most so many columns of dates and times are compared with each other.
 _MAX_TIMES = 10
 _SKETCHED = (Kind.INTEGER, Kind.FRACTIONAL, Kind.TEXT, Kind.TIME, Kind.BOOLEAN)
-_FLOATS = ("float", "double")
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class _Column:
             found |= self._summary("length", f"length({self.sql})", spread=False)
         if self.kind in (Kind.INTEGER, Kind.FRACTIONAL):
             found |= self._summary("value", self.sql)
-        if self.spark_type in _FLOATS:
+        if self.spark_type in FLOATS:
             found[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
         if self.kind is Kind.TIME:
             # As text: Python's calendar ends with the year 9999.

@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from dqsql.model.types import FLOATS, TIMES, WHOLE_NUMBERS
+
 
 class Kind(StrEnum):
     """What the rules tell columns apart by."""
@@ -23,19 +25,10 @@ class Kind(StrEnum):
 
 
 _KINDS = {
-    "tinyint": Kind.INTEGER,
-    "smallint": Kind.INTEGER,
-    "int": Kind.INTEGER,
-    "bigint": Kind.INTEGER,
-    "float": Kind.FRACTIONAL,
-    "double": Kind.FRACTIONAL,
-    "decimal": Kind.FRACTIONAL,
-    "string": Kind.TEXT,
-    "char": Kind.TEXT,
-    "varchar": Kind.TEXT,
-    "date": Kind.TIME,
-    "timestamp": Kind.TIME,
-    "timestamp_ntz": Kind.TIME,
+    **dict.fromkeys(WHOLE_NUMBERS, Kind.INTEGER),
+    **dict.fromkeys((*FLOATS, "decimal"), Kind.FRACTIONAL),
+    **dict.fromkeys(("string", "char", "varchar"), Kind.TEXT),
+    **dict.fromkeys(TIMES, Kind.TIME),
     "boolean": Kind.BOOLEAN,
 }
 # What a text column's values may read as, in the order of the macro `data_type`.

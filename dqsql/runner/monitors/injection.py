@@ -24,6 +24,7 @@ from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.injection import measured_variants
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Project
+from dqsql.model.types import type_of
 from dqsql.runner.monitors.history import PROFILES, Profile
 
 if TYPE_CHECKING:
@@ -64,16 +65,12 @@ class Injector:
         groups: dict[tuple[Family, str | None], list[str]] = defaultdict(list)
         for monitor in monitors:
             if monitor.column is not None:
-                family = family_of(self._type_of(monitor.column))
+                family = family_of(type_of(monitor.column, self.types))
                 groups[(family, monitor.settings.where)].append(monitor.column)
         found: dict[tuple[str, str], dict[str, Variant]] = {}
         for (family, where), columns in groups.items():
             self._measure(family, where, columns, batches, size, found)
         return found
-
-    def _type_of(self, column: str) -> str | None:
-        lower = {name.lower(): kind for name, kind in self.types.items()}
-        return lower.get(column.lower())
 
     def _measure(
         self,

@@ -24,7 +24,14 @@ from dqsql.engine.layout import batch_order
 from dqsql.engine.value_samples import sample_values
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import Result, Status
-from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternDecision
+from dqsql.model.types import is_textless, type_of
+from dqsql.patterns import (
+    InferenceSettings,
+    LearnedPattern,
+    NoPattern,
+    PatternDecision,
+    PatternIndex,
+)
 from dqsql.runner import patterns
 from dqsql.runner.index_place import lake_index, open_place
 from dqsql.runner.monitors.context import (
@@ -52,8 +59,6 @@ _SHOWN_VALUES = 5
 # Values that do not match are fetched for so many findings of a run.
 _SAMPLED_FINDINGS = 5
 
-# Types that Spark casts to no text.
-_TEXTLESS = ("geometry", "geography")
 Found = LearnedPattern | NoPattern
 
 
@@ -161,25 +166,35 @@ class PatternPreparation:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
             excluded.ask([exclude_where])
             together.setdefault((monitor.settings.where, exclude_where), []).append(monitor)
-        types = {name.lower(): kind for name, kind in self.source.types.items()}
-        textless = {name: kind for name, kind in types.items() if kind.startswith(_TEXTLESS)}
         for (where, exclude_where), alike in together.items():
             training = self._training(excluded.batches(exclude_where))
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
-            named = dict.fromkeys(m.column for m in alike if m.column is not None)
-            columns = [name for name in named if name.lower() not in textless]
-            values = self.source.sample(columns, training, where) if columns else {}
+            values = self._values(alike, training, where)
             for monitor in alike:
-                name = monitor.column or ""
-                if (kind := textless.get(name.lower())) is not None:
-                    why = f"values of type {kind} have no text"
-                    self._keep(monitor, NoPattern("no_values", why), training)
-                    continue
-                settings = inference_settings(pattern_settings(monitor, self.defaults))
-                found = patterns.learn({name: values[name]}, index, settings)[name]
-                self._keep(monitor, found, training)
+                self._keep(monitor, self._found(monitor, values, index), training)
+
+    def _values(
+        self, monitors: Sequence[Monitor], training: Sequence[str], where: str | None
+    ) -> Mapping[str, Sequence[str]]:
+        """A sample of each column of monitors that look at the same rows; textless ones have none.
+
+        Raises EngineError.
+        """
+        named = dict.fromkeys(m.column for m in monitors if m.column is not None)
+        columns = [n for n in named if not is_textless(type_of(n, self.source.types))]
+        return self.source.sample(columns, training, where) if columns else {}
+
+    def _found(
+        self, monitor: Monitor, values: Mapping[str, Sequence[str]], index: PatternIndex
+    ) -> Found:
+        name = monitor.column or ""
+        if name not in values:
+            kind = type_of(name, self.source.types)
+            return NoPattern("no_values", f"values of type {kind} have no text")
+        settings = inference_settings(pattern_settings(monitor, self.defaults))
+        return patterns.learn({name: values[name]}, index, settings)[name]
 
     def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
         learned = isinstance(found, LearnedPattern)
