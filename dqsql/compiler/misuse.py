@@ -66,7 +66,7 @@ def require_column(
         left = arg.this if isinstance(arg, exp.EQ) else None
         if not columns or left is None or not is_bare_name(left):
             continue
-        if left.name in parameters and left.name not in columns:
+        if left.name in parameters and left.name.lower() not in columns:
             raise CompileError(
                 f"@{macro.name}: {to_sql(arg)} is a comparison",
                 span=locate(span, left.name),

@@ -199,6 +199,17 @@ def test_rows_that_fail_a_share(
     assert (condition and condition.lower()) == failing
 
 
+def test_a_comparison_of_a_column_that_is_called_like_a_parameter(
+    compile_model: CompileModel,
+) -> None:
+    macros = {
+        "macros/check_holds.sql": "{% macro check_holds(Low) %} every({{ Low }}) {% endmacro %}"
+    }
+    compiled = compile_model("select Low from t -- @holds(Low = 1)", macros)
+    assert compiled.errors == ()
+    assert [m.text for m in compiled.plan.metrics] == ["every((Low = 1))"]
+
+
 def test_names_of_state_columns_do_not_collide(compile_model: CompileModel) -> None:
     columns = ["x", "X Y", "x_y", "x-y", "rows", "batch", "x__sum", "größe", "y" * 80, "y" * 81]
     projections = ",\n".join(f"  `{c}` -- @sum > 0 @row_count > 0\n" for c in columns)
