@@ -25,7 +25,7 @@ def compile_project(
 
 def target_dir(compiled: CompileResult) -> Path:
     """The folder of artefacts."""
-    return compiled.project.root / compiled.project.target_path
+    return compiled.project.target_dir
 
 
 def all_errors(compiled: CompileResult) -> tuple[DqsqlError, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
@@ -33,11 +33,6 @@ def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
         SCHEMA: exp.Literal.string(json.dumps(dict(columns), ensure_ascii=False)),
         COLUMN_COUNT: literal(len(columns)),
     }
-
-
-def needs_facts(states: Iterable[StateColumn]) -> bool:
-    """Whether one of the states is a fact."""
-    return any(_calls(s.scan) for s in states)
 
 
 def is_about_now(state: StateColumn) -> bool:

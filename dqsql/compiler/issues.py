@@ -17,7 +17,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import batch_text, identifier_table, view_name
+from dqsql.compiler.keys import batch_text, model_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import call, column, formula, identifier, literal, parse_expression, to_sql
 from dqsql.errors import Span
@@ -240,7 +240,7 @@ class Injection:
             exp.alias_(label, "dqsql_batch"),
             exp.alias_(number, "dqsql_row"),
             *(column(n) for n in names),
-        ).from_(identifier_table(view_name(self.model)))
+        ).from_(model_table(self.model))
         condition = self.batches.condition(self.model, self.where)
         return query if condition is None else query.where(condition)
 

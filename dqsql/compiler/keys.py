@@ -6,18 +6,13 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dqsql.dialect import call, column, identifier, parse_expression
+from dqsql.dialect import call, column, identifier, parse_expression, to_sql
 from dqsql.errors import Span
-from dqsql.model.project import CheckModel
+from dqsql.model.project import CheckModel, view_name
 
 BATCH = "batch"
 SEGMENT = "segment"
 NO_BATCH = "the run's start"
-
-
-def view_name(model: CheckModel | str) -> str:
-    """The temporary view that holds a check model's SELECT."""
-    return f"dqsql__{model if isinstance(model, str) else model.name}"
 
 
 def check_batch_by(model: CheckModel) -> exp.Expr | None:
@@ -36,6 +31,16 @@ def batch_text(model: CheckModel) -> exp.Expr | None:
 def identifier_table(name: str) -> exp.Table:
     """A table reference by quoted name."""
     return exp.Table(this=identifier(name))
+
+
+def model_table(model: CheckModel) -> exp.Table:
+    """The view of a check model, as a table of a FROM clause."""
+    return identifier_table(view_name(model))
+
+
+def model_view(model: CheckModel) -> str:
+    """The view of a check model as SQL text."""
+    return to_sql(identifier(view_name(model)))
 
 
 def segment_label(segments: Sequence[str]) -> exp.Expr:

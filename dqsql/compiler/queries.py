@@ -24,13 +24,13 @@ from dqsql.compiler.keys import (
     SEGMENT,
     check_batch_by,
     identifier_table,
-    view_name,
+    model_view,
 )
 from dqsql.compiler.naive_bayes import with_scores
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
-from dqsql.dialect import column, identifier, to_sql
+from dqsql.dialect import column, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
 from dqsql.model.project import CheckModel, Scope
 
@@ -69,9 +69,7 @@ def metric_query(
 def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     """The statements of a plan as `dqsql compile` shows them, for all batches."""
     model = plan.model
-    view = (
-        f"create or replace temporary view {to_sql(identifier(view_name(model)))} as\n{model.sql}"
-    )
+    view = f"create or replace temporary view {model_view(model)} as\n{model.sql}"
     queries = [Query("the check model's SELECT, verbatim", view, 0)]
     discovery = discovery_query(model)
     if discovery is not None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
 from dqsql.dialect import identifier, parse_prefix, to_sql
 from dqsql.errors import CompileError, Span, nearest
@@ -103,7 +103,7 @@ class RelationNames:
         if len(names) > 2 or not declared:
             return Relation(".".join(names), ".".join(to_sql(identifier(n)) for n in names))
         if len(declared) > 1:
-            shown = " or ".join(f"{s.name}.{s.table}" for s in declared)
+            shown = " or ".join(s.full_name for s in declared)
             raise CompileError(
                 f"several sources have a table {names[0]!r}", span=span, hint=f"write {shown}"
             )
@@ -116,7 +116,7 @@ class RelationNames:
                 f"there is no check model {name!r}", span=span, hint=nearest(name, self.models)
             )
         batch = None if self.model.config.batch_by is None else check_batch_by(model)
-        view = to_sql(identifier(view_name(model)))
+        view = model_view(model)
         keys = self._unique_keys(model.relation) or unique_keys(model)
         return Relation(name, view, model.unique_id, batch, keys)
 
@@ -124,7 +124,7 @@ class RelationNames:
         for source in self.sources:
             if (source.name, source.table) == (name, table):
                 return self._of_source(source)
-        known = [f"{s.name}.{s.table}" for s in self.sources]
+        known = [s.full_name for s in self.sources]
         raise CompileError(
             f"there is no source {name}.{table}",
             span=span,

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.keys import BATCH, batch_text, identifier_table, not_null, view_name
+from dqsql.compiler.keys import (
+    BATCH,
+    batch_text,
+    model_table,
+    not_null,
+)
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import function_name
@@ -267,7 +272,7 @@ class SampleQuery:
         for failing in self.failing:
             for flag, table in zip(self._flags(failing), failing.unique, strict=True):
                 query = query.select(exp.alias_(self._repeats(table), flag, quoted=True))
-        query = query.from_(identifier_table(view_name(self.plan.model)))
+        query = query.from_(model_table(self.plan.model))
         condition = self.batches.condition(self.plan.model)
         return query if condition is None else query.where(condition)
 

@@ -16,11 +16,10 @@ from dqsql.compiler.keys import (
     SEGMENT,
     batch_text,
     check_batch_by,
-    identifier_table,
+    model_table,
     not_null,
     segment_label,
     union_all,
-    view_name,
 )
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.naive_bayes import NaiveBayesScan
@@ -219,7 +218,7 @@ class Scan:
         query = query.select(
             *(exp.alias_(_without_rows(s, batch), s.name, quoted=True) for s in states)
         )
-        query = query.from_(identifier_table(view_name(self.model))).where(exp.false())
+        query = query.from_(model_table(self.model)).where(exp.false())
         return with_matches(query)
 
     def _joined_groups(self) -> exp.Select:
@@ -349,7 +348,7 @@ class Scan:
 
     def from_batches(self, query: exp.Select) -> exp.Select:
         """Let a query (changed in place) read the rows of the batches that the scan is about."""
-        query = query.from_(identifier_table(view_name(self.model)), copy=False)
+        query = query.from_(model_table(self.model), copy=False)
         batch = batch_text(self.model)
         condition = self.batches.condition(self.model) if self.batches else None
         if condition is not None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import BATCH, batch_text, identifier_table, segment_label, view_name
+from dqsql.compiler.keys import (
+    BATCH,
+    batch_text,
+    model_table,
+    segment_label,
+)
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import call, column
 from dqsql.model.project import CheckModel
@@ -27,7 +32,7 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
     if not model.config.segment_by:
         query = exp.select(exp.alias_(batch, BATCH, quoted=True))
         query = query.select(exp.alias_(call("count", exp.Star()), "rows", quoted=True))
-        query = query.from_(identifier_table(view_name(model))).group_by(batch.copy())
+        query = query.from_(model_table(model)).group_by(batch.copy())
         return query if condition is None else query.where(condition)
     label = segment_label(model.config.segment_by)
     fine = exp.select(
@@ -35,7 +40,7 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
         exp.alias_(label, _LABEL, quoted=True),
         exp.alias_(call("count", exp.Star()), _N, quoted=True),
     )
-    fine = fine.from_(identifier_table(view_name(model)))
+    fine = fine.from_(model_table(model))
     fine = fine if condition is None else fine.where(condition)
     fine = fine.group_by(batch.copy(), label.copy())
     query = exp.select(
@@ -51,7 +56,7 @@ def segment_count_query(model: CheckModel, batches: BatchFilter) -> exp.Select:
     """The exact number of segments in some batches; reads the segment columns only."""
     label = segment_label(model.config.segment_by)
     distinct = exp.select(exp.alias_(label, _LABEL, quoted=True)).distinct()
-    distinct = distinct.from_(identifier_table(view_name(model)))
+    distinct = distinct.from_(model_table(model))
     condition = batches.condition(model)
     distinct = distinct if condition is None else distinct.where(condition)
     count = exp.alias_(call("count", exp.Star()), SEGMENTS, quoted=True)

@@ -26,13 +26,6 @@ class FoundBatches:
     sketches: Mapping[str | None, bytes] = field(default_factory=dict)
 
 
-def view_types(spark: SparkSession, model: str, view: str) -> dict[str, str]:
-    """The Spark types of a model's columns, in order. Raises EngineError."""
-    with translated(f"cannot describe {model}"):
-        fields = spark.sql(f"select * from {view} limit 0").schema.fields
-    return {f.name: f.dataType.simpleString() for f in fields}
-
-
 def find_batches(spark: SparkSession, model: str, query: exp.Expr) -> FoundBatches:
     """Run the query of batches. Raises EngineError."""
     rows = _collect(spark, query, f"cannot list the batches of {model}")

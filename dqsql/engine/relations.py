@@ -15,11 +15,10 @@ from dqsql.engine.failures import (
 )
 from dqsql.engine.paths import file_or_pattern
 from dqsql.errors import SourceNotFoundError
-from dqsql.model.project import CheckModel, Source
+from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 
 def register_source(spark: SparkSession, source: Source) -> None:
@@ -33,7 +32,7 @@ def register_source(spark: SparkSession, source: Source) -> None:
     try:
         reader.load(file_or_pattern(source.path)).createOrReplaceTempView(source.relation)
     except SPARK_FAILURES as error:
-        name = f"{source.name}.{source.table}"
+        name = source.full_name
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
                 f"the source {name} has no files at {source.path}",
@@ -50,32 +49,42 @@ def _options(source: Source) -> dict[str, str]:
     return options
 
 
-def register_model(spark: SparkSession, model: CheckModel, view: str) -> StructType:
-    """Make a check model's SELECT a temporary view; its text runs verbatim.
+def register_model(
+    spark: SparkSession, project: Project, model: CheckModel, done: set[str] | None = None
+) -> None:
+    """Make a check model's SELECT a temporary view, after what it reads; its text runs verbatim.
 
-    Returns its columns with types. Raises an error that points into the model's file.
+    `done` remembers what was registered. Raises an error that points into the model's file.
     """
+    register_dependencies(spark, project, model, done)
+    _register_view(spark, model)
+
+
+def _register_view(spark: SparkSession, model: CheckModel) -> None:
     try:
-        frame = spark.sql(model.sql)
-        schema: StructType = frame.schema
-        frame.createOrReplaceTempView(to_sql(identifier(view)))
+        spark.sql(model.sql).createOrReplaceTempView(to_sql(identifier(view_name(model))))
     except SPARK_FAILURES as error:
         raise translate_model_error(error, model) from error
-    return schema
 
 
 def register_dependencies(
-    spark: SparkSession,
-    model: CheckModel,
-    models: Mapping[str, CheckModel],
-    sources: Iterable[Source],
-    view_of: Mapping[str, str],
-    done: set[str],
+    spark: SparkSession, project: Project, model: CheckModel, done: set[str] | None = None
 ) -> None:
     """Register what a model reads, first things first; `done` remembers what was registered.
 
     A relation that dbt built is there already, and needs nothing.
     """
+    models = {m.unique_id: m for m in project.models}
+    _register_upstream(spark, project.sources, models, model, set() if done is None else done)
+
+
+def _register_upstream(
+    spark: SparkSession,
+    sources: Iterable[Source],
+    models: Mapping[str, CheckModel],
+    model: CheckModel,
+    done: set[str],
+) -> None:
     if model.relation is not None:
         return
     for source in sources:
@@ -85,14 +94,17 @@ def register_dependencies(
     for unique_id in model.depends_on:
         upstream = models.get(unique_id)
         if upstream is not None and unique_id not in done:
-            register_dependencies(spark, upstream, models, sources, view_of, done)
-            register_model(spark, upstream, view_of[unique_id])
+            _register_upstream(spark, sources, models, upstream, done)
+            _register_view(spark, upstream)
             done.add(unique_id)
 
 
-def column_types(spark: SparkSession, relation: str) -> dict[str, str]:
-    """The columns of a relation (SQL text) in order, with their Spark types."""
-    with translated(f"cannot read {relation}"):
+def column_types(spark: SparkSession, relation: str, name: str) -> dict[str, str]:
+    """The columns of a relation (SQL text) in order, with their Spark types.
+
+    `name` is what people call it. Raises EngineError.
+    """
+    with translated(f"cannot read {name}"):
         fields = spark.sql(f"select * from {relation}").schema.fields
     return {f.name: f.dataType.simpleString() for f in fields}
 

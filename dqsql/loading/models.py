@@ -15,7 +15,7 @@ from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
 from dqsql.loading.settings import SettingProblem, read_model_settings
 from dqsql.loading.sources import quote
-from dqsql.model.project import CheckModel, ModelConfig, Source
+from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.templating import MacroLibrary, call_error, locate
 
 MACRO_PREFIXES = ("check_", "metric_")
@@ -76,7 +76,7 @@ class ModelContext:
             hint = nearest(name, self._models) or "a table is read by source('..', '..')"
             raise call_error("ref", shown, f"there is no check model {name!r}", hint)
         recorder.depends_on[f"model.{name}"] = None
-        return quote(f"dqsql__{name}")
+        return quote(view_name(name))
 
     def source(self, name: str, table: str) -> str:
         """Render a table or file that a sources file names, as in `source('nyc', 'flights')`."""

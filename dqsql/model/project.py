@@ -127,7 +127,12 @@ class Source:
     @property
     def unique_id(self) -> str:
         """`source.<name>.<table>`, as dbt writes it."""
-        return f"source.{self.name}.{self.table}"
+        return f"source.{self.full_name}"
+
+    @property
+    def full_name(self) -> str:
+        """`<name>.<table>`, as people write it."""
+        return f"{self.name}.{self.table}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,11 @@ class CheckModel:
     def unique_id(self) -> str:
         """`model.<name>`."""
         return f"model.{self.name}"
+
+
+def view_name(model: CheckModel | str) -> str:
+    """The temporary view that holds a check model's SELECT."""
+    return f"dqsql__{model if isinstance(model, str) else model.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +240,13 @@ class Project:
     warnings: tuple[str, ...] = ()
     left_tests: tuple[LeftTest, ...] = ()
     broken: Mapping[str, tuple[DqsqlError, ...]] = field(default_factory=dict)
+
+    @property
+    def target_dir(self) -> Path:
+        """The folder of dqsql's artefacts, absolute."""
+        return self.root / self.target_path
+
+    @property
+    def log_dir(self) -> Path:
+        """The folder of what Spark says of itself, absolute."""
+        return self.target_dir / "logs"

@@ -12,7 +12,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.keys import view_name
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
@@ -178,7 +177,7 @@ class _Run:
         # Imported here because it starts with pyspark, which takes half a second.
         from dqsql.engine.session import open_session
 
-        log_dir = self._project.root / self._project.target_path / "logs"
+        log_dir = self._project.log_dir
         with alone(self._project.target, [p.model.name for p in plans]) as locks:
             if spark is None:
                 self.listener.session_starting()
@@ -252,15 +251,14 @@ class _Run:
         from dqsql.runner.preparation import relation_ids
 
         model = plan.model
-        by_id = {m.unique_id: m for m in self._project.models}
-        views = {m.unique_id: view_name(m) for m in self._project.models}
         start = time.monotonic()
         try:
             own = model.depends_on if model.relation is None else ()
             needed = (*own, *relation_ids(plan.relations))
             reader = replace(model, depends_on=needed, relation=None)
-            register_dependencies(spark, reader, by_id, self._project.sources, views, set())
-            register_model(spark, model, view_name(model))
+            registered: set[str] = set()
+            register_dependencies(spark, self._project, reader, registered)
+            register_model(spark, self._project, model, registered)
             ledger = ledgers.setdefault(model.name, {})
             reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
             work = ModelRun(

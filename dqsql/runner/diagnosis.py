@@ -77,7 +77,7 @@ def _connection(project: Project) -> Iterator[Step]:
 
     target = project.target
     try:
-        with open_session(target, project.root / project.target_path / "logs") as spark:
+        with open_session(target, project.log_dir) as spark:
             yield "connection", True, f"Spark {spark.version}"
             known = len(open_store(spark, target).rows(BATCHES))
             yield _warehouse(project, known)

@@ -14,7 +14,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 def ensure_target(project: Project) -> None:
     """Try to write to the target folder and the warehouse. Raises ConfigError."""
-    ensure_writable(project.root / project.target_path)
+    ensure_writable(project.target_dir)
     ensure_warehouse(project.target)
 
 

@@ -271,7 +271,7 @@ def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
 def _session(project: Project, spark: SparkSession | None) -> Iterator[SparkSession]:
     from dqsql.engine.session import open_session
 
-    logs = project.root / project.target_path / "logs"
+    logs = project.log_dir
     with open_session(project.target, logs, spark) as session:
         yield session
 

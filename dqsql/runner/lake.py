@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
-from dqsql.dialect import column, identifier, to_sql
+from dqsql.dialect import column, to_sql
 from dqsql.errors import DqsqlError, PatternError, SourceNotFoundError, UsageError, nearest
 from dqsql.model.project import CheckModel, Project, Source
 
@@ -56,7 +56,7 @@ class Lake:
     def own(self) -> dict[str, DataFrame]:
         """The sources and check models of the project; what cannot be read is a failure."""
         models = [model.name for model in self.project.models if model.config.enabled]
-        sources = [f"{source.name}.{source.table}" for source in self.project.sources]
+        sources = [source.full_name for source in self.project.sources]
         return self.known([*sources, *models])
 
     def known(self, names: Sequence[str]) -> dict[str, DataFrame]:
@@ -74,7 +74,7 @@ class Lake:
             if model.name == name:
                 return {name: self._model(model)}
         for source in self.project.sources:
-            if f"{source.name}.{source.table}" == name:
+            if source.full_name == name:
                 return {name: self._source(source)}
         return self._others(name)
 
@@ -83,7 +83,7 @@ class Lake:
         from dqsql.patterns.spark_job import sources
 
         known = [m.name for m in self.project.models]
-        known += [f"{s.name}.{s.table}" for s in self.project.sources]
+        known += [s.full_name for s in self.project.sources]
         try:
             with translated(f"cannot read {name}"):
                 return sources(self.spark, [name], root=self.project.root)
@@ -104,15 +104,10 @@ class Lake:
 
     def _model(self, model: CheckModel) -> DataFrame:
         """The rows of a model; those of a model with batches in the order of its history."""
-        from dqsql.engine.relations import register_dependencies, register_model
+        from dqsql.engine.relations import register_model
 
-        by_id = {m.unique_id: m for m in self.project.models}
-        views = {m.unique_id: view_name(m) for m in self.project.models}
-        register_dependencies(
-            self.spark, model, by_id, self.project.sources, views, self._registered
-        )
-        register_model(self.spark, model, view_name(model))
-        whole = self.spark.sql(f"select * from {to_sql(identifier(view_name(model)))}")
+        register_model(self.spark, self.project, model, self._registered)
+        whole = self.spark.sql(f"select * from {model_view(model)}")
         return whole if model.config.batch_by is None else self._history(model, whole)
 
     def _history(self, model: CheckModel, whole: DataFrame) -> DataFrame:
@@ -124,7 +119,7 @@ class Lake:
         batch_by = check_batch_by(model)
         if batch_by is None or not names:
             return whole
-        view = to_sql(identifier(view_name(model)))
+        view = model_view(model)
         about = f"check model {model.name}"
         kind = expression_types(self.spark, view, [to_sql(batch_by)], about)[0]
         types = {f.name: f.dataType.simpleString() for f in whole.schema.fields}

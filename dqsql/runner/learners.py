@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dqsql.compiler.keys import view_name
+from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import for_types
-from dqsql.dialect import identifier, to_sql
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
@@ -100,20 +99,12 @@ class Stored:
 
     def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
         """The Spark types of the model's columns, and of its batches."""
-        from dqsql.engine.discovery import view_types
-        from dqsql.engine.relations import (
-            expression_types,
-            register_dependencies,
-            register_model,
-        )
+        from dqsql.engine.relations import column_types, expression_types, register_model
 
         model = plan.model
-        by_id = {m.unique_id: m for m in self.project.models}
-        views = {m.unique_id: view_name(m) for m in self.project.models}
-        register_dependencies(self.spark, model, by_id, self.project.sources, views, set())
-        register_model(self.spark, model, view_name(model))
-        view = to_sql(identifier(view_name(model)))
-        types = view_types(self.spark, model.name, view)
+        register_model(self.spark, self.project, model)
+        view = model_view(model)
+        types = column_types(self.spark, view, model.name)
         if model.config.batch_by is None:
             return types, "string"
         return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]

@@ -12,15 +12,14 @@ from sqlglot import exp
 
 from dqsql.compiler.counts import counted_states, scanned_states, stored_query
 from dqsql.compiler.facts import is_about_now
-from dqsql.compiler.keys import view_name
+from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
-from dqsql.dialect import identifier, to_sql
-from dqsql.engine.discovery import view_types
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import batch_order
+from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Project, Scope
@@ -127,7 +126,7 @@ class ModelRun:
         self.plan = for_types(self.plan, self._columns)
         self._learn_patterns(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
-        prepared = prepare(self.plan, self.spark, self.now)
+        prepared = prepare(self.plan, self.spark, self.now, self._columns)
         execution = self._execution(choice, batch_type)
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
@@ -206,8 +205,8 @@ class ModelRun:
 
     def _choose(self) -> tuple[BatchChoice, str]:
         model = self.plan.model
-        view = to_sql(identifier(view_name(model)))
-        self._columns = view_types(self.spark, model.name, view)
+        view = model_view(model)
+        self._columns = column_types(self.spark, view, model.name)
         kind = "string"
         if model.config.batch_by is not None:
             execution = self._execution(BatchChoice(()), kind)

@@ -7,15 +7,15 @@ with its error; the others are scanned.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.facts import facts, needs_facts, with_facts
-from dqsql.compiler.keys import check_batch_by, view_name
+from dqsql.compiler.facts import facts, with_facts
+from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
-from dqsql.dialect import identifier, to_sql
-from dqsql.engine.relations import column_types, expression_types
+from dqsql.dialect import to_sql
+from dqsql.engine.relations import expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.plan import Plan, Relation, StateColumn
 from dqsql.model.types import FLOATS
@@ -34,15 +34,16 @@ class Prepared:
     broken: tuple[tuple[StateColumn, EngineError], ...]
 
 
-def prepare(plan: Plan, spark: SparkSession, now: dt.datetime) -> Prepared:
+def prepare(
+    plan: Plan, spark: SparkSession, now: dt.datetime, columns: Mapping[str, str]
+) -> Prepared:
     """Make the states of a plan ready; the model's view must be registered.
 
-    `now` is the start of the run.
+    `now` is the start of the run, `columns` gives the Spark types of the model's columns.
     """
     work = _Preparation(plan, spark)
     states: list[StateColumn] = []
     broken: list[tuple[StateColumn, EngineError]] = []
-    columns = column_types(spark, work.view) if needs_facts(plan.states) else {}
     known = facts(now, columns)
     for state in plan.states:
         try:
@@ -60,7 +61,7 @@ class _Preparation:
 
     @property
     def view(self) -> str:
-        return to_sql(identifier(view_name(self.plan.model)))
+        return model_view(self.plan.model)
 
     def fitted(self, state: StateColumn) -> StateColumn:
         """The state with lookups whose two sides have comparable types."""

@@ -98,7 +98,7 @@ def write_report(
         strict=False,
     )
     names = chosen_names(project, select, exclude)
-    default = project.root / project.target_path / REPORT
+    default = project.target_dir / REPORT
     path = default if output_file is None else Path(output_file)
     left_out = {m.name for m in project.models} - set(names)
     profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}

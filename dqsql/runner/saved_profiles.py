@@ -19,7 +19,7 @@ def save_profiles(project: Project, records: Sequence[Mapping[str, Any]]) -> Pat
 
     Raises ConfigError when it cannot be read or written.
     """
-    path = project.root / project.target_path / PROFILES
+    path = project.target_dir / PROFILES
     kept = _read(path)
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     for record in records:
@@ -30,7 +30,7 @@ def save_profiles(project: Project, records: Sequence[Mapping[str, Any]]) -> Pat
 
 def saved_profiles(project: Project) -> dict[str, ProfileTable]:
     """The profiles that were kept, by relation. Raises ConfigError when the file is spoilt."""
-    path = project.root / project.target_path / PROFILES
+    path = project.target_dir / PROFILES
     try:
         return {name: profile_table(record) for name, record in _read(path).items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -70,7 +70,7 @@ def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     path = None if folder is None else Path(folder).expanduser()
     if path is not None and not path.is_dir():
         raise UsageError(f"--state names {folder}, which is no folder")
-    return State(path, project.root / project.target_path, Fingerprints(project))
+    return State(path, project.target_dir, Fingerprints(project))
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.keys import view_name
+from dqsql.compiler.keys import model_view
 from dqsql.errors import UsageError
-from dqsql.model.project import CheckModel, ModelConfig, Project, Source
+from dqsql.model.project import CheckModel, ModelConfig, Project, Source, view_name
 from dqsql.runner.lake import Lake
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ class Subjects:
             and not upstream & {*m.depends_on}
             and subject.unique_id not in m.depends_on
         ]
-        sources = [
-            f"{s.name}.{s.table}" for s in self.project.sources if s.unique_id not in upstream
-        ]
+        sources = [s.full_name for s in self.project.sources if s.unique_id not in upstream]
         return [*models, *sources]
 
     def _find(self, name: str) -> Subject:
@@ -102,22 +100,17 @@ class Subjects:
             if model.name == name:
                 return self._model(model)
         for source in self.project.sources:
-            if f"{source.name}.{source.table}" == name:
+            if source.full_name == name:
                 return self._source(source)
         return self._other(name)
 
     def _model(self, model: CheckModel) -> Subject:
-        from dqsql.engine.relations import column_types, register_dependencies, register_model
+        from dqsql.engine.relations import column_types, register_model
 
         if not model.config.enabled:
             raise UsageError(f"the check model {model.name} is disabled")
-        by_id = {m.unique_id: m for m in self.project.models}
-        views = {m.unique_id: view_name(m) for m in self.project.models}
-        register_dependencies(
-            self.spark, model, by_id, self.project.sources, views, self._registered
-        )
-        register_model(self.spark, model, view_name(model))
-        types = column_types(self.spark, f"`{view_name(model)}`")
+        register_model(self.spark, self.project, model, self._registered)
+        types = column_types(self.spark, model_view(model), model.name)
         return Subject(model.name, model.name, types, f"{{{{ ref('{model.name}') }}}}", model=model)
 
     def _source(self, source: Source) -> Subject:
@@ -126,7 +119,7 @@ class Subjects:
         from dqsql.engine.relations import register_source
 
         register_source(self.spark, source)
-        name = f"{source.name}.{source.table}"
+        name = source.full_name
         with translated(f"cannot read the source {name}", source.span):
             frame = self.spark.sql(f"select * from {source.relation}")
         view = f"source__{source.name}__{source.table}"

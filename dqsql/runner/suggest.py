@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.keys import identifier_table, view_name
+from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import call, column, formula, literal, to_sql
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
-from dqsql.model.project import Project
+from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.runner.compilation import catalog_of
 from dqsql.runner.index import Where

@@ -117,7 +117,7 @@ class Validator:
             yield Annotation(f"({candidate.envelope.metric}) is not null", settings, place)
 
     def _measured(self, plan: Plan) -> Sequence[CheckOutcome]:
-        prepared = prepare(plan, self.spark, self.now)
+        prepared = prepare(plan, self.spark, self.now, self.subject.types)
         execution = ModelExecution(self.spark, self.store, plan, self._scan(plan), metric_query)
         part = execution.analyse(prepared.states, prepared.broken)
         with (
@@ -137,13 +137,10 @@ class Validator:
         return scan
 
     def _register_relations(self, plan: Plan) -> None:
-        from dqsql.compiler.keys import view_name
         from dqsql.engine.relations import register_dependencies
 
-        by_id = {m.unique_id: m for m in self.project.models}
-        views = {m.unique_id: view_name(m) for m in self.project.models}
-        reader = replace(plan.model, depends_on=tuple(relation_ids(plan.relations)))
-        register_dependencies(self.spark, reader, by_id, self.project.sources, views, set())
+        reader = replace(plan.model, depends_on=relation_ids(plan.relations))
+        register_dependencies(self.spark, self.project, reader)
 
     def _coverage(self, candidate: Suggestion, measured: Sequence[CheckOutcome]) -> float | None:
         held_out = self.rows.total - self.rows.learned

@@ -41,6 +41,6 @@ def open_warehouse(
 
     if spark is None:
         step("Starting Spark")
-    log_dir = project.root / project.target_path / "logs"
+    log_dir = project.log_dir
     with open_session(project.target, log_dir, spark) as session:
         yield session, open_store(session, project.target)

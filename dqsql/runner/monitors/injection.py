@@ -16,14 +16,13 @@ from dqsql.compiler.issues import (
     neighbors,
     variants_model,
 )
-from dqsql.compiler.keys import view_name
 from dqsql.compiler.monitors import family_of, for_types
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.injection import measured_variants
 from dqsql.model.plan import Family, Monitor, Plan
-from dqsql.model.project import Project
+from dqsql.model.project import Project, view_name
 from dqsql.model.types import type_of
 from dqsql.runner.monitors.history import PROFILES, Profile
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.keys import view_name
+from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import identifier, to_sql
 from dqsql.engine.history import batches_where
 from dqsql.engine.layout import batch_order
 from dqsql.engine.value_samples import sample_values
@@ -84,7 +83,7 @@ class Source:
         model = self.plan.model
         batch_filter = BatchFilter(tuple(batches), self.batch_type, self.types)
         condition = batch_filter.condition(model, where)
-        view = to_sql(identifier(view_name(model)))
+        view = model_view(model)
         found = sample_values(
             self.spark,
             model.name,
