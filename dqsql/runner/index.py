@@ -6,14 +6,12 @@ An index is learned from the string columns of tables, files, sources and check 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import PathLike
 from typing import TYPE_CHECKING
 
 from dqsql.errors import UsageError, nearest
-from dqsql.loading import load_project
 from dqsql.model.project import Project
 from dqsql.model.wording import plural
 from dqsql.patterns import (
@@ -31,37 +29,14 @@ from dqsql.patterns import (
     tag_pattern,
     with_general,
 )
-from dqsql.runner.compilation import Variables
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.index_place import IndexPlace, index_place, needs_session, no_index, open_place
 from dqsql.runner.lake import Lake
+from dqsql.runner.warehouse import Step, open_spark, silent
+from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Step = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Where:
-    """The project and target whose index is meant, in the words of the command line."""
-
-    project_dir: str | PathLike[str] = "."
-    target: str | None = None
-    profile: str | None = None
-    profiles_dir: str | PathLike[str] | None = None
-    vars: Variables = None
-
-    def project(self) -> Project:
-        """Load the project. Raises DqsqlError."""
-        return load_project(
-            self.project_dir,
-            target=self.target,
-            profile=self.profile,
-            profiles_dir=self.profiles_dir,
-            vars=self.vars,
-            strict=False,
-        )
 
 
 @dataclass(frozen=True)
@@ -101,7 +76,7 @@ def build(
     tau: int | None = None,
     max_values: int | None = None,
     spark: SparkSession | None = None,
-    step: Step | None = None,
+    step: Step = silent,
 ) -> IndexResult:
     """Build the index of a target anew.
 
@@ -128,7 +103,7 @@ def update(
     relations: Sequence[str] = (),
     *,
     spark: SparkSession | None = None,
-    step: Step | None = None,
+    step: Step = silent,
 ) -> IndexResult:
     """Add relations to the index, or replace what they contributed; see `build`.
 
@@ -142,14 +117,13 @@ def _write(
     relations: Sequence[str],
     settings: IndexSettings | None,
     spark: SparkSession | None,
-    step: Step | None,
+    step: Step,
 ) -> IndexResult:
     from dqsql.patterns.spark_job import build_index
 
-    tell = step or _silent
     project = where.project()
     ensure_target(project)
-    with _session(project, spark) as session:
+    with open_spark(project, spark) as session:
         lake = Lake(project, session, (settings or IndexSettings()).max_values)
         frames = lake.frames(relations) if relations else lake.own()
         if not frames:
@@ -161,7 +135,7 @@ def _write(
                     hint="name tables, schemas or files",
                 )
             )
-        tell(f"indexing {plural(len(frames), 'relation')}")
+        step(f"indexing {plural(len(frames), 'relation')}")
         place = open_place(session, project.target)
         from dqsql.engine.failures import translated
 
@@ -200,7 +174,7 @@ def tag(
     *,
     max_false_negatives: float = 0.1,
     spark: SparkSession | None = None,
-    step: Step | None = None,
+    step: Step = silent,
 ) -> TagResult | NoPattern:
     """Find the columns of the lake that share a domain with a column (section 2.3 of the paper).
 
@@ -221,10 +195,9 @@ def tag(
     from dqsql.engine.failures import translated
     from dqsql.patterns.spark_job import column_values, matching_shares, string_columns
 
-    tell = step or _silent
     project = where.project()
     with (
-        _session(project, spark) as session,
+        open_spark(project, spark) as session,
         open_place(session, project.target).reading(contributions=True) as folder,
     ):
         if folder is None:
@@ -239,7 +212,7 @@ def tag(
         if isinstance(found, NoPattern):
             return found
         tables = sorted(tables_with(folder, found.pattern))
-        tell(f"reading {plural(len(tables), 'relation')}")
+        step(f"reading {plural(len(tables), 'relation')}")
         regex = spark_regex(parse_pattern(found.pattern))
         with translated("cannot read the columns"):
             shares = matching_shares(lake.known(tables), regex, index.settings.max_values)
@@ -248,10 +221,6 @@ def tag(
     shared.sort(key=lambda s: (-s.share, s.table, s.column))
     notes = tuple(f"left out: {error.message}" for error in lake.failures)
     return TagResult(relation, name, found, tuple(shared), notes)
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
@@ -268,19 +237,10 @@ def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
 
 
 @contextmanager
-def _session(project: Project, spark: SparkSession | None) -> Iterator[SparkSession]:
-    from dqsql.engine.session import open_session
-
-    logs = project.log_dir
-    with open_session(project.target, logs, spark) as session:
-        yield session
-
-
-@contextmanager
 def _place(project: Project, spark: SparkSession | None) -> Iterator[IndexPlace]:
     """The index's place; a session is only opened where the warehouse needs one."""
     if not needs_session(project.target):
         yield index_place(project.target)
         return
-    with _session(project, spark) as session:
+    with open_spark(project, spark) as session:
         yield open_place(session, project.target)

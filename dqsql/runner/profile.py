@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.runner.compilation import catalog_of
-from dqsql.runner.index import Where
 from dqsql.runner.measuring import Measurer
 from dqsql.runner.selection import select_models
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 from dqsql.suggestions.profiles import (
     DETECTED,
     ColumnProfile,

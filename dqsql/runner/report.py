@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.moments import wall_time_of
 from dqsql.engine.layout import batch_order
-from dqsql.loading import load_project
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import BATCHES, METRICS, MODELS, PROGRAMS, RESULTS, REVIEWS
@@ -34,6 +33,7 @@ from dqsql.runner.grouping import grouped
 from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -89,14 +89,7 @@ def write_report(
     Raises:
         DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
     """
-    project = load_project(
-        project_dir,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        strict=False,
-    )
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
     names = chosen_names(project, select, exclude)
     default = project.target_dir / REPORT
     path = default if output_file is None else Path(output_file)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
-from dqsql.loading import load_project
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
 from dqsql.runner.exclusive import Locks, alone
 from dqsql.runner.selection import chosen_names
+from dqsql.runner.verdicts import REVIEWED
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
 
 Verdict = Literal["accept", "reject"]
-_STATUSES: Mapping[str, BatchStatus] = {
-    "accept": BatchStatus.ACCEPTED,
-    "reject": BatchStatus.REJECTED,
-}
 _FINDINGS = (Status.FAIL.value, Status.ERROR.value)
 
 
@@ -110,20 +107,13 @@ def review(
         DqsqlError: no such model or batch, no reason, a run of the model is at work, or the tables
             cannot be written. Nothing was written then.
     """
-    if verdict not in _STATUSES:
+    if verdict not in REVIEWED:
         raise UsageError(f"a review says 'accept' or 'reject', not {verdict!r}")
     if not reason.strip():
         raise UsageError("a review needs a reason", hint="--reason 'snow, ask ops'")
     if not batches:
         raise UsageError("a review needs a batch", hint="`dqsql review list` shows what waits")
-    project = load_project(
-        project_dir,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        strict=False,
-    )
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
     with (
         alone(project.target, [model]) as locks,
         open_warehouse(project, spark, step) as (_, store),
@@ -149,14 +139,7 @@ def waiting(
 
     Raises DqsqlError.
     """
-    project = load_project(
-        project_dir,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        strict=False,
-    )
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
     names = chosen_names(project, select, exclude)
     with open_warehouse(project, spark, step) as (_, store):
         step("Reading findings")
@@ -193,7 +176,7 @@ class _Review:
         for batch in chosen:
             row = ledger[batch]
             before = BatchStatus(row["status"])
-            after = before if before is BatchStatus.INCOMPLETE else _STATUSES[self.verdict]
+            after = before if before is BatchStatus.INCOMPLETE else REVIEWED[self.verdict]
             reviewed.append(Reviewed(self.model, batch, before, after))
             if after is not BatchStatus.INCOMPLETE:
                 row.update(status=after.value, counted=after is BatchStatus.ACCEPTED)

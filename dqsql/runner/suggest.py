@@ -23,12 +23,12 @@ from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageE
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.runner.compilation import catalog_of
-from dqsql.runner.index import Where
 from dqsql.runner.measuring import Measurer, made_up_model
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,

@@ -17,10 +17,10 @@ from dqsql.loading.scanner import blank, scan
 from dqsql.model.project import Annotation, CheckModel, Project
 from dqsql.resources import resource_dir
 from dqsql.runner.compilation import catalog_of
-from dqsql.runner.index import Where
 from dqsql.runner.measuring import made_up_model
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
+from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document
 from dqsql.suggestions.suggestion import Suggestion
 

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from dqsql.engine.execution import CheckOutcome
 
 
+LEFT_TO_DBT = "left to dbt: "
+# What a review makes of a batch.
+REVIEWED: Mapping[str, BatchStatus] = {
+    "accept": BatchStatus.ACCEPTED,
+    "reject": BatchStatus.REJECTED,
+}
+
+
 def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
     """The verdict on one constraint; `metrics` are those of the plan by alias."""
     check = outcome.check
@@ -77,9 +85,6 @@ def _observation(value: MetricValue, metric: Metric) -> Observation:
     )
 
 
-LEFT_TO_DBT = "left to dbt: "
-
-
 def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
     """The verdict on a check that Spark could not evaluate.
 
@@ -122,11 +127,8 @@ def batch_statuses(
             statuses[result.batch] = BatchStatus.FLAGGED
     for batch, status in statuses.items():
         if status is BatchStatus.FLAGGED and batch in reviews:
-            statuses[batch] = _REVIEWED[reviews[batch]]
+            statuses[batch] = REVIEWED[reviews[batch]]
     return statuses
-
-
-_REVIEWED = {"accept": BatchStatus.ACCEPTED, "reject": BatchStatus.REJECTED}
 
 
 def metrics_by_alias(plan: Plan) -> dict[str, Metric]:

@@ -24,23 +24,36 @@ def silent(text: str) -> None:
 
 
 @contextmanager
-def open_warehouse(
+def open_spark(
     project: Project, spark: SparkSession | None, step: Step = silent
-) -> Iterator[tuple[SparkSession, Store]]:
-    """A session and the tables of the project's target, for as long as the context lasts.
+) -> Iterator[SparkSession]:
+    """A session of the project's target, for as long as the context lasts.
 
     `spark` is an existing session to use; by default one is made and stopped at the end.
     Raises DqsqlError.
     """
     if spark is None:
         refuse_foreign_method(project.target)
-    ensure_target(project)
+        step("Starting Spark")
     # Imported here because it starts with pyspark, which takes half a second.
     from dqsql.engine.session import open_session
-    from dqsql.engine.storage import open_store
 
+    with open_session(project.target, project.log_dir, spark) as session:
+        yield session
+
+
+@contextmanager
+def open_warehouse(
+    project: Project, spark: SparkSession | None, step: Step = silent
+) -> Iterator[tuple[SparkSession, Store]]:
+    """A session and the tables of the project's target, for as long as the context lasts.
+
+    See `open_spark`. Nothing is started where the target's folders cannot be written.
+    """
     if spark is None:
-        step("Starting Spark")
-    log_dir = project.log_dir
-    with open_session(project.target, log_dir, spark) as session:
+        refuse_foreign_method(project.target)
+    ensure_target(project)
+    with open_spark(project, spark, step) as session:
+        from dqsql.engine.storage import open_store
+
         yield session, open_store(session, project.target)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dqsql.runner.index import Where
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.suggestion_files import write
+from dqsql.runner.where import Where
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.suggestion import Suggestion, Verdict

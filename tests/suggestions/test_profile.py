@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from dqsql.errors import DqsqlError, UsageError
-from dqsql.runner.index import Where
 from dqsql.runner.profile import profile
+from dqsql.runner.where import Where
 from dqsql.suggestions.profiles import Profile
 from tests.conftest import PROFILES_YML, PROJECT_YML
 from tests.suggestions.generators import write_parquet

@@ -16,7 +16,8 @@ from dqsql.report.text import printable
 
 if TYPE_CHECKING:
     from dqsql.patterns import SizeReport
-    from dqsql.runner.index import IndexResult, Where
+    from dqsql.runner.index import IndexResult
+    from dqsql.runner.where import Where
 
 _AT_LEAST_ONE = click.IntRange(min=1)
 _RATE = click.FloatRange(0, 1, max_open=True)
@@ -192,7 +193,7 @@ def _untagged(session: Session, what: str, found: Any) -> int:
 
 
 def _where(options: dict[str, Any]) -> Where:
-    from dqsql.runner.index import Where
+    from dqsql.runner.where import Where
 
     return Where(**options)
 

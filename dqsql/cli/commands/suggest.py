@@ -72,10 +72,10 @@ def command(
     check file (or, for a model, the change of its file) is printed. With --write it is written,
     after each suggestion was accepted, rejected or edited in the terminal; --yes accepts all.
     """
-    from dqsql.runner.index import Where
     from dqsql.runner.suggest import suggest
     from dqsql.runner.suggestion_files import draft
     from dqsql.runner.suggestion_files import write as write_file
+    from dqsql.runner.where import Where
 
     asks = write and not yes
     if asks and (session.json or not sys.stdin.isatty()):
