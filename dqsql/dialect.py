@@ -358,6 +358,11 @@ def identifier(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
 
 
+def quoted(*parts: str) -> str:
+    """A name of one or several parts as SQL text in backticks, safe for any name."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
 def column(name: str, table: str | None = None) -> exp.Column:
     """A quoted column reference, safe for any name."""
     return exp.Column(this=identifier(name), table=identifier(table) if table is not None else None)

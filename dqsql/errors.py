@@ -156,6 +156,22 @@ class PatternError(DqsqlError):
     kind = "pattern error"
 
 
+def unique_errors(errors: Iterable[DqsqlError]) -> list[DqsqlError]:
+    """The errors and those in groups, each once: a fault of a macro is met by many models."""
+    flat = (e for error in errors for e in _members(error))
+    return list({str(error): error for error in flat}.values())
+
+
+def _members(error: DqsqlError) -> Sequence[DqsqlError]:
+    return error.errors if isinstance(error, ErrorGroup) else (error,)
+
+
+def error_of(errors: Iterable[DqsqlError]) -> DqsqlError:
+    """One or more errors as one."""
+    unique = unique_errors(errors)
+    return unique[0] if len(unique) == 1 else ErrorGroup(unique)
+
+
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str | None:
     """Return a hint that names up to three known names close to `name`, or None."""
     candidates = sorted(set(known))

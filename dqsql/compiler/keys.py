@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dqsql.dialect import call, column, identifier, parse_expression, to_sql
+from dqsql.dialect import call, column, identifier, parse_expression, quoted
 from dqsql.errors import Span
 from dqsql.model.project import CheckModel, view_name
 
@@ -40,7 +40,7 @@ def model_table(model: CheckModel) -> exp.Table:
 
 def model_view(model: CheckModel) -> str:
     """The view of a check model as SQL text."""
-    return to_sql(identifier(view_name(model)))
+    return quoted(view_name(model))
 
 
 def segment_label(segments: Sequence[str]) -> exp.Expr:

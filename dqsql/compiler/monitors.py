@@ -17,7 +17,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.trees import filtered_by
-from dqsql.dialect import call, column, identifier, parse_expression, to_sql
+from dqsql.dialect import call, column, parse_expression, quoted, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
@@ -110,7 +110,7 @@ def watched_metrics(
             span=annotation.span,
             hint=f"write it on the line of a column, or config({kind} = true) for all of them",
         )
-    about = to_sql(identifier(annotation.column)) if annotation.column else ""
+    about = quoted(annotation.column) if annotation.column else ""
     hidden = hides_values(model, annotation.column, annotation.settings)
     names = {"c": about, "hashed": "true" if hidden else "false"}
     return [
@@ -154,7 +154,7 @@ def _novelty_metrics(
     }
     key = key_columns(model)
     return [
-        WatchedMetric(family, text, text.format(c=to_sql(identifier(name))), name)
+        WatchedMetric(family, text, text.format(c=quoted(name)), name)
         for name in model.columns
         if name.lower() not in key
         for family, texts in by_family.items()

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
-from dqsql.dialect import identifier, parse_prefix, to_sql
+from dqsql.dialect import parse_prefix, quoted, to_sql
 from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
@@ -101,7 +101,7 @@ class RelationNames:
         if len(names) == 2:
             declared = [s for s in declared if s.name == names[0]]
         if len(names) > 2 or not declared:
-            return Relation(".".join(names), ".".join(to_sql(identifier(n)) for n in names))
+            return Relation(".".join(names), quoted(*names))
         if len(declared) > 1:
             shown = " or ".join(s.full_name for s in declared)
             raise CompileError(
@@ -187,7 +187,7 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
 def _key_text(key: exp.Expr) -> exp.Expr:
     """A key as SQL text in a literal: a name, or an expression over the relation's columns."""
     if isinstance(key, exp.Literal) and key.is_string:
-        return exp.Literal.string(to_sql(identifier(key.this)))
+        return exp.Literal.string(quoted(key.this))
     key = key.copy()
     for name in key.find_all(exp.Identifier):
         name.set("quoted", True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import identifier, to_sql
+from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.layout import Family, batch_order
 from dqsql.errors import StorageError
@@ -78,7 +78,7 @@ class Kept:
         rows = self._placed((*earlier, *history.tested), history, passed)
         if base is not None:
             rows = base.unionByName(rows)
-        rows.createOrReplaceTempView(to_sql(identifier(self.view)))
+        rows.createOrReplaceTempView(quoted(self.view))
         return base is not None
 
     def query(self, statement: exp.Expr) -> DataFrame:
@@ -155,7 +155,7 @@ class Kept:
         have = set(frame.columns)
         texts = []
         for column, kind in self.columns.items():
-            name = to_sql(identifier(column))
+            name = quoted(column)
             value = name if column in have else "null"
             texts.append(f"cast({value} as {kind}) as {name}")
         return texts

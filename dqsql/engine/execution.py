@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dqsql.dialect import to_sql
+from dqsql.dialect import quoted, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
@@ -411,7 +411,7 @@ def _readable(frame: DataFrame) -> DataFrame:
     written = {f.name for f in fields if not _is_read(f.dataType.simpleString())}
     written -= {*both, "batch", "segment"}
     if written:
-        names = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
+        names = {f.name: F.col(quoted(f.name)) for f in fields}
         types = {f.name: f.dataType.simpleString() for f in fields}
         texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}
         frame = frame.select(*(texts.get(n, c) for n, c in names.items()))

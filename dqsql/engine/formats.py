@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import pyspark
 
 from dqsql.errors import ConfigError, nearest
-from dqsql.model.project import Target
+from dqsql.model.project import TABLE_FORMATS, Target
 
-TABLE_FORMATS = ("parquet", "delta", "iceberg")
 ICEBERG_CATALOG = "dqsql_iceberg"
 
 _PACKAGES = "spark.jars.packages"

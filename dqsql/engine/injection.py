@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dqsql.dialect import identifier, to_sql
+from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import SPARK_FAILURES, translated
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def measured_variants(
         frame = spark.sql(to_sql(variants))
         kept = _kept(frame)
         try:
-            frame.createOrReplaceTempView(to_sql(identifier(view)))
+            frame.createOrReplaceTempView(quoted(view))
             rows: list[dict[str, Any]] = spark.sql(to_sql(measure)).toArrow().to_pylist()
         finally:
             if kept:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import identifier, to_sql
+from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def rows_of(
 def register(frame: DataFrame, view: str) -> dict[str, str]:
     """Make a frame a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
-        frame.createOrReplaceTempView(to_sql(identifier(view)))
+        frame.createOrReplaceTempView(quoted(view))
         return {f.name: f.dataType.simpleString() for f in frame.schema.fields}
 
 
@@ -62,7 +62,7 @@ def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str,
 def keep_in_memory(spark: SparkSession, view: str) -> None:
     """Read a view once and keep its rows (on disk where memory is short) until it is dropped."""
     with translated(f"cannot read {view}"):
-        spark.catalog.cacheTable(to_sql(identifier(view)))
+        spark.catalog.cacheTable(quoted(view))
 
 
 def drop_views(spark: SparkSession, views: Sequence[str]) -> None:

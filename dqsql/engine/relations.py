@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dqsql.dialect import identifier, to_sql
+from dqsql.dialect import quoted
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -62,7 +62,7 @@ def register_model(
 
 def _register_view(spark: SparkSession, model: CheckModel) -> None:
     try:
-        spark.sql(model.sql).createOrReplaceTempView(to_sql(identifier(view_name(model))))
+        spark.sql(model.sql).createOrReplaceTempView(quoted(view_name(model)))
     except SPARK_FAILURES as error:
         raise translate_model_error(error, model) from error
 

@@ -186,8 +186,3 @@ def among(name: str, values: Collection[str]) -> str:
 def text_literal(value: str) -> str:
     """A text as a Spark SQL literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def quoted(*parts: str) -> str:
-    """A name of several parts as a Spark SQL identifier."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -14,9 +14,10 @@ import zlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from dqsql.dialect import quoted
 from dqsql.engine.formats import ICEBERG_CATALOG, iceberg_catalog_conf
 from dqsql.engine.layout import STATES, Family
-from dqsql.engine.storage_base import BaseStore, BatchPart, Row, among, neighbours, quoted
+from dqsql.engine.storage_base import BaseStore, BatchPart, Row, among, neighbours
 from dqsql.engine.storage_tables import NamedTables
 from dqsql.model.tables import Table
 

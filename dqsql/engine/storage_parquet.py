@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES
 from dqsql.engine.layout import STATES, Family, chunk_of
 from dqsql.engine.paths import escaped
@@ -25,7 +26,6 @@ from dqsql.engine.storage_base import (
     among,
     is_retyped,
     neighbours,
-    quoted,
     text_literal,
 )
 from dqsql.engine.storage_tables import NamedTables

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of
-from dqsql.engine.storage_base import MISSING, quoted
+from dqsql.engine.storage_base import MISSING
 from dqsql.errors import StorageError
 
 if TYPE_CHECKING:

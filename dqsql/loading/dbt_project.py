@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span
+from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, unique_errors
 from dqsql.loading.config import ProjectConfig, build_config, normalised
 from dqsql.loading.dbt_generic import Unadoptable
 from dqsql.loading.dbt_manifest import Manifest, Node, read_manifest, staleness
@@ -19,6 +19,7 @@ from dqsql.loading.dbt_places import Places
 from dqsql.loading.dbt_results import RESULTS, read_rebuilds
 from dqsql.loading.dbt_tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
+from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.loading.settings import as_bool, as_names, as_text
 from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source, Target
@@ -165,7 +166,7 @@ class _Loader:
             packages_dir=self.config.packages_dir,
             manifest=self.manifest,
             library=library,
-            known_names=_known_names(library),
+            known_names=known_names(library),
             names=names,
             ids=self._ids(names),
             places=places,
@@ -177,7 +178,7 @@ class _Loader:
         for uid, node in nodes.items():
             models[uid] = loader.load(node)
             if loader.errors:
-                broken[models[uid].name] = tuple(_unique(loader.errors))
+                broken[models[uid].name] = tuple(unique_errors(loader.errors))
                 loader.errors.clear()
         if self._adopts:
             models = self._adopted(models, library, places)
@@ -347,11 +348,6 @@ def _names(nodes: Mapping[str, Node], project: str) -> dict[str, str]:
     return {uid: n if is_free(uid) else uid.replace(".", "__") for uid, n in own.items()}
 
 
-def _known_names(library: MacroLibrary) -> frozenset[str]:
-    prefixes = ("check_", "metric_")
-    return frozenset(n.split("_", 1)[1] for n in library.macros if n.startswith(prefixes))
-
-
 def _prose_warning(found: Sequence[str]) -> list[str]:
     """A sentence about comments with an @ that are read as prose, or none."""
     if not found:
@@ -359,7 +355,3 @@ def _prose_warning(found: Sequence[str]) -> list[str]:
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     shown = "; ".join(found[:_SHOWN])
     return [f"no check has such a name, so these comments are read as prose: {shown}{more}"]
-
-
-def _unique(errors: list[DqsqlError]) -> list[DqsqlError]:
-    return list({str(error): error for error in errors}.values())

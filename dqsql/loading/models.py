@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, nearest
 from dqsql.loading.binding import BoundModel, bind_model
 from dqsql.loading.config import ProjectConfig, merge_settings
 from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
 from dqsql.loading.settings import SettingProblem, read_model_settings
-from dqsql.loading.sources import quote
 from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.templating import MacroLibrary, call_error, locate
 
-MACRO_PREFIXES = ("check_", "metric_")
+_MACRO_PREFIXES = ("check_", "metric_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class ModelContext:
             hint = nearest(name, self._models) or "a table is read by source('..', '..')"
             raise call_error("ref", shown, f"there is no check model {name!r}", hint)
         recorder.depends_on[f"model.{name}"] = None
-        return quote(view_name(name))
+        return quoted(view_name(name))
 
     def source(self, name: str, table: str) -> str:
         """Render a table or file that a sources file names, as in `source('nyc', 'flights')`."""
@@ -149,17 +149,18 @@ def load_model(
     if not config.enabled:
         # A model is often disabled because it is not finished: its text is not looked at.
         return _model(recorder, rendering, config, BoundModel(rendering.sql, (), ()))
-    bound = bind_model(rendering, file.path, _known_names(library), errors)
+    bound = bind_model(rendering, file.path, known_names(library), errors)
     if bound is None:
         return None
     return _model(recorder, rendering, config, bound)
 
 
-def _known_names(library: MacroLibrary) -> frozenset[str]:
+def known_names(library: MacroLibrary) -> frozenset[str]:
+    """The names of check and metric macros, as annotations write them."""
     return frozenset(
         name.removeprefix(prefix)
         for name in library.macros
-        for prefix in MACRO_PREFIXES
+        for prefix in _MACRO_PREFIXES
         if name.startswith(prefix)
     )
 

@@ -12,13 +12,11 @@ from dqsql.errors import ProfileError, Span, nearest
 from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.settings import as_bool, as_int, as_mapping, as_text
 from dqsql.loading.sources import resolve_path
-from dqsql.model.project import Target
+from dqsql.model.project import METHODS, TABLE_FORMATS, Target
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "profiles.yml"
 DEFAULT_TARGET = "local"
-TABLE_FORMATS = ("parquet", "delta", "iceberg")
-METHODS = ("session", "connect")
 _DBT_METHODS = ("thrift", "http", "odbc")
 _DBT_TYPES = ("spark", "databricks")
 _METASTORE = "metastore_db"

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, Span, UsageError
+from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
 from dqsql.loading.dbt_project import (
     DbtRequest,
@@ -134,15 +134,8 @@ def _is_dbt(root: Path) -> bool:
 
 
 def _raise(errors: list[DqsqlError]) -> None:
-    flat: list[DqsqlError] = []
-    for error in errors:
-        flat.extend(error.errors if isinstance(error, ErrorGroup) else [error])
-    # One fault of a macro or a variable is met by every model that uses it.
-    unique = list({str(error): error for error in flat}.values())
-    if len(unique) == 1:
-        raise unique[0]
-    if unique:
-        raise ErrorGroup(unique)
+    if errors:
+        raise error_of(errors)
 
 
 def _files(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+from dqsql.dialect import quoted
 from dqsql.errors import ConfigError
 from dqsql.loading.documents import Document, Section
 from dqsql.loading.settings import as_mapping, as_names, as_text
@@ -37,11 +38,6 @@ _SUFFIXES = {
 # Files of a folder whose names are looked at.
 _LOOKED_AT = 100
 _URI = re.compile(r"[A-Za-z][\w+.-]+:/")
-
-
-def quote(*parts: str) -> str:
-    """Names as a quoted SQL identifier."""
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
 def read_sources(document: Document, root: Path) -> list[Source]:
@@ -76,7 +72,7 @@ def _read_table(source: Section, table: Section, root: Path) -> Source:
     if path is None:
         relation = _table_relation(source, table)
     else:
-        relation = quote(f"dqsql_source__{source_name}__{name}")
+        relation = quoted(f"dqsql_source__{source_name}__{name}")
         path = resolve_path(path, root)
         file_format = file_format or guess_format(path)
         if file_format == _TABS:
@@ -101,7 +97,7 @@ def _table_relation(source: Section, table: Section) -> str:
     has_schema = "schema" in source.values
     schema = source.read("schema", as_text) if has_schema else _name(source, "the source")
     identifier = table.read("identifier", as_text) or _name(table, "the table")
-    return quote(*(part for part in (catalog, schema, identifier) if part))
+    return quoted(*(part for part in (catalog, schema, identifier) if part))
 
 
 def _file(source: Section, table: Section) -> tuple[str | None, str | None, dict[str, str]]:

@@ -17,6 +17,11 @@ DBT_TEST_NAME = "dbt_test_name"
 DBT_FRESHNESS = "dbt_freshness"
 
 
+# How dqsql reaches Spark, and the formats that it keeps its tables in.
+METHODS = ("session", "connect")
+TABLE_FORMATS = ("parquet", "delta", "iceberg")
+
+
 class Severity(StrEnum):
     """What a failing check means for the run: `error` makes it exit 1, `warn` does not."""
 

@@ -9,11 +9,10 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.errors import ProfileError
 from dqsql.model.plan import Plan
-from dqsql.model.project import DBT_TEST, Annotation, CheckModel, LeftTest, Project, Target
+from dqsql.model.project import DBT_TEST, METHODS, Annotation, CheckModel, LeftTest, Project, Target
 from dqsql.model.results import Result, Status
 from dqsql.runner.verdicts import LEFT_TO_DBT
 
-_METHODS = ("session", "connect")
 _TIME_ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
 
@@ -44,7 +43,7 @@ def compile_adopted(model: CheckModel, project: Project, catalog: Catalog) -> Co
 
 def refuse_foreign_method(target: Target) -> None:
     """Raise ProfileError for a method of dbt's that dqsql cannot start a session with."""
-    if target.method in _METHODS:
+    if target.method in METHODS:
         return
     raise ProfileError(
         f"dqsql cannot reach Spark by the method {target.method!r} of the target {target.name!r}",

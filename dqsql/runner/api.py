@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqsql.errors import DqsqlError, UsageError
+from dqsql.errors import DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -24,7 +24,7 @@ from dqsql.runner.adoption import (
     refuse_foreign_method,
 )
 from dqsql.runner.batches import BatchRequest
-from dqsql.runner.compilation import CompileResult, Variables, compile_project, error_of
+from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import Locks, alone
 from dqsql.runner.folders import ensure_target

@@ -12,7 +12,7 @@ from typing import Any
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.queries import compiled_queries
-from dqsql.errors import DqsqlError, ErrorGroup
+from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
@@ -24,12 +24,6 @@ from dqsql.runner.state import state_of
 from dqsql.templating import MacroLibrary
 
 Variables = Mapping[str, Any] | str | None
-
-
-def error_of(errors: Sequence[DqsqlError]) -> DqsqlError:
-    """One or more errors as one; a fault of a macro is met by every model that uses it."""
-    unique = list({str(error): error for error in errors}.values())
-    return unique[0] if len(unique) == 1 else ErrorGroup(unique)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import Pass, Scan, ScanGroup
 from dqsql.dialect import column
 from dqsql.engine.profiling import rows_of
-from dqsql.errors import ErrorGroup, Span
+from dqsql.errors import Span, error_of
 from dqsql.model.plan import Buffer, Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Project
 
@@ -69,7 +69,7 @@ class Measurer:
         model = made_up_model(self.name, metrics)
         plan = compile_model(model, self.project, self.catalog)
         if plan.rejected:
-            raise plan.rejected[0] if len(plan.rejected) == 1 else ErrorGroup(plan.rejected)
+            raise error_of(plan.rejected)
         query = _in_one_pass(plan, sketches)
         row = rows_of(self.spark, query, f"cannot profile {self.name}", len(plan.states))[0]
         found = {check.name: row[check.metrics[0]] for check in plan.checks}

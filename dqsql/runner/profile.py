@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from dqsql.dialect import quoted
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.runner.compilation import catalog_of
@@ -33,7 +34,6 @@ from dqsql.suggestions.profiles import (
     TimeOrder,
     kind_of,
 )
-from dqsql.suggestions.suggestion import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

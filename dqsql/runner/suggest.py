@@ -18,7 +18,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
-from dqsql.dialect import call, column, formula, literal, to_sql
+from dqsql.dialect import call, column, formula, literal, quoted, to_sql
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
@@ -45,7 +45,7 @@ from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.rules import Evidence, column_suggestions
-from dqsql.suggestions.suggestion import Suggestion, Verdict, quoted
+from dqsql.suggestions.suggestion import Suggestion, Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

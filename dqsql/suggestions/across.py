@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
+from dqsql.dialect import quoted
 from dqsql.suggestions.names import words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile
 from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
-from dqsql.suggestions.suggestion import Suggestion, quoted
+from dqsql.suggestions.suggestion import Suggestion
 
 # At most so many foreign keys and dependencies are suggested, the best first.
 MAX_FOUND = 10

@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
-from dqsql.suggestions.suggestion import Suggestion, quoted
+from dqsql.dialect import quoted
+from dqsql.suggestions.suggestion import Suggestion
 
 # Nothing but white space and a comma may stand before a column that gets a line above its own.
 _ALONE = re.compile(r"\s*,?\s*")

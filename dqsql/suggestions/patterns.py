@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dqsql.dialect import literal, to_sql
+from dqsql.dialect import literal, quoted, to_sql
 from dqsql.suggestions.profiles import ColumnProfile, Kind
 from dqsql.suggestions.rules import MAX_CATEGORIES, MIN_ROWS, stands_in_comment
-from dqsql.suggestions.suggestion import Suggestion, quoted
+from dqsql.suggestions.suggestion import Suggestion
 
 
 def wants_pattern(column: ColumnProfile) -> bool:

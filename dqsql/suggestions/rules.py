@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dqsql.dialect import literal, to_sql
+from dqsql.dialect import literal, quoted, to_sql
 from dqsql.suggestions.intervals import (
     floor_to,
     round_down,
@@ -22,7 +22,7 @@ from dqsql.suggestions.intervals import (
 )
 from dqsql.suggestions.names import ColumnName, UniqueNames
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile, Summary
-from dqsql.suggestions.suggestion import Envelope, Suggestion, quoted
+from dqsql.suggestions.suggestion import Envelope, Suggestion
 
 WARN = {"severity": "warn"}
 # The relative error of a distinct count by an HLL sketch of 4,096 registers: three standard errors.

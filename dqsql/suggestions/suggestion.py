@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from dqsql.dialect import column, to_sql
+from dqsql.dialect import quoted
 
 
 class Verdict(StrEnum):
@@ -15,11 +15,6 @@ class Verdict(StrEnum):
     SUGGESTED = "suggested"
     EXISTS = "exists"
     REFUSED = "refused"
-
-
-def quoted(name: str) -> str:
-    """A column's name as SQL, in backticks."""
-    return to_sql(column(name))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
-from dqsql.errors import DqsqlError, ErrorGroup
+from dqsql.errors import DqsqlError, error_of
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
 from dqsql.report.text import printable
@@ -54,7 +54,7 @@ def command(
     for warning in (*compiled.project.warnings, *_left(compiled)):
         session.warn(warning)
     if errors:
-        session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
+        session.print_error(error_of(errors))
     return EXIT_ERROR if errors else 0
 
 

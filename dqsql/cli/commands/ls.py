@@ -12,7 +12,7 @@ from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project
 from dqsql.cli.session import Session, with_session
-from dqsql.errors import ErrorGroup
+from dqsql.errors import error_of
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def command(
         session.warn(warning)
     errors = all_errors(compiled)
     if errors:
-        session.print_error(errors[0] if len(errors) == 1 else ErrorGroup(errors))
+        session.print_error(error_of(errors))
         return EXIT_ERROR
     if not found and not session.quiet:
         session.err.line("Nothing is selected.")
