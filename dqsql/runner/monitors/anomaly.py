@@ -22,6 +22,7 @@ from dqsql.model.results import Result, Status
 from dqsql.runner.monitors.context import (
     MonitorContext,
     failed_status,
+    finite,
     result_of,
     with_details,
 )
@@ -177,10 +178,10 @@ class AnomalyDetector:
         )
         result = replace(
             result,
-            observed=_finite(decision.value),
-            lower=_finite(decision.lower),
-            upper=_finite(decision.upper),
-            score=_finite(decision.score),
+            observed=finite(decision.value),
+            lower=finite(decision.lower),
+            upper=finite(decision.upper),
+            score=finite(decision.score),
         )
         return with_details(
             result,
@@ -266,7 +267,3 @@ def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:
         return failed_status(severity)
     known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
     return known.get(decision.status, Status.SKIPPED)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

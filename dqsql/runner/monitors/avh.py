@@ -20,10 +20,11 @@ from dqsql.decisions.program import Program
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.runner.monitors.avh_words import clause_details, describe_program, finite, message
+from dqsql.runner.monitors.avh_words import clause_details, describe_program, message
 from dqsql.runner.monitors.context import (
     MonitorContext,
     failed_status,
+    finite,
     learning,
     result_of,
     with_details,
@@ -125,9 +126,7 @@ class AvhDetector:
         numeric = any(w.family is Family.NUMERIC for w in monitor.watched)
         singles = tuple(n for n in keys if n not in _HELPERS and n not in PROFILES)
         if not singles:
-            error = self.context.first_error(monitor)
-            told = f": {error.message}" if error else ""
-            self.broken.append((monitor, f"{monitor.span}: no metric could be computed{told}"))
+            self.broken.append((monitor, self.context.unmeasured(monitor)))
             return
         parameters = keys["row_count"].parameters if "row_count" in keys else ""
         two = NUMERIC_DISTANCES if numeric else TEXT_DISTANCES
@@ -167,14 +166,12 @@ class AvhDetector:
         ready: list[Unit] = []
         for unit in self.units:
             self._measure_distances(unit, batch)
-            odd, broken = self._odd(unit), self._refused(unit)
             past = self._past(unit, batch)
             need = unit.settings.config.min_history
-            if broken is not None:
-                results.append(result_of(unit.monitor, batch, Status.ERROR, broken))
-            elif batch in odd:
-                text = "left out by exclude_where"
-                results.append(result_of(unit.monitor, batch, Status.SKIPPED, text))
+            where = unit.settings.exclude_where
+            kept_out = self._excluded.verdict(unit.monitor, batch, where)
+            if kept_out is not None:
+                results.append(kept_out)
             elif len(past) < need:
                 unmeasured = max(0, len(self._before(unit, batch)[-need:]) - len(past))
                 results.append(learning(unit.monitor, batch, len(past), need, unmeasured))
@@ -194,10 +191,7 @@ class AvhDetector:
         """What Spark says against the unit's `exclude_where`, if so."""
         where = unit.settings.exclude_where
         self._excluded.ask([where])
-        error = self._excluded.error(where)
-        if error is None:
-            return None
-        return f"{unit.monitor.span}: {unit.monitor.expression}: {error.message}"
+        return self._excluded.refusal(unit.monitor, where)
 
     def _before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches before a batch, without those that are excluded, oldest first."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from dqsql.decisions.program import Program, breaks
 from dqsql.runner.monitors.avh import AvhDetector, Unit
 from dqsql.runner.monitors.evidence import Evidence
 from dqsql.runner.monitors.history import NEXT, FloatArray
-from dqsql.runner.monitors.replay import Learned, Replayed
+from dqsql.runner.monitors.replay import Learned, Replayed, Tally
 
 
 class AvhLearner(AvhDetector):
@@ -83,36 +82,37 @@ class AvhLearner(AvhDetector):
         found: list[Replayed] = []
         for rate in rates:
             found += [Replayed(m, rate, note=text) for m, text in self.broken]
-            tallies: list[_Tally] = []
+            replays: list[_Replay] = []
             for unit in self.units:
                 refused = self._refused(unit)
                 if refused is not None:
                     found.append(Replayed(unit.monitor, rate, note=refused))
                 else:
-                    tallies.append(_Tally(unit, _at_rate(unit, rate)))
+                    tally = Tally(unit.monitor, rate, flagged)
+                    replays.append(_Replay(_at_rate(unit, rate), tally))
             for batch in batches:
-                self._replay_batch(tallies, batch, batch in flagged)
-            found += [tally.result(rate) for tally in tallies]
+                self._replay_batch(replays, batch)
+            found += [replay.result() for replay in replays]
         order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
         return sorted(found, key=lambda replayed: order[replayed.monitor.id])
 
-    def _replay_batch(self, tallies: Sequence[_Tally], batch: str, flagged: bool) -> None:
+    def _replay_batch(self, replays: Sequence[_Replay], batch: str) -> None:
         history = self.context.history
-        ready: dict[int, _Tally] = {}
-        for tally in tallies:
-            unit = tally.unit
+        ready: dict[int, _Replay] = {}
+        for replay in replays:
+            unit = replay.unit
             if unit.evidence is None or not history.measured(self._anchor(unit), batch):
                 continue
             if batch in self._odd(unit):
                 continue
             if len(self._past(unit, batch)) >= unit.settings.config.min_history:
-                ready[id(unit)] = tally
+                ready[id(unit)] = replay
             else:
-                tally.learning += 1
-        for unit, program in self._fit([t.unit for t in ready.values()], batch):
+                replay.tally.add(batch, None)
+        for unit, program in self._fit([r.unit for r in ready.values()], batch):
             series = self._series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
-            ready[id(unit)].add(batch, flagged, program, series, new)
+            ready[id(unit)].add(batch, program, series, new)
 
 
 def _at_rate(unit: Unit, rate: float) -> Unit:
@@ -121,68 +121,39 @@ def _at_rate(unit: Unit, rate: float) -> Unit:
 
 
 @dataclass
-class _Tally:
-    """Counts what one monitor would have done; `unit` is `original` at another rate."""
+class _Replay:
+    """One monitor at a rate, and what it would have done."""
 
-    original: Unit
     unit: Unit
-    accepted: int = 0
-    alarms: list[str] = field(default_factory=list)
-    flagged: int = 0
-    found: list[str] = field(default_factory=list)
-    learning: int = 0
-    injected: int = 0
+    tally: Tally
     clauses: int = 0
-    caught: Counter[str] = field(default_factory=Counter)
 
     def add(
         self,
         batch: str,
-        flagged: bool,
         program: Program,
         series: Mapping[str, FloatArray],
         new: Mapping[str, float],
     ) -> None:
         """Count the verdicts of a program on a batch and on what issues would make of it."""
-        alarm = evaluate(program, series, new).status != "pass"
+        self.tally.add(batch, evaluate(program, series, new).status != "pass")
         self.clauses += len(program.clauses)
-        if flagged:
-            self.flagged += 1
-            self.found += [batch] if alarm else []
-            return
-        self.accepted += 1
-        self.alarms += [batch] if alarm else []
         evidence = self.unit.evidence
-        if evidence is None:
+        if evidence is None or batch in self.tally.flagged:
             return
         variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
         columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
         broken = breaks(program, series, columns, len(evidence.issues))
-        self.injected += 1
-        self.caught.update(n for n, hit in zip(evidence.issues, broken, strict=True) if hit)
+        for issue, hit in zip(evidence.issues, broken, strict=True):
+            self.tally.add_issue(batch, issue, bool(hit))
 
-    def result(self, rate: float) -> Replayed:
+    def result(self) -> Replayed:
         """The counts so far."""
-        decided = self.accepted + self.flagged
-        evidence = self.unit.evidence
-        names = evidence.issues if evidence else ()
-        return Replayed(
-            monitor=self.original.monitor,
-            fpr=rate,
-            accepted=self.accepted,
-            alarms=tuple(self.alarms),
-            flagged=self.flagged,
-            found=tuple(self.found),
-            learning=self.learning,
-            issues={n: (self.caught[n], self.injected) for n in names} if self.injected else {},
-            clauses=self.clauses / decided if decided else None,
-            note=self._note(decided),
-        )
-
-    def _note(self, decided: int) -> str | None:
-        if self.unit.evidence is None:
-            return "no injected issues are stored: `dqsql fit` measures them"
-        return None if decided else "too short a history"
+        missing = self.unit.evidence is None
+        note = "no injected issues are stored: `dqsql fit` measures them" if missing else None
+        found = self.tally.result(note)
+        decided = found.accepted + found.flagged
+        return replace(found, clauses=self.clauses / decided if decided else None)
 
 
 def _vector(names: Sequence[str], values: Mapping[str, float]) -> FloatArray:

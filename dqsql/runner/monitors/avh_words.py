@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.runner.monitors.context import finite
 from dqsql.runner.monitors.history import MetricKey
 
 _SHOWN_CLAUSES = 3
@@ -93,8 +94,3 @@ def clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
         "null_rate": clause.null_rate,
         "catches": list(clause.catches),
     }
-
-
-def finite(value: float) -> float | None:
-    """A number for JSON: None for what is not finite."""
-    return float(value) if math.isfinite(value) else None

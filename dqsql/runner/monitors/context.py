@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -55,6 +56,12 @@ class MonitorContext:
         """Why a metric of the monitor could not be computed, if so."""
         return next((self.failed[a] for a in monitor.metrics if a in self.failed), None)
 
+    def unmeasured(self, monitor: Monitor, what: str = "no metric could be computed") -> str:
+        """What could not be had for a monitor, and Spark's reason where there is one."""
+        error = self.first_error(monitor)
+        told = f": {error.message}" if error else ""
+        return f"{monitor.span}: {what}{told}"
+
 
 def defaults_of(project: Any, model: Any) -> dict[str, Any]:
     """The settings for all monitors of a kind; `true` and the like set nothing."""
@@ -106,6 +113,11 @@ def learning(monitor: Monitor, batch: str, have: int, need: int, unmeasured: int
 def failed_status(severity: Severity) -> Status:
     """What a broken bound makes of a verdict."""
     return Status.FAIL if severity is Severity.ERROR else Status.WARN
+
+
+def finite(value: float | None) -> float | None:
+    """A number for tables and JSON: None for what is not finite."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def with_details(result: Result, **details: Any) -> Result:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dqsql.compiler.issues import ISSUES_VERSION
-
-FloatArray = npt.NDArray[np.float64]
+from dqsql.runner.monitors.history import FloatArray
 
 # Metrics that grow with the number of rows: a variant changes them by a factor.
 _EXTENSIVE = frozenset({"row_count", "sum", "dist_val_count"})

@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from dqsql.errors import DqsqlError
+from dqsql.model.plan import Monitor
+from dqsql.model.results import Result, Status
+from dqsql.runner.monitors.context import result_of
 
 # Which of some batches meet a SQL condition. Raises DqsqlError.
 Matching = Callable[[Collection[str], str], Collection[str]]
@@ -37,3 +40,17 @@ class Exclusions:
     def error(self, where: str | None) -> DqsqlError | None:
         """Why a condition could not be asked, if so."""
         return self._failed.get(where or "")
+
+    def refusal(self, monitor: Monitor, where: str | None) -> str | None:
+        """What Spark says against a monitor's condition, in words, if so."""
+        error = self.error(where)
+        return None if error is None else f"{monitor.span}: {monitor.expression}: {error.message}"
+
+    def verdict(self, monitor: Monitor, batch: str, where: str | None) -> Result | None:
+        """The verdict where the condition keeps a monitor from judging a batch, else None."""
+        refused = self.refusal(monitor, where)
+        if refused is not None:
+            return result_of(monitor, batch, Status.ERROR, refused)
+        if batch in self.batches(where):
+            return result_of(monitor, batch, Status.SKIPPED, "left out by exclude_where")
+        return None

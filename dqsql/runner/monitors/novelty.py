@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +17,7 @@ from dqsql.model.results import Result, Status
 from dqsql.runner.monitors.context import (
     MonitorContext,
     failed_status,
+    finite,
     learning,
     result_of,
     with_details,
@@ -142,16 +142,11 @@ class NoveltyDetector:
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
         if not unit.keys:
-            error = self.context.first_error(unit.monitor)
-            told = f": {error.message}" if error else ""
-            text = f"{unit.monitor.span}: no metric could be computed{told}"
+            text = self.context.unmeasured(unit.monitor)
             return result_of(unit.monitor, batch, Status.ERROR, text)
-        broken = self.excluded.error(unit.exclude_where)
-        if broken is not None:
-            text = f"{unit.monitor.span}: {unit.monitor.expression}: {broken.message}"
-            return result_of(unit.monitor, batch, Status.ERROR, text)
-        if batch in self.excluded.batches(unit.exclude_where):
-            return result_of(unit.monitor, batch, Status.SKIPPED, "left out by exclude_where")
+        kept_out = self.excluded.verdict(unit.monitor, batch, unit.exclude_where)
+        if kept_out is not None:
+            return kept_out
         past = self._past(unit, batch)
         if len(past) < config.min_history:
             odd = self.excluded.batches(unit.exclude_where)
@@ -165,9 +160,9 @@ class NoveltyDetector:
         )
         result = replace(
             result,
-            observed=_finite(decision.score),
+            observed=finite(decision.score),
             lower=0.0,
-            upper=_finite(decision.threshold),
+            upper=finite(decision.threshold),
             score=_ratio(decision.score, decision.threshold),
         )
         record = decision.to_dict()
@@ -189,8 +184,4 @@ def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
 
 
 def _ratio(score: float, threshold: float) -> float | None:
-    return _finite(score / threshold) if threshold > 0 else None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return finite(score / threshold) if threshold > 0 else None

@@ -252,12 +252,9 @@ class PatternDetector:
 
     def _verdict(self, monitor: Monitor, batch: str) -> Result:
         where = self._exclude_where(monitor)
-        refused = self.excluded.error(where)
-        if refused is not None:
-            text = f"{monitor.span}: {monitor.expression}: {refused.message}"
-            return result_of(monitor, batch, Status.ERROR, text)
-        if batch in self.excluded.batches(where):
-            return result_of(monitor, batch, Status.SKIPPED, "left out by exclude_where")
+        kept_out = self.excluded.verdict(monitor, batch, where)
+        if kept_out is not None:
+            return kept_out
         program = self.context.programs.current(monitor.id)
         if program is None:
             return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: nothing was learned")
@@ -267,9 +264,7 @@ class PatternDetector:
             return result_of(monitor, batch, Status.SKIPPED, text)
         counts = self._counts(monitor, batch)
         if counts is None:
-            error = self.context.first_error(monitor)
-            told = f": {error.message}" if error else ""
-            text = f"{monitor.span}: values that match could not be counted{told}"
+            text = self.context.unmeasured(monitor, "values that match could not be counted")
             return result_of(monitor, batch, Status.ERROR, text)
         training = list((program.evidence or {}).get("batches", ()))
         if batch in training:

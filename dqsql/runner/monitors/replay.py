@@ -108,7 +108,7 @@ class Tally:
             self.alarms += [batch] if alarm else []
 
     def result(self, note: str | None = None) -> Replayed:
-        """The counts; `note` says why they are not of this rate."""
+        """The counts; `note` says what to know of them."""
         decided = self.accepted_count + self.flagged_count
         return Replayed(
             monitor=self.monitor,
