@@ -56,11 +56,6 @@ def matching_count(name: str, pattern: str) -> exp.Expr:
     return formula("count_if(cast({0} as string) rlike {1})", column(name), _regex_literal(pattern))
 
 
-def value_count(name: str) -> exp.Expr:
-    """The aggregate that counts the non-null values of a column."""
-    return formula("count({0})", column(name))
-
-
 def _regex_literal(pattern: str) -> exp.Expr:
     return literal(spark_regex(parse_pattern(pattern)))
 
@@ -95,7 +90,7 @@ def judge(
 
     Args:
         learned: the pattern with its training counts.
-        rows: non-null values of the batch (`value_count`).
+        rows: non-null values of the batch.
         matching: those that match (`matching_count`).
         significance: the false-positive rate of one verdict, in (0, 1).
         test: Fisher's exact test, or chi-squared with Yates' correction.

@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from dqsql import compile_project
 from dqsql.cli.main import cli
+from dqsql.loading.settings import CHECK_SETTINGS, MONITOR_OPTIONS
+from dqsql.runner.monitors.validation import SETTINGS
 
 from .conftest import PROJECT_YML, write_project
 
@@ -152,3 +154,11 @@ def test_the_papers_mode_watches_the_papers_metrics(
     watched = {plan.metric(alias).name for alias in monitor.metrics}
     assert {name for name in watched if name.startswith("most_frequent")} == {metric}
     assert {"completeness", "approx_count_distinct", "mean", "index_of_peculiarity"} <= watched
+
+
+def test_annotations_take_the_settings_that_monitors_have() -> None:
+    """Loading, which is below the monitors, lists them; what else it takes is no monitor's."""
+    taken = MONITOR_OPTIONS | CHECK_SETTINGS
+    assert taken.issuperset(name for known in SETTINGS.values() for name in known)
+    others = MONITOR_OPTIONS.difference(*SETTINGS.values())
+    assert others == {"allow", "limit", "period", "store_failures", "threshold"}
