@@ -64,9 +64,6 @@ def profile_table(record: Mapping[str, Any]) -> ProfileTable:
 def _line(column: Mapping[str, Any]) -> ColumnLine:
     low, mean, high = _ends(column)
     share, distinct, detected = (column[k] for k in ("completeness", "distinct", "detected_type"))
-    if distinct is not None:
-        # A sketch may be above what there can be.
-        distinct = min(float(distinct), column.get("count", distinct))
     kind = str(column["spark_type"]) if detected is None else f"string: {detected}"
     return ColumnLine(
         shorten(printable(str(column["name"])), _NAME),

@@ -192,6 +192,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         columns.append(
             asdict(column)
             | {
+                "distinct": _at_most(column.distinct, column.count),
                 "kind": column.kind.value,
                 "completeness": column.completeness,
                 "detected_type": column.detected,
@@ -205,3 +206,8 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         "columns": columns,
         "orders": [asdict(o) for o in profile.orders],
     }
+
+
+def _at_most(distinct: float | None, count: int) -> float | None:
+    """An estimate of distinct values, which may lie above the number of values."""
+    return None if distinct is None else min(distinct, float(count))

@@ -41,6 +41,7 @@ from dqsql.suggestions.profiles import (
     Summary,
     TimeOrder,
     histogram,
+    profile_record,
 )
 from dqsql.suggestions.rules import Evidence, column_suggestions
 from dqsql.suggestions.suggestion import Suggestion, Verdict
@@ -54,6 +55,13 @@ def suggestions(*columns: ColumnProfile) -> dict[str, Suggestion]:
     profile = Profile("shop.orders", 1_000, columns)
     found = column_suggestions(Evidence(profile, "orders", unique_names()))
     return {s.rule: s for s in found}
+
+
+def test_a_record_has_no_more_distinct_values_than_values() -> None:
+    """A sketch may say so."""
+    columns = (column("a", "int", distinct=1_012.4), column("b", "int", 0, distinct=0.0))
+    found = profile_record(Profile("shop.orders", 1_000, (*columns, column("c", "map<int,int>"))))
+    assert [c["distinct"] for c in found["columns"]] == [1_000, 0, None]
 
 
 # --- intervals ---------------------------------------------------------------------------------
