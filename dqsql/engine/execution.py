@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dqsql.dialect import quoted, to_sql
+from dqsql.dialect import to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
 from dqsql.engine.layout import COUNTS
 from dqsql.engine.storage import Store
+from dqsql.engine.values import WITHHELD, as_number_or_text, readable, survives_arrow
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import MetricValue
-from dqsql.model.types import TIMES, is_number
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 CountBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
@@ -232,7 +229,7 @@ class ModelExecution:
         They are stored, or, where `local` says that they are few, held until `store_states` does
         it: measuring them then reads no table, and storing them can wait.
         """
-        local = local and all(map(_survives_arrow, part.types.values()))
+        local = local and all(map(survives_arrow, part.types.values()))
         try:
             sorting_if_too_large(
                 self.spark, lambda: self._scan_states(part, batches, checked, local)
@@ -331,20 +328,20 @@ class ModelExecution:
 
     def _run_metrics(self, metrics: Sequence[Metric]) -> None:
         with translated("Spark failed on it"):
-            _readable(self._analyse_metrics(metrics)).toArrow()
+            readable(self._analyse_metrics(metrics)).toArrow()
 
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
                 query = to_sql(self.measure(part.metrics, checks, self._states))
-                _readable(self.spark.sql(query)).toArrow()
+                readable(self.spark.sql(query)).toArrow()
 
         return attempt
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = to_sql(self.measure(part.metrics, part.checks, self._states))
-            rows = _readable(self.spark.sql(query)).toArrow().to_pylist()
+            rows = readable(self.spark.sql(query)).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
@@ -384,75 +381,3 @@ class ModelExecution:
             value_text=text,
             sample_size=row["rows"],
         )
-
-
-# In place of a text that holds private values.
-WITHHELD = "(private)"
-# Beside numbers and times: see `_survives_arrow`.
-_PLAIN_TYPES = frozenset({"boolean", "string", "binary"})
-_NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
-_NUMBER_AND_TEXT = ["value", "text"]
-
-
-def _readable(frame: DataFrame) -> DataFrame:
-    """The frame with values that Python can hold: numbers and texts.
-
-    Whatever else there is (binary, intervals, arrays ..) comes as Spark writes it, and texts as
-    valid UTF-8; so do dates and times, since Python's calendar ends with the year 9999, where
-    '9999-12-31 23:59:59' in New York does not lie any more. A struct of `value` and `text` stays,
-    and may be null in all its fields, since Arrow takes no other. The names of batches and segments
-    stay as they are, right or wrong.
-    """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
-
-    fields = frame.schema.fields
-    both = {f.name for f in fields if getattr(f.dataType, "names", None) == _NUMBER_AND_TEXT}
-    written = {f.name for f in fields if not _is_read(f.dataType.simpleString())}
-    written -= {*both, "batch", "segment"}
-    if written:
-        names = {f.name: F.col(quoted(f.name)) for f in fields}
-        types = {f.name: f.dataType.simpleString() for f in fields}
-        texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}
-        frame = frame.select(*(texts.get(n, c) for n, c in names.items()))
-    if not both:
-        return frame
-    text = frame.schema.json()
-    return frame.to(StructType.fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
-
-
-def _as_text(value: Column, spark_type: str) -> Column:
-    """A value as Spark writes it; a time with no or six digits behind the second, and its zone."""
-    from pyspark.sql import functions as F
-
-    text = F.make_valid_utf8(value.cast("string"))
-    if not spark_type.startswith("timestamp"):
-        return text
-    point = F.instr(text, ".")
-    padded = F.rpad(text, F.when(point > 0, point + 6).otherwise(F.length(text)), "0")
-    return F.concat(padded, F.lit("+00:00" if spark_type == "timestamp" else ""))
-
-
-def _is_read(spark_type: str) -> bool:
-    return is_number(spark_type) or spark_type in ("boolean", "void")
-
-
-def _survives_arrow(spark_type: str) -> bool:
-    """Whether values come back from Arrow as they went."""
-    return is_number(spark_type) or spark_type in TIMES or spark_type in _PLAIN_TYPES
-
-
-def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
-    """A Spark value as a number where it is one (booleans as 0 and 1), else as text.
-
-    A struct of `value` and `text` is both.
-    """
-    if value is None:
-        return None, None
-    if isinstance(value, bool | int | float | Decimal):
-        return float(value), None
-    if isinstance(value, dt.datetime | dt.date):
-        return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
-    if isinstance(value, dict) and value.keys() == {"value", "text"}:
-        return as_number_or_text(value["value"])[0], as_number_or_text(value["text"])[1]
-    return None, str(value)
