@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -58,6 +59,26 @@ if TYPE_CHECKING:
 
 # A sketch is a few kilobytes, so that this many are a few megabytes.
 _FEW_STATES = 1_000
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """The batches under test, oldest first, and what Spark can compute of them.
+
+    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it.
+    """
+
+    batches: tuple[str, ...]
+    choice: BatchChoice
+    batch_type: str
+    execution: ModelExecution
+    part: Feasible
+    before: Mapping[str, BatchRecord]
+
+    @property
+    def cumulates(self) -> bool:
+        """Whether earlier batches are looked at, too."""
+        return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
 
 
 @dataclass(frozen=True)
@@ -117,11 +138,26 @@ class ModelRun:
         """Check the model's batches. Raises DqsqlError."""
         start = time.monotonic()
         choice, batch_type = self._choose()
-        if not choice.batches and choice.newest is not None and self._about_now:
-            note = f"nothing new: {choice.newest} is checked again, as its age is checked"
-            choice = BatchChoice((choice.newest,), (), (*choice.notes, note))
         if not choice.batches:
             return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
+        tested = self._analysed(choice, batch_type)
+        self._reopen(tested.batches)
+        self._scan_states(tested)
+        found, sound = self._decided(tested)
+        samples = self._sample(found.all, batch_type)
+        self._keep(tested, found, samples, sound)
+        return self._result(
+            start,
+            batches=tested.batches,
+            results=tuple(samples.results),
+            metrics=len(found.measured.values) + len(found.judged.values),
+            scans=self._scans(tested) + samples.scans,
+            rows=sum(found.measured.rows.values()),
+            notes=(*self._notes(tested, found, samples, sound), *samples.notes),
+        )
+
+    def _analysed(self, choice: BatchChoice, batch_type: str) -> _Tested:
+        """What there is to scan, as far as Spark can do it."""
         batches = tuple(sorted(choice.batches, key=batch_order))
         self.plan = for_types(self.plan, self._columns)
         self._learn_patterns(batches, batch_type)
@@ -131,52 +167,19 @@ class ModelRun:
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
-        before = dict(self.ledger)
-        self._reopen(batches)
-        self._step(f"scanning {plural(len(batches), 'batch')}")
-        cumulates = any(m.scope is Scope.CUMULATIVE for m in part.metrics)
-        execution.scan_states(part, batches, self._checked(), local=self._is_small(part, batches))
-        if cumulates:
-            # Merging reads them where all states are.
-            execution.store_states(batches, self._checked())
-            self._count_values(execution, part, batches, choice, batch_type)
-        self._step("measuring")
-        delta = execution.measure_batches(part.of_scope(Scope.DELTA), batches)
-        sound = sound_batches(self._constraints(delta), batches) | self._reviewed
+        return _Tested(batches, choice, batch_type, execution, part, dict(self.ledger))
 
-        def verdicts(counting: Collection[str]) -> _Verdicts:
-            return self._verdicts(execution, part, delta, counting, before, batches, batch_type)
-
-        found = verdicts(sound)
+    def _notes(
+        self, tested: _Tested, found: _Verdicts, samples: Samples, sound: Collection[str]
+    ) -> tuple[str, ...]:
+        """What a person should know; the ledger has the verdicts."""
+        notes = (*tested.choice.notes, *found.notes)
         if found.cumulative is not None:
-            rejected = found.rejected(batches, self.reviews)
-            if rejected & sound:
-                # What is still wrong with a rejected batch was told by monitors, after measuring.
-                found = verdicts(sound - rejected)
-        notes = (*choice.notes, *found.notes)
-        if found.cumulative is not None:
-            notes = (*notes, *outdated_note(before, sound, batches))
-        measured = found.measured
-        samples = self._sample(found.all, batch_type)
-        work = self._work(measured, found.judged, samples, batches, sound)
+            notes = (*notes, *outdated_note(tested.before, sound, tested.batches))
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
             notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
-        if found.cumulative is not None:
-            found.cumulative.store_total()
-        if execution.holds_states:
-            known = self._checked()
-            work = replace(work, state=lambda: execution.store_states(batches, known))
-        self.journal.add(work)
-        return self._result(
-            start,
-            batches=batches,
-            results=tuple(samples.results),
-            metrics=len(measured.values) + len(found.judged.values),
-            scans=self._scans(part, choice, batch_type) + samples.scans,
-            rows=sum(measured.rows.values()),
-            notes=(*notes, *samples.notes),
-        )
+        return notes
 
     def _learn_patterns(self, batches: Sequence[str], batch_type: str) -> None:
         """Let `@pattern` learn where it has to, so that matches are counted in the scan."""
@@ -213,7 +216,11 @@ class ModelRun:
             kind = execution.batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
         discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
-        return discovery.choose(self.request, self.ledger, self._own_batch), kind
+        choice = discovery.choose(self.request, self.ledger, self._own_batch)
+        if not choice.batches and choice.newest is not None and self._about_now:
+            note = f"nothing new: {choice.newest} is checked again, as its age is checked"
+            choice = BatchChoice((choice.newest,), (), (*choice.notes, note))
+        return choice, kind
 
     def _checked(self) -> list[str]:
         return list(self.ledger)
@@ -228,14 +235,7 @@ class ModelRun:
             return
         for batch in again:
             record = self.ledger[batch]
-            self.ledger[batch] = BatchRecord(
-                record.model,
-                batch,
-                BatchStatus.INCOMPLETE,
-                record.rows,
-                record.run_id,
-                record.fingerprint,
-            )
+            self.ledger[batch] = replace(record, status=BatchStatus.INCOMPLETE, counted=None)
         self.journal.reopen(self._ledger_rows())
 
     # --- statements ----------------------------------------------------------------------------
@@ -267,27 +267,32 @@ class ModelRun:
             columns=self._columns,
         )
 
-    def _count_values(
-        self,
-        execution: ModelExecution,
-        part: Feasible,
-        batches: Sequence[str],
-        choice: BatchChoice,
-        batch_type: str,
-    ) -> None:
+    def _scan_states(self, tested: _Tested) -> None:
+        batches, part, execution = tested.batches, tested.part, tested.execution
+        cumulates = tested.cumulates
+        self._step(f"scanning {plural(len(batches), 'batch')}")
+        execution.scan_states(part, batches, self._checked(), local=self._is_small(part, batches))
+        if cumulates:
+            # Merging reads them where all states are.
+            execution.store_states(batches, self._checked())
+            self._count_values(tested)
+
+    def _count_values(self, tested: _Tested) -> None:
         """Store how often values occur in the batches, where cumulative metrics need it."""
+        part, batches = tested.part, tested.batches
         counted = counted_states(part.states, part.metrics)
         if not counted:
             return
         self._step("counting values")
 
         def build(states: Sequence[StateColumn]) -> exp.Expr:
-            return stored_query(self._scan(states, {}, choice, batch_type), batches)
+            return stored_query(self._scan(states, {}, tested.choice, tested.batch_type), batches)
 
-        execution.store_counts(part, counted, build, batches, self._checked())
+        tested.execution.store_counts(part, counted, build, batches, self._checked())
 
-    def _scans(self, part: Feasible, choice: BatchChoice, batch_type: str) -> int:
-        scan = self._scan(part.scanned, part.types, choice, batch_type)
+    def _scans(self, tested: _Tested) -> int:
+        part = tested.part
+        scan = self._scan(part.scanned, part.types, tested.choice, tested.batch_type)
         counted = counted_states(part.states, part.metrics)
         counting = len(scan_groups(counted, {}, self._columns))
         discovery = 0 if self.plan.model.config.batch_by is None else 1
@@ -295,57 +300,54 @@ class ModelRun:
 
     # --- verdicts and storing ------------------------------------------------------------------
 
+    def _decided(self, tested: _Tested) -> tuple[_Verdicts, frozenset[str]]:
+        """The verdicts, and the batches that count in the cumulative metrics of later ones."""
+        self._step("measuring")
+        batches = tested.batches
+        delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
+        sound = sound_batches(self._constraints(delta), batches) | self._reviewed
+        found = self._verdicts(tested, delta, sound)
+        if found.cumulative is not None:
+            rejected = found.rejected(batches, self.reviews)
+            if rejected & sound:
+                # What is still wrong with a rejected batch was told by monitors, after measuring.
+                found = self._verdicts(tested, delta, sound - rejected)
+        return found, sound
+
     def _verdicts(
-        self,
-        execution: ModelExecution,
-        part: Feasible,
-        delta: Measurement,
-        counting: Collection[str],
-        before: Mapping[str, BatchRecord],
-        batches: tuple[str, ...],
-        batch_type: str,
+        self, tested: _Tested, delta: Measurement, counting: Collection[str]
     ) -> _Verdicts:
         """Decide on the batches, of which `counting` belong to the totals of later ones.
 
-        `delta` is what was measured of single batches, `before` the ledger of before the run.
+        `delta` is what was measured of single batches.
         """
         measured, cumulative = delta, None
-        if any(m.scope is Scope.CUMULATIVE for m in part.metrics):
+        if tested.cumulates:
             self._step("merging with earlier batches")
-            cumulative = CumulativeRun(execution, part, self.ledger, batches)
+            cumulative = CumulativeRun(tested.execution, tested.part, self.ledger, tested.batches)
             measured = delta.joined(cumulative.measure(counting))
-        results = self._decide(measured, part, batches)
-        judged = self._judge(before, measured, part, results, batches, batch_type)
+        results = self._decide(measured, tested)
+        judged = self._judge(tested, measured, results)
         return _Verdicts(measured, results, judged, cumulative)
 
-    def _decide(
-        self, measured: Measurement, part: Feasible, batches: Sequence[str]
-    ) -> list[Result]:
+    def _decide(self, measured: Measurement, tested: _Tested) -> list[Result]:
         results = self._constraints(measured)
         by_id = {c.id: c for c in self.plan.checks}
         results.extend(
             error_result(by_id[check_id], error, batch)
-            for check_id, error in part.errors.items()
-            for batch in batches
+            for check_id, error in tested.part.errors.items()
+            for batch in tested.batches
         )
-        schemas = schema_results(self.plan, measured.values, self.ledger, self.store, batches)
-        return [*results, *schemas]
+        values, ledger = measured.values, self.ledger
+        return [*results, *schema_results(self.plan, values, ledger, self.store, tested.batches)]
 
     @property
     def _reviewed(self) -> frozenset[str]:
         """The batches that a person accepted."""
         return frozenset(b for b, verdict in self.reviews.items() if verdict == "accept")
 
-    def _judge(
-        self,
-        before: Mapping[str, BatchRecord],
-        measured: Measurement,
-        part: Feasible,
-        results: Sequence[Result],
-        batches: Sequence[str],
-        batch_type: str,
-    ) -> Judged:
-        """Let the monitors learn and decide; `before` is the ledger of before the run."""
+    def _judge(self, tested: _Tested, measured: Measurement, results: Sequence[Result]) -> Judged:
+        """Let the monitors learn and decide."""
         if not self.plan.monitors:
             return Judged()
         self._step("asking the monitors")
@@ -354,18 +356,18 @@ class ModelRun:
             project=self.project,
             spark=self.spark,
             store=self.store,
-            ledger=before,
+            ledger=tested.before,
             types=self._columns,
-            batch_type=batch_type,
+            batch_type=tested.batch_type,
             label=self._own_batch,
             run_id=self.run_id,
             now=self.now,
             fpr=self.limits.fpr,
-            failed=part.metric_errors,
+            failed=tested.part.metric_errors,
             accepted_by_review=self._reviewed,
             book=self._book,
         )
-        return run.judge(batches, measured.values, measured.rows, results)
+        return run.judge(tested.batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
         metrics, about_now = metrics_by_alias(self.plan), self._about_now
@@ -390,19 +392,30 @@ class ModelRun:
         sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)
         return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
-    def _work(
-        self,
-        measured: Measurement,
-        judged: Judged,
-        samples: Samples,
-        batches: Sequence[str],
-        sound: Collection[str],
-    ) -> Work:
-        """What is to be stored; the ledger has it from now on.
+    def _keep(
+        self, tested: _Tested, found: _Verdicts, samples: Samples, sound: Collection[str]
+    ) -> None:
+        """Hand over what is to be stored; the ledger has it from now on.
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        known = self._checked()
+        work = self._work(tested.batches, found, samples, sound)
+        if found.cumulative is not None:
+            found.cumulative.store_total()
+        if tested.execution.holds_states:
+            known = self._checked()
+            store = partial(tested.execution.store_states, tested.batches, known)
+            work = replace(work, state=store)
+        self.journal.add(work)
+
+    def _work(
+        self,
+        batches: Sequence[str],
+        found: _Verdicts,
+        samples: Samples,
+        sound: Collection[str],
+    ) -> Work:
+        known, measured, judged = self._checked(), found.measured, found.judged
         plain = [v for v in measured.values if v.metric not in PROFILES]
         rows: dict[Table, Sequence[Row]] = {
             METRICS: [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)],
@@ -425,7 +438,7 @@ class ModelRun:
             )
         return Work(
             model,
-            {table: BatchPart(model, found, batches, known) for table, found in rows.items()},
+            {table: BatchPart(model, mine, batches, known) for table, mine in rows.items()},
             judged.programs,
             self._ledger_rows(),
         )
