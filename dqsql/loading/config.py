@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from dqsql.errors import ConfigError, UsageError
+from dqsql.errors import ConfigError, UsageError, error_of
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.settings import (
     LIMITS,
@@ -19,6 +19,7 @@ from dqsql.loading.settings import (
     as_names,
     as_text,
     is_model_setting,
+    model_setting_problems,
     read_model_settings,
 )
 from dqsql.model.project import NoData, Severity
@@ -277,11 +278,17 @@ def _collect(
 
 def _settings(document: Document, own: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     plain: dict[str, Any] = {key.removeprefix("+"): value for key, value in own.items()}
-    try:
-        return read_model_settings(plain)
-    except SettingProblem as problem:
-        name = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
-        hint = problem.hint
-        if not is_model_setting(problem.key) and not hint:
-            hint = "a folder must be a mapping"
-        raise document.problem(problem.message, *keys, name, hint=hint) from problem
+    problems = model_setting_problems(plain)
+    if problems:
+        raise error_of(_folder_problem(document, own, keys, p) for p in problems)
+    return read_model_settings(plain)
+
+
+def _folder_problem(
+    document: Document, own: Mapping[str, Any], keys: tuple[str, ...], problem: SettingProblem
+) -> ConfigError:
+    name = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
+    hint = problem.hint
+    if not is_model_setting(problem.key) and not hint:
+        hint = "a folder must be a mapping"
+    return document.problem(problem.message, *keys, name, hint=hint)

@@ -25,7 +25,7 @@ from dqsql.loading.dbt_rendering import render_dbt_model
 from dqsql.loading.dbt_results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
-from dqsql.loading.settings import SettingProblem, read_model_settings
+from dqsql.loading.settings import model_setting_problems, read_model_settings
 from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS
 from dqsql.model.project import (
     DBT_FRESHNESS,
@@ -253,12 +253,13 @@ class DbtModels:
 
     def _checked(self, given: Mapping[str, Any], node: Node) -> dict[str, Any]:
         values = {k: v for k, v in given.items() if k != "batch_by" or v is not False}
-        try:
+        problems = model_setting_problems(values)
+        if not problems:
             return read_model_settings(values)
-        except SettingProblem as problem:
+        for problem in problems:
             place = replace(self.places.of_meta(node, None), text=problem.key)
-            self.errors.append(ConfigError(problem.message, span=place, hint=problem.hint))
-            return {"extra": {}}
+            self.errors.append(problem.at(ConfigError, place))
+        return {"extra": {}}
 
     def _config(self, node: Node, settings: Mapping[str, Any]) -> ModelConfig:
         group = node.config.get("group") or node.data.get("group")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.dialect import quoted
-from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, nearest
+from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, error_of, nearest
 from dqsql.loading.binding import BoundModel, bind_model
 from dqsql.loading.config import ProjectConfig, merge_settings
 from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
-from dqsql.loading.settings import SettingProblem, read_model_settings
+from dqsql.loading.settings import model_setting_problems, read_model_settings
 from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.templating import MacroLibrary, call_error, locate
 
@@ -60,11 +60,10 @@ class ModelContext:
         """Take settings of the model, as in `config(batch_by = 'day')`; renders to nothing."""
         recorder = self._recorder("config")
         given = {**(values or {}), **settings}
-        try:
-            checked = read_model_settings(given)
-        except SettingProblem as problem:
-            raise problem.at(ConfigError, _config_span(recorder, problem.key)) from problem
-        recorder.settings = merge_settings(recorder.settings, checked)
+        problems = model_setting_problems(given)
+        if problems:
+            raise error_of(p.at(ConfigError, _config_span(recorder, p.key)) for p in problems)
+        recorder.settings = merge_settings(recorder.settings, read_model_settings(given))
         return ""
 
     def ref(self, *names: str, **_: Any) -> str:

@@ -210,6 +210,16 @@ class _Known:
                 raise SettingProblem(f"unknown setting {key!r}", key, hint)
         return known, options
 
+    def problems(self, values: Mapping[str, Any]) -> list[SettingProblem]:
+        """What is wrong with each of `values`."""
+        found: list[SettingProblem] = []
+        for key, value in values.items():
+            try:
+                self.read({key: value})
+            except SettingProblem as problem:
+                found.append(problem)
+        return found
+
 
 _CHECK = _Known(
     {
@@ -260,8 +270,17 @@ def read_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises SettingProblem.
     """
-    known, extra = _MODEL.read({k: v for k, v in values.items() if v is not None})
+    known, extra = _MODEL.read(_given(values))
     return {**known, "extra": extra}
+
+
+def model_setting_problems(values: Mapping[str, Any]) -> list[SettingProblem]:
+    """What is wrong with the settings of `config(..)` or of a folder, one problem for each."""
+    return _MODEL.problems(_given(values))
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in values.items() if v is not None}
 
 
 def is_model_setting(key: str) -> bool:

@@ -328,6 +328,29 @@ def test_hints_name_the_nearest(write: Write) -> None:
     assert hints == [f"did you mean '{n}'?" for n in ("flights", "nyc", "orders")]
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "places"),
+    [
+        (
+            "checks/a.sql",
+            "{{ config(\n  tagz = 'x',\n  enabled = 3,\n  owner = 'me') }} select 1 as a",
+            ["checks/a.sql:2:3", "checks/a.sql:3:3"],
+        ),
+        (
+            "dqsql_project.yml",
+            "name: shop\nmodels:\n  +tagz: x\n  +owner: me\n  +enabled: 3\n",
+            ["dqsql_project.yml:3:3", "dqsql_project.yml:5:3"],
+        ),
+    ],
+)
+def test_all_wrong_settings_of_a_model_or_folder_come_together(
+    write: Write, file: str, text: str, places: list[str]
+) -> None:
+    with pytest.raises(ErrorGroup) as caught:
+        load_project(write({"checks/a.sql": GOOD, file: text}))
+    assert [str(e.span) for e in caught.value.errors] == places
+
+
 def test_all_errors_of_all_models_come_together(write: Write) -> None:
     root = write(
         {
