@@ -56,8 +56,7 @@ def _same(value: object) -> object:
 class MacroDef:
     """The signature and place of one macro.
 
-    `required` counts the leading parameters without a default. `doc` is the Jinja comment
-    directly above the macro.
+    `required` counts the leading parameters without a default.
     """
 
     name: str
@@ -67,7 +66,6 @@ class MacroDef:
     required: int
     catches_varargs: bool = False
     catches_kwargs: bool = False
-    doc: str = ""
 
     @property
     def span(self) -> Span:
@@ -154,12 +152,11 @@ class MacroLibrary:
     def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
         try:
             tree = self.environment.parse(file.text)
-            docs = _docs(self.environment, file.text)
         except jinja2.TemplateSyntaxError as error:
             raise _syntax_error(error, file.path, file.text) from error
         seen: set[str] = set()
         for node in tree.find_all(nodes.Macro):
-            definition = _definition(node, file, docs.get((node.lineno, node.name), ""))
+            definition = _definition(node, file)
             if node.name in seen:
                 raise MacroError(
                     f"the macro {node.name!r} is defined twice in this file", span=definition.span
@@ -247,7 +244,7 @@ def _refuse_duplicate(new: MacroDef, old: MacroDef | None) -> None:
     )
 
 
-def _definition(node: nodes.Macro, file: MacroFile, doc: str) -> MacroDef:
+def _definition(node: nodes.Macro, file: MacroFile) -> MacroDef:
     names = {n.name for n in node.find_all(nodes.Name)}
     return MacroDef(
         name=node.name,
@@ -257,29 +254,7 @@ def _definition(node: nodes.Macro, file: MacroFile, doc: str) -> MacroDef:
         required=len(node.args) - len(node.defaults),
         catches_varargs="varargs" in names,
         catches_kwargs="kwargs" in names,
-        doc=doc,
     )
-
-
-def _docs(environment: jinja2.Environment, text: str) -> dict[tuple[int, str], str]:
-    """The comment directly above each macro, by the macro's line and name."""
-    docs: dict[tuple[int, str], str] = {}
-    comment = ""
-    words: list[str] = []
-    for line, kind, value in environment.lex(text):
-        if kind == "comment":
-            comment, words = " ".join(value.split()), []
-        elif kind == "data" and (value.strip() or value.count("\n") > 1):
-            comment = ""
-        elif kind == "block_begin":
-            words = []
-        elif kind == "name":
-            words.append(value)
-            if len(words) == 2 and words[0] == "macro":
-                docs[(line, value)] = comment
-        elif kind == "block_end":
-            comment = ""
-    return docs
 
 
 def _argument_problem(

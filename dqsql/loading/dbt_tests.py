@@ -47,7 +47,6 @@ class AdoptedTest:
     `by_row`: the test of a table is that of its batches.
     """
 
-    node: Node
     attached: str
     annotations: tuple[Annotation, ...]
     by_row: bool
@@ -80,7 +79,7 @@ class Adopter:
         where = self._where(test, failing)
         annotations = tuple(self._annotations(test, failing, values, where, f"{name}"))
         plain = len(annotations) == 1 and _is_default(test)
-        return AdoptedTest(test, attached, annotations, failing.by_row and plain)
+        return AdoptedTest(attached, annotations, failing.by_row and plain)
 
     def _attached(self, test: Node, metadata: Mapping[str, Any]) -> str:
         """The unique id of the relation that is tested."""
