@@ -328,26 +328,19 @@ class PatternDetector:
         test = given.get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
 
-        def judge(samples: Sequence[str]) -> PatternDecision:
-            return patterns.judge(
-                found,
-                rows=rows,
-                matching=matching,
-                significance=significance,
-                test=test,
-                samples=samples,
-                pii=pii,
-            )
-
-        decision = judge(())
+        judge = partial(
+            patterns.judge,
+            found,
+            rows=rows,
+            matching=matching,
+            significance=significance,
+            test=test,
+            pii=pii,
+        )
+        decision = judge()
         if decision.status == "fail" and not pii:
-            decision = judge(self._odd_values(monitor, batch, found))
-        statuses = {
-            "pass": Status.PASS,
-            "fail": failed_status(monitor.severity),
-            "empty": Status.NO_DATA,
-        }
-        result = result_of(monitor, batch, statuses[decision.status], decision.message)
+            decision = judge(samples=self._odd_values(monitor, batch, found))
+        result = result_of(monitor, batch, _status(monitor, decision), decision.message)
         share, limit = decision.nonconforming_share, decision.threshold_share
         result = replace(
             result,
@@ -379,3 +372,9 @@ class PatternDetector:
         where = monitor.settings.where
         values = self.source.sample([column], [batch], where, regexes, limit=_SHOWN_VALUES)
         return list(dict.fromkeys(values[column]))
+
+
+def _status(monitor: Monitor, decision: PatternDecision) -> Status:
+    if decision.status == "fail":
+        return failed_status(monitor.severity)
+    return Status.PASS if decision.status == "pass" else Status.NO_DATA
