@@ -217,9 +217,7 @@ def _learned(row: Mapping[str, Any]) -> Learned:
 
 def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
     """The metrics whose values the charts of some verdicts need."""
-    return frozenset(
-        key for r in results for c in r.details.get("clauses", ()) if (key := _series(c))
-    )
+    return frozenset(_series(c) for r in results for c in r.details.get("clauses", ()))
 
 
 def _charts(facts: ModelFacts) -> list[Chart]:
@@ -283,10 +281,8 @@ def _clause_series(
     found: dict[SeriesKey, dict[str, Mapping[str, Any]]] = {}
     for result in verdicts:
         for clause in result.details.get("clauses", ()):
-            key = _series(clause)
-            if key is not None:
-                # The worst clause of a metric comes first.
-                found.setdefault(key, {}).setdefault(result.batch or "", clause)
+            # The worst clause of a metric comes first.
+            found.setdefault(_series(clause), {}).setdefault(result.batch or "", clause)
     column = verdicts[0].column
     return [
         (
@@ -306,7 +302,8 @@ def _clause_point(batch: str, clause: Mapping[str, Any] | None, value: float | N
     return ChartPoint(batch, observed, clause["lower"], clause["upper"], bad, text)
 
 
-def _series(clause: Mapping[str, Any]) -> SeriesKey | None:
+def _series(clause: Mapping[str, Any]) -> SeriesKey:
+    """The series of stored values of the metric that a bound is on."""
     given = clause.get("series")
     if not given:
         # Of a version that did not store it.
