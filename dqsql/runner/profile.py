@@ -20,7 +20,7 @@ from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.runner.compilation import catalog_of
 from dqsql.runner.measuring import Measurer
-from dqsql.runner.selection import select_models
+from dqsql.runner.selection import chosen_names
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -78,7 +78,7 @@ def profile(
     project = where.project()
     names = [*relations]
     if select:
-        names += [m.name for m in select_models(project.models, select) if m.config.enabled]
+        names += chosen_names(project, select)
     if not names:
         raise UsageError(
             "no relation is named, and no check model is selected",

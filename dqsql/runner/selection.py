@@ -236,7 +236,6 @@ def project_methods(project: str) -> dict[str, Method]:
 
 @dataclass(frozen=True, slots=True)
 class _Criterion:
-    text: str
     method: str | None
     argument: str
     value: str
@@ -266,7 +265,7 @@ def select_models(
     return [m for m in models if m.name in chosen and m.config.enabled]
 
 
-def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str]) -> list[str]:
+def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
     """The names of the models of a project that are selected: see `select_models`."""
     methods = project_methods(project.name)
     return [m.name for m in select_models(project.models, select, exclude, methods=methods)]
@@ -377,7 +376,6 @@ def _parse(text: str, methods: Mapping[str, Method]) -> _Criterion:
     if method == "config" and not match["argument"]:
         raise SelectionError(f"{text!r} names no setting", hint="write config.severity:warn")
     return _Criterion(
-        text=text,
         method=method,
         argument=match["argument"] or "",
         value=match["value"],

@@ -59,7 +59,7 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     fitted = _fitted(found, outcome)
     if fitted is not None:
         return [fitted]
-    refused = found.refused(_why(candidate, outcome))
+    refused = found.refused(_why(outcome))
     if candidate.weaker is None:
         return [refused]
     weaker = decide(candidate.weaker, outcomes, f"{key}w")
@@ -127,7 +127,7 @@ def _bounds(
     return lower, upper
 
 
-def _why(candidate: Suggestion, outcome: Outcome) -> str:
+def _why(outcome: Outcome) -> str:
     if outcome.coverage is not None and outcome.coverage < 1:
         return f"it holds for {_share(outcome.coverage)} of the held-out rows only"
     if not any(outcome.holds):
