@@ -14,7 +14,7 @@ from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
 from dqsql.engine.layout import COUNTS
 from dqsql.engine.storage import Store
-from dqsql.engine.values import WITHHELD, as_number_or_text, readable, survives_arrow
+from dqsql.engine.values import WITHHELD, as_number_or_text, readable, survives_arrow, types_of
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope
@@ -178,7 +178,7 @@ class ModelExecution:
                 raise
             part.drop_states(refused)
             rows = self._analyse_states(part.states)
-        part.types = {f.name: f.dataType.simpleString() for f in rows.fields}
+        part.types = types_of(rows)
         with translated("Spark refuses the state columns"):
             # Columns of these types, not the scan itself, which every metric would analyse again.
             self.spark.createDataFrame([], rows).createOrReplaceTempView(to_sql(self._states))
@@ -203,7 +203,7 @@ class ModelExecution:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark refuses it"):
                 frame = self.spark.sql(to_sql(self.measure(metrics, checks, self._states)))
-                types = {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+                types = types_of(frame.schema)
             for check in checks:
                 if types[check.alias] not in ("boolean", "void"):
                     raise QueryError(

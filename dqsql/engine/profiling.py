@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
+from dqsql.engine.values import types_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ def register(frame: DataFrame, view: str) -> dict[str, str]:
     """Make a frame a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
         frame.createOrReplaceTempView(quoted(view))
-        return {f.name: f.dataType.simpleString() for f in frame.schema.fields}
+        return types_of(frame.schema)
 
 
 def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str, str]:

@@ -14,11 +14,12 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.paths import file_or_pattern
+from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def register_source(spark: SparkSession, source: Source) -> None:
@@ -40,6 +41,13 @@ def register_source(spark: SparkSession, source: Source) -> None:
                 hint="check path in the sources file",
             ) from error
         raise translate(error, f"cannot read the source {name}", source.span) from error
+
+
+def read_source(spark: SparkSession, source: Source) -> DataFrame:
+    """The rows of a source. Raises EngineError."""
+    register_source(spark, source)
+    with translated(f"cannot read the source {source.full_name}", source.span):
+        return spark.sql(f"select * from {source.relation}")
 
 
 def _options(source: Source) -> dict[str, str]:
@@ -105,8 +113,7 @@ def column_types(spark: SparkSession, relation: str, name: str) -> dict[str, str
     `name` is what people call it. Raises EngineError.
     """
     with translated(f"cannot read {name}"):
-        fields = spark.sql(f"select * from {relation}").schema.fields
-    return {f.name: f.dataType.simpleString() for f in fields}
+        return types_of(spark.sql(f"select * from {relation}").schema)
 
 
 def expression_types(

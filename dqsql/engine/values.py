@@ -12,6 +12,7 @@ from dqsql.model.types import TIMES, is_number
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 # In place of a text that holds private values.
 WITHHELD = "(private)"
@@ -19,6 +20,11 @@ WITHHELD = "(private)"
 _PLAIN_TYPES = frozenset({"boolean", "string", "binary"})
 _NEVER_NULL, _NULLABLE = '"nullable":false', '"nullable":true'
 _NUMBER_AND_TEXT = ["value", "text"]
+
+
+def types_of(schema: StructType) -> dict[str, str]:
+    """The columns of a relation in order, with their Spark types."""
+    return {f.name: f.dataType.simpleString() for f in schema.fields}
 
 
 def readable(frame: DataFrame) -> DataFrame:
@@ -33,13 +39,13 @@ def readable(frame: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
+    types = types_of(frame.schema)
     fields = frame.schema.fields
     both = {f.name for f in fields if getattr(f.dataType, "names", None) == _NUMBER_AND_TEXT}
-    written = {f.name for f in fields if not _is_read(f.dataType.simpleString())}
+    written = {name for name, kind in types.items() if not _is_read(kind)}
     written -= {*both, "batch", "segment"}
     if written:
-        names = {f.name: F.col(quoted(f.name)) for f in fields}
-        types = {f.name: f.dataType.simpleString() for f in fields}
+        names = {name: F.col(quoted(name)) for name in types}
         texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}
         frame = frame.select(*(texts.get(n, c) for n, c in names.items()))
     if not both:

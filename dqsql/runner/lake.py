@@ -16,7 +16,7 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
 from dqsql.errors import DqsqlError, PatternError, SourceNotFoundError, UsageError, nearest
-from dqsql.model.project import CheckModel, Project, Source
+from dqsql.model.project import CheckModel, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,12 +70,14 @@ class Lake:
         return found
 
     def _named(self, name: str) -> dict[str, DataFrame]:
+        from dqsql.engine.relations import read_source
+
         for model in self.project.models:
             if model.name == name:
                 return {name: self._model(model)}
         for source in self.project.sources:
             if source.full_name == name:
-                return {name: self._source(source)}
+                return {name: read_source(self.spark, source)}
         return self._others(name)
 
     def _others(self, name: str) -> dict[str, DataFrame]:
@@ -94,14 +96,6 @@ class Lake:
         except PatternError as error:
             raise PatternError(error.message, hint=nearest(name, known) or error.hint) from error
 
-    def _source(self, source: Source) -> DataFrame:
-        from dqsql.engine.failures import translated
-        from dqsql.engine.relations import register_source
-
-        register_source(self.spark, source)
-        with translated(f"cannot read the source {source.name}.{source.table}", source.span):
-            return self.spark.sql(f"select * from {source.relation}")
-
     def _model(self, model: CheckModel) -> DataFrame:
         """The rows of a model; those of a model with batches in the order of its history."""
         from dqsql.engine.relations import register_model
@@ -113,6 +107,7 @@ class Lake:
     def _history(self, model: CheckModel, whole: DataFrame) -> DataFrame:
         from dqsql.engine.failures import translated
         from dqsql.engine.relations import expression_types
+        from dqsql.engine.values import types_of
         from dqsql.patterns.spark_job import string_columns
 
         names = string_columns(whole)
@@ -122,7 +117,7 @@ class Lake:
         view = model_view(model)
         about = f"check model {model.name}"
         kind = expression_types(self.spark, view, [to_sql(batch_by)], about)[0]
-        types = {f.name: f.dataType.simpleString() for f in whole.schema.fields}
+        types = types_of(whole.schema)
         batches = self._batches(model)
         filters = [BatchFilter((b,), kind, types).condition(model) for b in batches]
         rows = -(-self.max_values // max(1, len(batches)))

@@ -114,18 +114,14 @@ class Subjects:
         return Subject(model.name, model.name, types, f"{{{{ ref('{model.name}') }}}}", model=model)
 
     def _source(self, source: Source) -> Subject:
-        from dqsql.engine.failures import translated
         from dqsql.engine.profiling import register
-        from dqsql.engine.relations import register_source
+        from dqsql.engine.relations import read_source
 
-        register_source(self.spark, source)
-        name = source.full_name
-        with translated(f"cannot read the source {name}", source.span):
-            frame = self.spark.sql(f"select * from {source.relation}")
+        frame = read_source(self.spark, source)
         view = f"source__{source.name}__{source.table}"
         types = register(frame, view_name(view))
         reads = f"{{{{ source('{source.name}', '{source.table}') }}}}"
-        return Subject(name, view, types, reads, source=source)
+        return Subject(source.full_name, view, types, reads, source=source)
 
     def _other(self, name: str) -> Subject:
         from dqsql.engine.profiling import register
