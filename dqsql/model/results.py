@@ -28,6 +28,10 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+# What a person should look at.
+FINDINGS = frozenset({Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA})
+
+
 class BatchStatus(StrEnum):
     """Whether a batch belongs to the history that monitors and cumulative metrics use.
 
@@ -84,7 +88,7 @@ class Result:
     @property
     def is_finding(self) -> bool:
         """Whether a person should look at it."""
-        return self.status in (Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA)
+        return self.status in FINDINGS
 
     @property
     def id(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
 from dqsql.model.plan import Plan
-from dqsql.model.results import Status, result_id
+from dqsql.model.results import FINDINGS, result_id
 from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables, compile_project
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # Without a batch, the newest so many are looked at.
 _LOOKED_AT = 400
-_FOUND = (Status.FAIL.value, Status.ERROR.value, Status.WARN.value, Status.NO_DATA.value)
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class _Finder:
         mine = [r for r in rows if r["check_id"] == self.text]
 
         def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-            found = row["status"] in _FOUND
+            found = row["status"] in FINDINGS
             return (found, batch_order(row["batch"]), row["segment"] is None, row["segment"])
 
         best = max(mine, key=rank, default=None)

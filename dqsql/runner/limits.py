@@ -8,6 +8,8 @@ from typing import Any
 from dqsql.model.plan import Check
 from dqsql.model.project import CheckModel, Project
 
+_SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failures")
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -35,15 +37,12 @@ def limits_of(
 
     `store_failures` is the wish of the command line, `fpr` the rate of monitors that name none.
     """
-
-    def setting(name: str, default: Any) -> Any:
-        return model.config.extra.get(name, project.settings.get(name, default))
-
-    return Limits(
-        begin=setting("begin", None),
-        lookback=setting("lookback", 0),
-        max_segments=setting("max_segments", 1_000),
-        failures_limit=setting("failures_limit", 100),
-        store_failures=store_failures or setting("store_failures", False),
-        fpr=fpr,
-    )
+    given: dict[str, Any] = {
+        name: settings[name]
+        for settings in (project.settings, model.config.extra)
+        for name in _SETTINGS
+        if name in settings
+    }
+    if store_failures:
+        given["store_failures"] = True
+    return Limits(**given, fpr=fpr)

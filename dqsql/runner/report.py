@@ -30,6 +30,7 @@ from dqsql.report.page import (
 from dqsql.report.profile import ProfileTable
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
+from dqsql.runner.review import newest_rows
 from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_warehouse, silent
@@ -143,9 +144,7 @@ class _Reader:
         """What is stored of those models that have been checked."""
         ledger = self.store.rows(BATCHES)
         dimensions = {r["model"]: r for r in self.store.rows(MODELS) if r["valid_to"] is None}
-        reviews: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for row in sorted(self.store.rows(REVIEWS), key=lambda r: r["at"]):
-            reviews.setdefault(row["model"], {})[row["batch"]] = row
+        reviews = newest_rows(self.store.rows(REVIEWS))
         facts = []
         for name in names:
             mine = [r for r in ledger if r["model"] == name]

@@ -148,9 +148,19 @@ def waiting(
 
 def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """The newest verdict on each batch, by model and batch, from rows of dq_reviews."""
-    found: dict[str, dict[str, str]] = {}
+    return {
+        model: {batch: row["verdict"] for batch, row in by_batch.items()}
+        for model, by_batch in newest_rows(rows).items()
+    }
+
+
+def newest_rows(
+    rows: Iterable[Mapping[str, Any]],
+) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The newest row of dq_reviews about each batch, by model and batch."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda r: r["at"]):
-        found.setdefault(row["model"], {})[row["batch"]] = row["verdict"]
+        found.setdefault(row["model"], {})[row["batch"]] = row
     return found
 
 
