@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
-from dqsql.errors import ProfileError
 from dqsql.model.plan import Plan
-from dqsql.model.project import DBT_TEST, METHODS, Annotation, CheckModel, LeftTest, Project, Target
+from dqsql.model.project import DBT_TEST, Annotation, CheckModel, LeftTest, Project, Target
 from dqsql.model.results import Result, Status
 from dqsql.runner.verdicts import LEFT_TO_DBT
 
@@ -39,17 +38,6 @@ def compile_adopted(model: CheckModel, project: Project, catalog: Catalog) -> Co
     kept = tuple(a for a in model.annotations if _test(a) not in left)
     rest = compile_model(replace(model, annotations=kept), project, catalog)
     return CompiledModel(rest, tuple(left.values()))
-
-
-def refuse_foreign_method(target: Target) -> None:
-    """Raise ProfileError for a method of dbt's that dqsql cannot start a session with."""
-    if target.method in METHODS:
-        return
-    raise ProfileError(
-        f"dqsql cannot reach Spark by the method {target.method!r} of the target {target.name!r}",
-        hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target,"
-        " or hand a session over: dqsql.run(spark=spark)",
-    )
 
 
 def project_warnings(project: Project) -> tuple[str, ...]:

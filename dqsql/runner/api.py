@@ -21,7 +21,6 @@ from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import (
     left_while_running,
     project_warnings,
-    refuse_foreign_method,
 )
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
@@ -34,6 +33,7 @@ from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.review import newest_reviews
 from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
+from dqsql.runner.warehouse import refuse_foreign_method
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dqsql.model.project import Project
-from dqsql.runner.adoption import refuse_foreign_method
+from dqsql.errors import ProfileError
+from dqsql.model.project import METHODS, Project, Target
 from dqsql.runner.folders import ensure_target
 
 if TYPE_CHECKING:
@@ -21,6 +21,17 @@ Step = Callable[[str], None]
 
 def silent(text: str) -> None:
     """Tell nobody."""
+
+
+def refuse_foreign_method(target: Target) -> None:
+    """Raise ProfileError for a method of dbt's that dqsql cannot start a session with."""
+    if target.method in METHODS:
+        return
+    raise ProfileError(
+        f"dqsql cannot reach Spark by the method {target.method!r} of the target {target.name!r}",
+        hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target,"
+        " or hand a session over: dqsql.run(spark=spark)",
+    )
 
 
 @contextmanager
