@@ -22,6 +22,12 @@ def check_batch_by(model: CheckModel) -> exp.Expr | None:
     return parse_expression(model.config.batch_by, Span(model.path))
 
 
+def batch_columns(model: CheckModel) -> list[str]:
+    """The columns that `batch_by` reads, as it writes them. Raises DqsqlError with the place."""
+    batch_by = check_batch_by(model)
+    return [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
+
+
 def batch_text(model: CheckModel) -> exp.Expr | None:
     """The batch of a row as text, as it is stored; None for a model without `batch_by`."""
     batch_by = check_batch_by(model)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, quoted, to_sql
@@ -164,11 +164,7 @@ def _novelty_metrics(
 
 def key_columns(model: CheckModel) -> frozenset[str]:
     """The columns that name batches and segments, in lower case."""
-    names = {c.lower() for c in model.config.segment_by}
-    batch_by = check_batch_by(model)
-    if batch_by is not None:
-        names |= {c.parts[0].name.lower() for c in batch_by.find_all(exp.Column)}
-    return frozenset(names)
+    return frozenset(c.lower() for c in (*model.config.segment_by, *batch_columns(model)))
 
 
 def configured_annotations(model: CheckModel) -> list[Annotation]:

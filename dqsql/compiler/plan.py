@@ -11,7 +11,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates import FREQUENCY
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import (
@@ -100,7 +100,7 @@ class _ModelCompiler:
         """Reject `batch_by`, `segment_by` and `pii` that cannot work."""
         place = Span(self.model.path)
         try:
-            batch_by = check_batch_by(self.model)
+            used = batch_columns(self.model)
         except DqsqlError as error:
             self.rejected.append(error)
             return
@@ -108,7 +108,6 @@ class _ModelCompiler:
         known = self._columns
         if known is None:
             return
-        used = [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
         # The project's `pii` for a folder of models lists what some of them have.
         text = self.model.raw_sql
         private = [n for n in self.model.config.pii if f"'{n}'" in text or f'"{n}"' in text]

@@ -22,7 +22,7 @@ from dqsql.compiler.cumulative import cumulative_states, prefix_query, total_que
 from dqsql.compiler.keys import (
     BATCH,
     SEGMENT,
-    check_batch_by,
+    batch_columns,
     identifier_table,
     model_view,
 )
@@ -33,6 +33,7 @@ from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
 from dqsql.model.project import CheckModel, Scope
+from dqsql.model.tables import state_table_name
 
 # The view of a model's history in `target/compiled/`.
 _HISTORY = "dqsql__history"
@@ -90,9 +91,15 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
                 shuffles(query) + (1 if number else 0),
             )
         )
-    state = identifier_table(f"dq_state__{model.name}")
+    state = identifier_table(state_table_name(model.name))
     metrics = _metrics_of(plan, Scope.DELTA, state)
     queries.append(Query("metrics and verdicts", to_sql(metrics, pretty=True), 0))
+    return (*queries, *_cumulative_queries(plan))
+
+
+def _cumulative_queries(plan: Plan) -> list[Query]:
+    """What cumulative metrics need besides; nothing where there are none."""
+    queries: list[Query] = []
     totalled = cumulative_states(plan.states, plan.metrics)
     counted = counted_states(plan.states, plan.metrics)
     if counted:
@@ -100,7 +107,7 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     if totalled:
         prefixes = prefix_query(totalled, 1, _HISTORY)
         if counted:
-            segmented = bool(model.config.segment_by)
+            segmented = bool(plan.model.config.segment_by)
             prefixes = with_counted(prefixes, counted, [_BATCH], _COUNTS, segmented=segmented)
         queries.append(Query("states merged up to the batch", to_sql(prefixes, pretty=True), 0))
         metrics = _metrics_of(plan, Scope.CUMULATIVE, identifier_table("dqsql__states"))
@@ -110,7 +117,7 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     if counted:
         total = total_counts(_COUNTS)
         queries.append(Query("running total of values", to_sql(total, pretty=True), 0))
-    return tuple(queries)
+    return queries
 
 
 def _counting(plan: Plan, counted: Sequence[StateColumn]) -> Query:
@@ -131,10 +138,7 @@ def _metrics_of(plan: Plan, scope: Scope, relation: exp.Expr) -> exp.Select:
 def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str, ...]:
     """The columns of the model's SELECT that a scan of the given states reads, sorted."""
     names = {c.parts[0].name for s in states for c in _row_columns(s)}
-    batch_by = check_batch_by(model)
-    if batch_by is not None:
-        names |= {c.parts[0].name for c in batch_by.find_all(exp.Column)}
-    return tuple(sorted(names | set(model.config.segment_by)))
+    return tuple(sorted(names.union(batch_columns(model), model.config.segment_by)))
 
 
 def _row_columns(state: StateColumn) -> Iterable[exp.Column]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.dialect import quoted
@@ -31,13 +31,11 @@ class NamedTables:
         naming: Callable[[str], str],
         *,
         schema: str | None = None,
-        properties: Mapping[str, str] | None = None,
     ) -> None:
         self._spark = spark
         self._format = table_format
         self._naming = naming
         self._schema = schema
-        self._properties = properties or {}
 
     def name(self, table: str) -> str:
         """The SQL identifier of a table."""
@@ -82,9 +80,6 @@ class NamedTables:
         statement = f"create table if not exists {self.name(table)} ({listed}) using {self._format}"
         if partitions:
             statement += f" partitioned by ({', '.join(quoted(p) for p in partitions)})"
-        if self._properties:
-            pairs = ", ".join(f"'{key}' = '{value}'" for key, value in self._properties.items())
-            statement += f" tblproperties ({pairs})"
         self._spark.sql(statement)
 
     @staticmethod
