@@ -13,6 +13,7 @@ from dqsql.loading.dbt_manifest import Manifest, Node
 from dqsql.model.project import (
     DBT_TEST,
     DBT_TEST_NAME,
+    WARN_HALF,
     Annotation,
     CheckSettings,
     NoData,
@@ -212,7 +213,7 @@ def _levels(test: Node) -> list[tuple[Severity, str, str]]:
         return [(Severity.WARN, warn_if, "")]
     if warn_if.replace(" ", "") == error_if.replace(" ", ""):
         return [(Severity.ERROR, error_if, "")]
-    return [(Severity.ERROR, error_if, ""), (Severity.WARN, warn_if, ":warn")]
+    return [(Severity.ERROR, error_if, ""), (Severity.WARN, warn_if, WARN_HALF)]
 
 
 def _is_default(test: Node) -> bool:

@@ -13,6 +13,8 @@ from dqsql.errors import DqsqlError, Span
 # Options of a check that was a test of dbt: its unique id, and the name of the generic test.
 DBT_TEST = "dbt_test"
 DBT_TEST_NAME = "dbt_test_name"
+# What is added to the name of a test's second check, which is about its threshold for warnings.
+WARN_HALF = ":warn"
 # Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.
 DBT_FRESHNESS = "dbt_freshness"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
 from dqsql.model.plan import Plan
+from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, result_id
 from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.wording import plural
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from dqsql.decisions.novelty_metrics import Feature
     from dqsql.engine.storage import Store
 
+_Place = tuple[str, str, str | None]  # check, batch, segment
 # Without a batch, the newest so many are looked at.
 _LOOKED_AT = 400
+_SUGGESTED = 5
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Explanation:
         same: whether they are equal; None where nothing could be computed.
         note: why not, or what to know of it.
         failures: the sampled rows that failed, as JSON, where the run stored them.
+        where: the condition on the rows that the check is about.
+        place: where it was written, `file:line`.
     """
 
     id: str
@@ -56,6 +61,8 @@ class Explanation:
     same: bool | None
     note: str | None
     failures: tuple[str, ...] = ()
+    where: str | None = None
+    place: str | None = None
 
 
 def explain(
@@ -74,7 +81,8 @@ def explain(
     """Explain one stored verdict, and decide again from stored metrics. No data is scanned.
 
     Args:
-        result: a verdict's id (`check_id@batch`, `check_id@batch/segment`), or a check's.
+        result: a verdict's id (`check_id@batch`, `check_id@batch/segment`), or a check's; for the
+            check's id its name may stand, where no other check has it.
         batch: the batch, if `result` is a check's id; by default the newest on which it found
             something, else the newest.
         segment: the segment, if `result` is a check's id; the whole batch without.
@@ -94,24 +102,29 @@ def explain(
     )
     with open_warehouse(compiled.project, spark, step) as (_, store):
         step("Reading the verdict")
-        row = _Finder(store, result, batch, segment).row()
-        return _explained(store, row, compiled.plans)
+        checks = store.rows(CHECKS)
+        row = _Finder(store, checks, result, batch, segment).row()
+        return _explained(store, row, _declared(checks, row), compiled.plans)
 
 
 @dataclass(frozen=True)
 class _Finder:
-    """Finds the row that a person named."""
+    """Finds the row that a person named.
+
+    `checks` are the rows of `dq_checks`. A check may be named by its id or, where that is unique,
+    by its name: of an adopted test of dbt that is what `dbt test` calls it.
+    """
 
     store: Store
+    checks: Sequence[Mapping[str, Any]]
     text: str
     batch: str | None
     segment: str | None
 
     def row(self) -> dict[str, Any]:
-        models = {r["check_id"]: r["model"] for r in self.store.rows(CHECKS)}
-        wanted = self._named(models) if self.batch is not None else self._by_id(models)
-        found = [row for place in wanted if (row := self._stored(models, *place)) is not None]
-        if len(found) > 1:
+        wanted = self._named() if self.batch is not None else self._by_id()
+        found = [row for place in wanted if (row := self._stored(*place)) is not None]
+        if len({(r["batch"], r["segment"]) for r in found}) > 1:
             raise UsageError(
                 f"{self.text!r} names {len(found)} verdicts",
                 hint="name the check, and add --batch and --segment",
@@ -124,64 +137,82 @@ class _Finder:
                 f"there is no verdict {self.text!r}{where}",
                 hint="target/run_results.json has the ids of findings",
             )
-        return found[0]
+        return max(found, key=_telling)
 
-    def _named(self, models: Mapping[str, str]) -> list[tuple[str, str, str | None]]:
-        if self.text not in models:
+    def _models(self) -> dict[str, str]:
+        return {r["check_id"]: r["model"] for r in self.checks}
+
+    def _ids(self, text: str) -> list[str]:
+        """The checks of an id or a name: one, the two halves of a test of dbt, or none."""
+        if text in self._models():
+            return [text]
+        ids = {r["check_id"] for r in self.checks if r["check_name"] == text}
+        if len(ids) > 1:
             raise UsageError(
-                f"no check {self.text!r} has been run",
-                hint=nearest(self.text, models) or "`dqsql ls` lists the checks",
+                f"{len(ids)} checks are called {text!r}",
+                hint=f"name one by its id: {', '.join(sorted(ids)[:_SUGGESTED])}",
             )
-        return [(self.text, self.batch or "", self.segment)]
+        warns = {r["check_id"] for r in self.checks if r["check_name"] == f"{text}{WARN_HALF}"}
+        return sorted(ids) + sorted(warns if ids else ())
 
-    def _by_id(self, models: Mapping[str, str]) -> list[tuple[str, str, str | None]]:
+    def _unknown(self, text: str) -> UsageError:
+        known = [*self._models(), *(r["check_name"] for r in self.checks)]
+        return UsageError(
+            f"no check {text!r} has been run",
+            hint=nearest(text, known) or "`dqsql ls` lists the checks",
+        )
+
+    def _named(self) -> list[_Place]:
+        ids = self._ids(self.text)
+        if not ids:
+            raise self._unknown(self.text)
+        return [(check, self.batch or "", self.segment) for check in ids]
+
+    def _by_id(self) -> list[_Place]:
         """The checks, batches and segments that the id may mean: names may hold `@` and `/`."""
         if self.segment is not None:
             raise UsageError("--segment goes with --batch", hint="or write CHECK@BATCH/SEGMENT")
-        if self.text in models:
-            return self._newest(models[self.text])
-        found: list[tuple[str, str, str | None]] = []
+        if ids := self._ids(self.text):
+            return self._newest(ids)
+        found: list[_Place] = []
         places = [i for i, c in enumerate(self.text) if c == "@"]
-        for place in places:
-            check, rest = self.text[:place], self.text[place + 1 :]
-            if check not in models:
-                continue
-            for batch in self._batches(models[check]):
-                if rest == batch:
-                    found.append((check, batch, None))
-                elif rest.startswith(f"{batch}/"):
-                    found.append((check, batch, rest[len(batch) + 1 :]))
-        if not found and places:
-            check = self.text[: places[0]]
-            if not any(self.text[:place] in models for place in places):
-                raise UsageError(f"no check {check!r} has been run", hint=nearest(check, models))
+        known = {self.text[:place]: self._ids(self.text[:place]) for place in places}
+        for named, checks in known.items():
+            rest = self.text[len(named) + 1 :]
+            for check in checks:
+                for batch in _checked(self.store, self._models()[check]):
+                    if rest == batch:
+                        found.append((check, batch, None))
+                    elif rest.startswith(f"{batch}/"):
+                        found.append((check, batch, rest[len(batch) + 1 :]))
+        if not any(known.values()):
+            raise self._unknown(self.text[: places[0]] if places else self.text)
         return found
 
-    def _newest(self, model: str) -> list[tuple[str, str, str | None]]:
-        """The newest verdict of the check that found something, else its newest one."""
+    def _newest(self, checks: Collection[str]) -> list[_Place]:
+        """The newest verdict of the checks that found something, else their newest one."""
         from dqsql.engine.history import stored_rows
 
-        rows = stored_rows(self.store, RESULTS, model, self._batches(model)[-_LOOKED_AT:])
-        mine = [r for r in rows if r["check_id"] == self.text]
+        model = next(self._models()[check] for check in checks)
+        batches = _checked(self.store, model)[-_LOOKED_AT:]
+        rows = stored_rows(self.store, RESULTS, model, batches)
+        mine = (r for r in rows if r["check_id"] in checks)
+        best = max(mine, key=_telling, default=None)
+        return [] if best is None else [(best["check_id"], best["batch"], best["segment"])]
 
-        def rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-            found = row["status"] in FINDINGS
-            return (found, batch_order(row["batch"]), row["segment"] is None, row["segment"])
-
-        best = max(mine, key=rank, default=None)
-        return [] if best is None else [(self.text, best["batch"], best["segment"])]
-
-    def _batches(self, model: str) -> list[str]:
-        return _checked(self.store, model)
-
-    def _stored(
-        self, models: Mapping[str, str], check: str, batch: str, segment: str | None
-    ) -> dict[str, Any] | None:
+    def _stored(self, check: str, batch: str, segment: str | None) -> dict[str, Any] | None:
         from dqsql.engine.history import stored_rows
 
-        rows = stored_rows(self.store, RESULTS, models[check], [batch])
+        rows = stored_rows(self.store, RESULTS, self._models()[check], [batch])
         mine = (r for r in rows if r["check_id"] == check and r["segment"] == segment)
         return next(mine, None)
+
+
+def _telling(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Orders verdicts: findings first (last in this order), the newest, the whole batch, errors."""
+    found, whole = row["status"] in FINDINGS, row["segment"] is None
+    error = row["severity"] == Severity.ERROR.value
+    return (found, batch_order(row["batch"]), whole, row["segment"] or "", error)
 
 
 def _checked(store: Store, model: str) -> list[str]:
@@ -189,7 +220,16 @@ def _checked(store: Store, model: str) -> list[str]:
     return sorted(names, key=batch_order)
 
 
-def _explained(store: Store, row: Mapping[str, Any], plans: Sequence[Plan]) -> Explanation:
+def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of `dq_checks` that was valid when the verdict was decided."""
+    mine = [c for c in checks if c["check_id"] == row["check_id"]]
+    past = [c for c in mine if c["valid_from"] <= row["evaluated_at"]]
+    return max(past or mine, key=lambda c: c["valid_from"])
+
+
+def _explained(
+    store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plans: Sequence[Plan]
+) -> Explanation:
     from dqsql.engine.history import stored_rows
 
     details = json.loads(row["details"] or "{}")
@@ -208,6 +248,8 @@ def _explained(store: Store, row: Mapping[str, Any], plans: Sequence[Plan]) -> E
         same=again.same,
         note=_note(again, details, past),
         failures=_failures(store, row) if "failures" in details else (),
+        where=declared["where"],
+        place=f"{declared['file']}:{declared['line']}",
     )
 
 

@@ -66,7 +66,7 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
 def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -> str | None:
     """For a test of dbt what it counts: its SQL is not what the user wrote."""
     test = check.settings.options.get(DBT_TEST_NAME)
-    if test is None or status not in (Status.FAIL, Status.WARN):
+    if test is None or status not in (Status.FAIL, Status.WARN, Status.PASS):
         return None
     if counted is None or counted.value is None:
         return None

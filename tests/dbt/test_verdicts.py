@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import dqsql
+from dqsql.errors import UsageError
 from dqsql.model.results import RunResult
 from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
@@ -73,6 +74,21 @@ def test_verdicts_are_those_of_dbt(result: RunResult, shop: Path) -> None:
         uid: verdict["status"] for uid, verdict in theirs.items() if uid not in left
     }
     assert not left & ours.keys()
+
+
+def test_a_verdict_is_explained_by_the_name_of_the_test(
+    result: RunResult, shop: Path, spark: SparkSession
+) -> None:
+    assert result.findings
+    small = dqsql.explain("amounts_are_small", project_dir=shop, spark=spark)
+    assert small.where == "(status = 'placed')"
+    assert small.place == "models/schema.yml:107"
+    # Of a test with two thresholds the half that found something.
+    assert dqsql.explain("no_returns", project_dir=shop, spark=spark).row["severity"] == "warn"
+    few = dqsql.explain("no_returns_but_a_few", project_dir=shop, spark=spark)
+    assert few.row["severity"] == "error"
+    with pytest.raises(UsageError, match="did you mean 'notes_are_few'"):
+        dqsql.explain("notes_are_fewer", project_dir=shop, spark=spark)
 
 
 def test_messages_are_about_the_test(result: RunResult) -> None:

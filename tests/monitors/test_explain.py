@@ -128,7 +128,9 @@ def test_a_check_without_a_batch_and_its_failing_rows(
     assert found.id == id_of(row)
     kept = {json.loads(r)["note"] for r in found.failures}
     assert kept == {None} and len(found.failures) == found.details["failures"]["rows"] > 10
-    shown = dqsql(families, "explain", row["check_id"]).output
+    assert found.place == "checks/sales.sql:8"
+    shown = dqsql(families, "explain", row["check_name"]).output
+    assert f"  written    {found.place}\n" in shown
     assert f"{len(found.failures)} failing rows in dq_failures:" in shown
     assert f"... and {len(found.failures) - 10} more" in shown
 
@@ -138,7 +140,7 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
     cases = {
         f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
         "nonsense@2024-01-01": "no check 'nonsense' has been run",
-        "nonsense": "there is no verdict 'nonsense'",
+        "nonsense": "no check 'nonsense' has been run",
     }
     for text, message in cases.items():
         with pytest.raises(UsageError) as caught:

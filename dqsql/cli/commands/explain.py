@@ -47,7 +47,8 @@ def command(
 
     RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
     or that of a check, as `dqsql ls` has it: on the batch that --batch names, else on the newest
-    one on which it found something. Failing rows are shown where the run has stored some.
+    one on which it found something. A check's name will do where no other has it, such as that of
+    an adopted test of dbt. Failing rows are shown where the run has stored some.
 
     What a monitor decided is computed again from stored metrics, by the stored settings, and held
     against the stored verdict. No data is scanned.
@@ -74,6 +75,8 @@ def _record(found: Explanation) -> dict[str, Any]:
         "id": found.id,
         **found.row,
         "details": found.details,
+        "where": found.where,
+        "place": found.place,
         "history": list(found.past),
         "values": [{"batch": b, "value": v} for b, v in found.values],
         "recomputed": [
@@ -105,6 +108,8 @@ def _facts(found: Explanation) -> dict[str, str | None]:
     band = None if row["detector"] == _CHECK else _band(row["lower_bound"], row["upper_bound"])
     return {
         "check": found.details.get("expression") or row["check_name"],
+        "where": found.where,
+        "written": found.place,
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
         "expected": _expected(found),
         "band": band,
