@@ -82,7 +82,7 @@ class StateRegistry:
                     component.scan,
                     merge,
                     component.buffer,
-                    names,
+                    _group(name, merge, names),
                     component.frequency,
                     component.relation,
                     component.whole_only,
@@ -98,6 +98,15 @@ class StateRegistry:
             name, number = f"{base}_{number}", number + 1
         self._names.add(name.lower())
         return name
+
+
+def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str, ...]:
+    """The state itself and those of its aggregate that its merge reads.
+
+    Not all: a count that a mean is made of must not fail with the sum: other metrics share it.
+    """
+    read = {c.name for c in merge.find_all(exp.Column)} if merge is not None else set()
+    return tuple(n for n in names if n == name or n in read)
 
 
 def _identity(component: Component) -> Hashable:

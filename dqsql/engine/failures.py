@@ -23,6 +23,9 @@ SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
+# Several statements of one query failed, mostly for the same reason: the first is told.
+_MANY = "STAGE_MATERIALIZATION_MULTIPLE_FAILURES"
+_FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*? 1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\])", re.DOTALL)
 _NOT_UTF8 = "a text from Spark is not valid UTF-8"
 _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_bytes, 'ISO-8859-1')"
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
@@ -30,14 +33,15 @@ _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 def condition_of(error: Exception) -> str:
     """Spark's error condition (`UNRESOLVED_COLUMN.WITH_SUGGESTION`), or an empty string."""
-    if isinstance(error, PySparkException):
-        return str(error.getCondition() or "")
-    return ""
+    condition = error.getCondition() if isinstance(error, PySparkException) else ""
+    if condition == _MANY and (first := _FIRST_OF_MANY.search(str(error))):
+        return first.group(1)
+    return str(condition or "")
 
 
 def first_sentence(error: Exception) -> str:
     """The message without stack trace, query plan and SQLSTATE."""
-    text = str(error)
+    text = _FIRST_OF_MANY.sub("", str(error), count=1)
     match = re.search(r"\[[A-Z_.0-9]+\] (.*?)(?: SQLSTATE: \w+|\n\n|$)", text, re.DOTALL)
     message = match.group(1) if match else text.strip().splitlines()[0] if text.strip() else ""
     message = re.sub(r"\s+", " ", message).strip()
