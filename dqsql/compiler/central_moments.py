@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from dqsql.compiler.guards import where_met
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.lowering import (
     AggregateCall,
@@ -126,7 +127,7 @@ def _comoment_scans(filtered: bool) -> dict[str, exp.Expr]:
     """The states over operands 0 and 1, over the rows that meet operand 2 where `filtered`."""
     x, y = operand(0), operand(1)
     both = exp.and_(not_null(x.copy()), not_null(y.copy()))
-    where = exp.and_(exp.Paren(this=operand(2)), both) if filtered else both
+    where = where_met(operand(2), both) if filtered else both
     over = AggregateCall("comoments", (x, y), where=where)
     dx, dy = as_double(x), as_double(y)
     count = over.aggregate("count", literal(1))

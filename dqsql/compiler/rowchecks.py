@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.bounds import bounds_of
+from dqsql.compiler.guards import where_met
 from dqsql.compiler.keys import (
     BATCH,
     batch_text,
@@ -99,7 +100,7 @@ def _share(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None
     if met is None or inner != outer:
         return None
     missing = exp.Not(this=exp.Paren(this=call("coalesce", met, exp.false())))
-    return missing if outer is None else exp.and_(exp.Paren(this=outer.copy()), missing)
+    return missing if outer is None else where_met(outer, missing)
 
 
 def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | None:
@@ -117,7 +118,7 @@ def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | No
     met, outer = _met(aggregate), _filter(aggregate)
     if met is None or outer is None:
         return met
-    return exp.and_(exp.Paren(this=outer.copy()), met)
+    return where_met(outer, met)
 
 
 def _duplicates(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyTable | None:
@@ -284,9 +285,12 @@ class SampleQuery:
         """Whether the row's value (or tuple) occurs in another row of the batch, too."""
         batch = batch_text(self.plan.model)
         some = exp.Paren(this=exp.or_(*(not_null(c.copy()) for c in table.columns)))
-        counted = some if table.where is None else exp.and_(some, exp.Paren(this=table.where))
+        counted = some if table.where is None else where_met(table.where, some)
         mark = formula("case when {0} then 1 end", exp.Paren(this=counted))
-        keys = [*([batch] if batch is not None else []), *map(self._comparable, table.columns)]
+        values = [self._comparable(c) for c in table.columns]
+        if table.where is not None:
+            values = [where_met(table.where, value) for value in values]
+        keys = [*([batch] if batch is not None else []), *values]
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from sqlglot import exp
 
 from dqsql.compiler.frequencies import FrequencyScan, whole_number, whole_tuple
+from dqsql.compiler.guards import guarded
 from dqsql.compiler.inputs import Inputs
 from dqsql.compiler.keys import (
     BATCH,
@@ -319,7 +320,7 @@ class Scan:
         batch = batch_text(self.model)
         keys = [column(s) for s in segments]
         query = self._keyed(self.batch_value, segments)
-        states = (exp.alias_(s.scan, s.name, quoted=True) for s in group.states)
+        states = (exp.alias_(guarded(s.scan), s.name, quoted=True) for s in group.states)
         query = self.from_batches(query.select(*states, copy=False))
         group_by = [*([batch.copy()] if batch is not None else []), *keys]
         return query.group_by(*group_by, copy=False) if group_by else query
@@ -327,7 +328,8 @@ class Scan:
     def _over_inputs(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
         """`_aggregate` over a query that computes what the aggregates are computed from."""
         inputs = Inputs(segments)
-        states = [exp.alias_(inputs.aggregate(s.scan), s.name, quoted=True) for s in group.states]
+        scans = ((s.name, guarded(s.scan)) for s in group.states)
+        states = [exp.alias_(inputs.aggregate(scan), name, quoted=True) for name, scan in scans]
         batch = batch_text(self.model)
         keys = [*([BATCH] if batch is not None else []), *segments]
         below = exp.select(*(column(s) for s in segments), *inputs.columns())

@@ -1,4 +1,4 @@
 {# Every row that meets the first condition also meets the second. #}
 {% macro check_satisfies_if(premise, condition) -%}
-    compliance(not coalesce({{ premise }}, false) or coalesce({{ condition }}, false)) = 1
+    compliance(case when {{ premise }} then {{ condition }} else true end) = 1
 {%- endmacro %}

@@ -104,7 +104,7 @@ def test_column_annotation(
         ("@satisfies(x > y or x is null)", "`x` > `y` OR `x` IS NULL"),
         (
             "@satisfies_if(y > 0, x > 0)",
-            "NOT coalesce((`y` > 0), FALSE) OR coalesce((`x` > 0), FALSE)",
+            "CASE WHEN (`y` > 0) THEN (`x` > 0) ELSE TRUE END",
         ),
     ],
 )

@@ -139,3 +139,44 @@ def test_settings_of_the_session_are_put_back(new_project: NewProject) -> None:
     before = conf.get("spark.sql.ansi.enabled"), conf.get("spark.sql.session.timeZone")
     project.run()
     assert (conf.get("spark.sql.ansi.enabled"), conf.get("spark.sql.session.timeZone")) == before
+
+
+def test_metrics_that_share_a_state_with_one_that_is_refused(new_project: NewProject) -> None:
+    """A mean is made of a sum and a count; the count is that of `completeness`, too."""
+    bad, good = "mean(array(n)) > 1", "completeness(array(n)) = 1"
+    result = new_project(model(bad, good), DATA).run()
+    assert {(r.check_name, r.status) for r in result.results} == {
+        (bad, Status.ERROR),
+        (good, Status.PASS),
+    }
+
+
+def test_rows_that_a_condition_leaves_out_are_not_computed_with(new_project: NewProject) -> None:
+    """In ANSI mode a cast of 'x' fails, which the condition is there to leave out."""
+    passing = (
+        "expect(sum(int(s)) > 0)",
+        "stddev(int(s)) > 0 or row_count = 1",
+        "sum(s) > 0",
+        "expect(corr(int(s), int(s) + 1) is not null or row_count = 1)",
+        "quantile(int(s), 0.5) > 0",
+        "count_distinct(int(s)) = row_count",
+        "expect(percentile(int(s), 0.5) > 0)",
+        "expect(sum(distinct int(s)) > 0)",
+    )
+    failing = ("satisfies(int(s) > 7)", "satisfies(int(s) > 8)", "unique(int(s) - int(s))")
+    restricted = (*(f"{c} {{where: \"s <> 'x'\"}}" for c in (*passing, *failing)),)
+    premises = ("satisfies_if(s <> 'x', int(s) > 0)", "satisfies_if(s <> 'x', int(s) < 9)")
+    data = "select * from values ('a', 1, '1'), ('a', 2, 'x'), ('a', 2, '2') as t(b, n, s)"
+    project = new_project(
+        model(*restricted, *premises).replace("'b') }}", "'b', store_failures = true) }}"),
+        data,
+        files={"profiles.yml": PROFILE.format(ansi="true")},
+    )
+    result = project.run()
+    statuses = {r.check_name: r.status for r in result.results}
+    assert statuses == {
+        **dict.fromkeys((*passing, *premises), Status.PASS),
+        **dict.fromkeys(failing, Status.FAIL),
+    }
+    kept = [r["check_id"] for r in project.rows("dq_failures")]
+    assert len(kept) == 2 * len(failing)
