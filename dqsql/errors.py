@@ -7,6 +7,7 @@ Whatever is not in this tree is a defect of dqsql and surfaces as a traceback.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -172,9 +173,20 @@ def error_of(errors: Iterable[DqsqlError]) -> DqsqlError:
     return unique[0] if len(unique) == 1 else ErrorGroup(unique)
 
 
+def _look(name: str) -> str:
+    """What a person sees: letters with marks are the same in one character or in several."""
+    return unicodedata.normalize("NFC", name)
+
+
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str | None:
-    """Return a hint that names up to three known names close to `name`, or None."""
+    """Return a hint that names up to three known names close to `name`, or None.
+
+    Of a name that only looks the same (`ö` as one character, or as o and a mark) it says so.
+    """
     candidates = sorted(set(known))
+    for candidate in candidates:
+        if candidate != name and _look(candidate) == _look(name):
+            return f"{candidate!a} looks the same; this is {name!a}: copy that name"
     close = difflib.get_close_matches(
         name.lower(), [c.lower() for c in candidates], n=3, cutoff=0.6
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from sqlglot import exp
 
@@ -371,8 +373,17 @@ def _slug(text: str) -> str:
     words = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", ">": "gt", "<": "lt", "=": "eq"}
     for symbol, word in words.items():
         text = text.replace(symbol, f" {word} ")
-    slug = re.sub(r"\W+", "_", text).strip("_").lower()
+    slug = re.sub(r"\W+", _between_words, text).strip("_").lower()
     return slug[:80] or "check"
+
+
+def _between_words(found: re.Match[str]) -> str:
+    """What stands for a stretch without letters: vowel signs and accents are parts of words."""
+    text = found.group()
+    marks = "".join(takewhile(lambda c: unicodedata.category(c) in ("Mn", "Mc"), text))
+    if not found.string[: found.start()][-1:].isalpha():
+        return "_"
+    return marks if len(marks) == len(text) else f"{marks}_"
 
 
 def _at(error: DqsqlError, span: Span) -> DqsqlError:

@@ -47,6 +47,11 @@ _KNOWN = (
         "see whether the server is up; batches not finished are checked in the next run",
     ),
     Known(
+        re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST"),
+        "a file was replaced or removed while it was read",
+        "something else writes there; run again when it is done",
+    ),
+    Known(
         re.compile(r"ExecutorLostFailure \((executor [^)]*?)\)|Slave lost|Worker lost"),
         "Spark lost executors again and again",
         "see the executors' logs; more memory may help (spark.executor.memory)",

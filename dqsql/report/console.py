@@ -79,7 +79,7 @@ class ConsoleListener:
     def model_started(self, index: int, total: int, model: str) -> None:
         """Print the line `1 of 3 START check model flights ........ [RUN]`."""
         text = f"{index} of {total} START check model {printable(model)} "
-        self._say(f"{text.ljust(_WIDTH - 7, '.')} {'[RUN]'}")
+        self._say(f"{padded(text, _WIDTH - 7, '.')} {'[RUN]'}")
         self._progress.step(f"{printable(model)}")
 
     def model_step(self, model: str, step: str) -> None:

@@ -40,6 +40,11 @@ def _cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
 
 
+def padded(text: str, width: int, fill: str = " ") -> str:
+    """Return `text` filled up to `width` terminal cells."""
+    return text + fill * max(width - display_width(text), 0)
+
+
 def number(value: float) -> str:
     """Return a number as people write it: 82.1, 14, 0.00123, 1,234,567."""
     if not math.isfinite(value):

@@ -142,9 +142,11 @@ def test_segments_of_a_check_share_a_line_of_the_list() -> None:
         return WaitingFinding(check, None, segment, "constraint", f"{check} of {segment}")
 
     findings = [found("a", None), found("a", "k=x"), found("b", "k=x"), found("b", "k=y")]
+    findings.append(WaitingFinding("in_range(0, 1)", "c", None, "constraint", "2 of 3 rows"))
     assert list(lines_of(findings)) == [
         "a: a of None (and in 1 segment)",
         "b [k=x]: b of k=x (and in 1 more segment)",
+        "in_range(0, 1) on c: 2 of 3 rows",
     ]
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dqsql.model.wording import plural
-from dqsql.report.text import display_width, duration, number, printable, shorten
+from dqsql.report.text import display_width, duration, number, padded, printable, shorten
 
 
 def test_printable_keeps_unicode_and_drops_what_steers_a_terminal() -> None:
@@ -47,5 +47,8 @@ def test_plural() -> None:
 def test_width_and_shortening() -> None:
     assert display_width("価格") == 4
     assert display_width("e\u0301") == 1
+    assert [padded(text, 5, ".") for text in ("ab", "価格", "e\u0301", "too long")] == [
+        *("ab...", "価格.", "e\u0301....", "too long")
+    ]
     assert shorten("abcdefgh", 6) == "abc..."
     assert shorten("abc", 6) == "abc"

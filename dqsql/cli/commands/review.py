@@ -107,7 +107,7 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
         about = f" [{first.segment}]" if first.segment else ""
         others = len(alike) - 1
         more = f" (and in {plural(others, 'segment' if not about else 'more segment')})"
-        yield f"{first.check}{about}: {first.message}{more if others else ''}"
+        yield f"{check_label(first.check, first.column)}{about}: {first.message}{more if others else ''}"
 
 
 def _review(

@@ -137,7 +137,7 @@ def _line(session: Session, suggestion: Suggestion) -> str:
     about = printable(suggestion.column or "")
     text = printable(suggestion.annotation(inside=True))
     reason = session.out.style(printable(suggestion.reason), "dim")
-    return f"{coverage:>7}  {about:<20}  {text}  {reason}"
+    return f"{coverage:>7}  {padded(about, 20)}  {text}  {reason}"
 
 
 def _share(value: float) -> str:
