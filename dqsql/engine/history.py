@@ -34,16 +34,16 @@ def stored_rows(
 
     Raises EngineError.
     """
-    frame = store.read(table) if batches else None
-    if frame is None:
+    if not batches:
         return []
-    with translated(f"cannot read what {table.name} has of {model}"):
+
+    def wanted(frame: DataFrame) -> DataFrame:
         found = _of_batches(frame, model, batches).where(among("batch", batches))
         if metrics:
             found = found.where(among("metric", metrics))
-        columns = [c for c in table.column_names if c in found.columns]
-        rows: list[dict[str, Any]] = found.select(*columns).toArrow().to_pylist()
-    return rows
+        return found.select(*(c for c in table.column_names if c in found.columns))
+
+    return store.collect(table, wanted)
 
 
 def stored_metrics(
@@ -53,18 +53,19 @@ def stored_metrics(
 
     Those of segments are read only where `segments` asks for it. Raises EngineError.
     """
-    frame = store.read(METRICS) if batches and metrics else None
-    if frame is None:
+    if not batches or not metrics:
         return []
-    with translated(f"cannot read what {METRICS.name} has of {model}"):
+
+    def wanted(frame: DataFrame) -> DataFrame:
         found = _of_batches(frame, model, batches).where(among("metric", metrics))
         if not segments:
             found = found.where("segment is null")
         if len(batches) <= _MOST_IN_STATEMENT:
             found = found.where(among("batch", batches))
-        rows: list[dict[str, Any]] = found.select(*_METRIC).toArrow().to_pylist()
-    wanted = frozenset(batches)
-    return [row for row in rows if row["batch"] in wanted]
+        return found.select(*_METRIC)
+
+    known = frozenset(batches)
+    return [row for row in store.collect(METRICS, wanted) if row["batch"] in known]
 
 
 def _of_batches(frame: DataFrame, model: str, batches: Collection[str]) -> DataFrame:
@@ -77,13 +78,8 @@ def _of_batches(frame: DataFrame, model: str, batches: Collection[str]) -> DataF
 
 def stored_of_model(store: Store, table: Table, model: str) -> list[dict[str, Any]]:
     """All rows of a model in a small table. Raises EngineError."""
-    frame = store.read(table)
-    if frame is None:
-        return []
-    with translated(f"cannot read what {table.name} has of {model}"):
-        found = frame.where(f"model = {text_literal(model)}")
-        rows: list[dict[str, Any]] = found.select(*table.column_names).toArrow().to_pylist()
-    return rows
+    mine = f"model = {text_literal(model)}"
+    return store.collect(table, lambda frame: frame.where(mine).select(*table.column_names))
 
 
 def batches_where(spark: SparkSession, batches: Collection[str], condition: str) -> frozenset[str]:

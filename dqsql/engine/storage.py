@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dqsql.engine.formats import check_format
@@ -35,6 +35,11 @@ class Store(Protocol):
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """The whole of a small table as dictionaries; empty when it does not exist yet."""
+
+    def collect(
+        self, table: Table, wanted: Callable[[DataFrame], DataFrame]
+    ) -> list[dict[str, Any]]:
+        """What is `wanted` of a table, as dictionaries; empty when it does not exist yet."""
 
     def read_state(
         self, model: str, batches: Collection[str], family: Family = STATES

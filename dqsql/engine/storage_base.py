@@ -87,6 +87,15 @@ class BaseStore(ABC):
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """The whole of a small table as dictionaries; empty when it does not exist yet.
 
+        Raises StorageError: the table cannot be read.
+        """
+        return self.collect(table, lambda frame: frame.select(*table.column_names))
+
+    def collect(
+        self, table: Table, wanted: Callable[[DataFrame], DataFrame]
+    ) -> list[dict[str, Any]]:
+        """What is `wanted` of a table, as dictionaries; empty when it does not exist yet.
+
         It is read again where another process replaced some of it meanwhile: rows of another model.
         Raises StorageError: the table cannot be read.
         """
@@ -95,7 +104,7 @@ class BaseStore(ABC):
             if frame is None:
                 break
             try:
-                rows: list[dict[str, Any]] = frame.select(*table.column_names).toArrow().to_pylist()
+                rows: list[dict[str, Any]] = wanted(frame).toArrow().to_pylist()
             except SPARK_FAILURES as error:
                 if not left or not _mentions(str(error), _REPLACED):
                     raise self._failure(f"cannot read {table.name}", error) from error

@@ -19,7 +19,7 @@ from dqsql.report.findings import (
 )
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
-from dqsql.report.text import duration, printable, shorten
+from dqsql.report.text import duration, padded, printable, shorten
 
 MAX_FINDINGS = 10
 MAX_BATCHES = 10

@@ -47,7 +47,7 @@ class Explanation:
         compared: its numbers, as stored and computed again.
         same: whether they are equal; None where nothing could be computed.
         note: why not, or what to know of it.
-        failures: the sampled rows that failed, as JSON, where the run stored them.
+        failures: the sampled rows of the batch that failed, as JSON, where the run stored them.
         where: the condition on the rows that the check is about.
         place: where it was written, `file:line`.
     """
@@ -247,15 +247,19 @@ def _explained(
         compared=again.compared,
         same=again.same,
         note=_note(again, details, past),
-        failures=_failures(store, row) if "failures" in details else (),
+        failures=_failures(store, row, details),
         where=declared["where"],
         place=f"{declared['file']}:{declared['line']}",
     )
 
 
-def _failures(store: Store, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sample of the check's failing rows in the batch: it is taken of all segments together."""
     from dqsql.engine.history import stored_rows
 
+    of_segment = row["segment"] is not None and row["status"] in _FOUND
+    if "failures" not in details and not of_segment:
+        return ()
     rows = stored_rows(store, FAILURES, row["model"], [row["batch"]])
     return tuple(sorted(r["row"] for r in rows if r["check_id"] == row["check_id"]))
 

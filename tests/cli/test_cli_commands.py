@@ -123,6 +123,16 @@ def test_compile(dqsql: Callable[..., Result], project: Path) -> None:
     assert "count(`order_id`)" in text
 
 
+def test_compile_lists_the_first_of_many_columns(
+    dqsql: Callable[..., Result], project: Path
+) -> None:
+    columns = ",\n".join(f"c{i:02d}" for i in range(25))
+    checks = "\n".join(f"-- @min(c{i:02d}) > 0" for i in range(25))
+    (project / "checks" / "wide.sql").write_text(f"select\n{columns}\nfrom t\n{checks}\n")
+    shown = dqsql("compile", "--select", "wide").stdout
+    assert "  columns: c00, c01, " in shown and ", c18, c19 and 5 more\n" in shown
+
+
 def test_compile_json(dqsql: Callable[..., Result], project: Path) -> None:
     printed = json.loads(dqsql("compile", "--output", "json").stdout)
     (model,) = printed["models"]

@@ -250,3 +250,17 @@ def test_columns_of_a_check_are_the_models(compile_model: CompileModel) -> None:
     assert compiled.errors == ()
     found = [columns_used(compiled.plan, check) for check in compiled.plan.checks]
     assert found == [("x", "y"), ("s", "y"), ("x",), ("day", "x", "y"), (), ("x",)]
+
+
+def test_names_that_only_look_the_same_are_told_apart(compile_model: CompileModel) -> None:
+    sql = "select `gro\u0308\u00dfe` -- @mean(gr\u00f6\u00dfe) > 0\nfrom t"
+    (error,) = compile_model(sql).errors
+    assert error.hint == r"'gro\u0308\xdfe' looks the same; this is 'gr\xf6\xdfe': copy that name"
+
+
+def test_ids_keep_vowel_signs_and_accents(compile_model: CompileModel) -> None:
+    names = ("हिन्दी", "gro\u0308\u00dfe", "1\ufe0f\u20e3 a\u0301-b")
+    columns = ",\n".join(f"`{name}` -- @not_null" for name in names)
+    sql = f"select {columns.replace(' -- @not_null,', ', -- @not_null')}\nfrom t"
+    ids = [check.id for check in compile_model(sql, name="m").plan.checks]
+    assert ids == ["m.हिन्दी.not_null", "m.gro\u0308\u00dfe.not_null", "m.1_a\u0301_b.not_null"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dqsql.engine.history import stored_of_model
 from dqsql.engine.session import configured, runtime_conf
 from dqsql.engine.storage import BatchPart, CatalogParquetStore, ParquetStore
 from dqsql.model.project import Target
@@ -147,6 +148,8 @@ def test_rows_that_are_replaced_while_they_are_read(
     monkeypatch.setattr(store, "read", then_another_process_writes)
     found = {row["model"]: row["description"] for row in store.rows(MODELS)}
     assert found == {"a": "new", "b": "new"} and not writes
+    writes.append({**rows[0], "description": "newer"})
+    assert stored_of_model(store, MODELS, "a")[0]["description"] == "newer" and not writes
 
 
 def test_files_that_another_process_replaced_in_a_catalog(

@@ -351,14 +351,6 @@ def test_all_wrong_settings_of_a_model_or_folder_come_together(
     assert [str(e.span) for e in caught.value.errors] == places
 
 
-def test_names_that_only_look_the_same_are_told_apart(write: Write) -> None:
-    text = "select `gro\u0308\u00dfe` -- @mean(gr\u00f6\u00dfe) > 0\nfrom t"
-    project = load_project(write({"checks/a.sql": text}))
-    (error,) = compile_project(project).errors
-    hint = r"'gro\u0308\xdfe' looks the same; this is 'gr\xf6\xdfe': copy that name"
-    assert error.hint == hint
-
-
 def test_all_errors_of_all_models_come_together(write: Write) -> None:
     root = write(
         {

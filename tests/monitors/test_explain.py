@@ -133,6 +133,8 @@ def test_a_check_without_a_batch_and_its_failing_rows(
     assert f"  written    {found.place}\n" in shown
     assert f"{len(found.failures)} failing rows in dq_failures:" in shown
     assert f"... and {len(found.failures) - 10} more" in shown
+    shown = dqsql(families, "explain", f"{found.id}/shop=large").output
+    assert f"{len(found.failures)} failing rows of the whole batch in dq_failures:" in shown
 
 
 def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsql: DqSql) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dqsql.model.plan import Plan
     from dqsql.runner.api import CompileResult
 
+_SHOWN_COLUMNS = 20
+
 
 @click.command("compile", cls=Command)
 @options(*SELECTION, *STATE, *PROJECT, *TESTS, "output", *GLOBAL)
@@ -106,8 +108,15 @@ def _print_model(session: Session, record: dict[str, Any]) -> None:
     name = session.out.style(printable(record["model"]), "bold")
     session.say(f"{name} ({printable(record['path'])}): {', '.join(checks)}; {work}")
     if record["columns"]:
-        session.say(f"  columns: {printable(', '.join(record['columns']))}")
+        session.say(f"  columns: {printable(_listed(record['columns']))}")
     for note in record["notes"]:
         session.say(f"  note: {printable(note)}")
     if record["compiled_path"]:
         session.say(f"  {printable(str(record['compiled_path']))}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names, or the first of many; `--output json` has all."""
+    more = len(names) - _SHOWN_COLUMNS
+    shown = ", ".join(names[:_SHOWN_COLUMNS])
+    return f"{shown} and {more} more" if more > 1 else ", ".join(names)

@@ -99,7 +99,7 @@ def _print(session: Session, found: Explanation) -> None:
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
-    _print_failures(session, found.failures)
+    _print_failures(session, found.failures, of_segment=row["segment"] is not None)
 
 
 def _facts(found: Explanation) -> dict[str, str | None]:
@@ -133,10 +133,11 @@ def _print_again(session: Session, found: Explanation) -> None:
         session.say(printable(f"  note: {found.note}"))
 
 
-def _print_failures(session: Session, rows: Sequence[str]) -> None:
+def _print_failures(session: Session, rows: Sequence[str], *, of_segment: bool) -> None:
     if not rows:
         return
-    session.say(f"  {plural(len(rows), 'failing row')} in dq_failures:")
+    whole = " of the whole batch" if of_segment else ""
+    session.say(f"  {plural(len(rows), 'failing row')}{whole} in dq_failures:")
     for row in rows[:_SHOWN_ROWS]:
         session.say(f"    {shorten(printable(row), _ROW_WIDTH)}")
     if len(rows) > _SHOWN_ROWS:

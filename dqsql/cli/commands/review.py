@@ -13,6 +13,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
+from dqsql.report.findings import check_label
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
         about = f" [{first.segment}]" if first.segment else ""
         others = len(alike) - 1
         more = f" (and in {plural(others, 'segment' if not about else 'more segment')})"
-        yield f"{check_label(first.check, first.column)}{about}: {first.message}{more if others else ''}"
+        check = check_label(first.check, first.column)
+        yield f"{check}{about}: {first.message}{more if others else ''}"
 
 
 def _review(

@@ -13,7 +13,7 @@ from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.wording import plural
-from dqsql.report.text import printable
+from dqsql.report.text import padded, printable
 
 if TYPE_CHECKING:
     from dqsql.model.project import Project
