@@ -190,9 +190,12 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Known:
+    """`options` are those of monitors and limits; `listed` of them are named where one is wrong."""
+
     readers: Mapping[str, Callable[[str, Any], Any]]
     options: frozenset[str]
     option_readers: Mapping[str, Callable[[str, Any], Any]] = field(default_factory=dict)
+    listed: frozenset[str] = frozenset()
 
     def read(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Split `values` into checked known settings and options."""
@@ -206,7 +209,8 @@ class _Known:
                 options[key] = read(key, value) if read is not None else value
             else:
                 names = [*self.readers, *self.options]
-                hint = nearest(key, names) or f"known settings: {', '.join(sorted(self.readers))}"
+                listed = ", ".join(sorted({*self.readers, *self.listed}))
+                hint = nearest(key, names) or f"known settings: {listed}"
                 raise SettingProblem(f"unknown setting {key!r}", key, hint)
         return known, options
 
@@ -236,6 +240,7 @@ _CHECK = _Known(
     },
     MONITOR_OPTIONS,
     {"segments": as_bool, "store_failures": as_bool},
+    frozenset({"segments", "store_failures"}),
 )
 
 _MODEL = _Known(
@@ -252,6 +257,7 @@ _MODEL = _Known(
     },
     MODEL_EXTRAS,
     LIMITS,
+    MODEL_EXTRAS - {"meta"},
 )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dqsql.errors import ConfigError, DqsqlError, ErrorGroup, JinjaError, LoadError, UsageError
 from dqsql.loading import load_project
+from dqsql.loading.settings import SettingProblem, read_check_settings, read_model_settings
 from dqsql.model.project import CheckModel, NoData, Project, Severity
 
 Write = Callable[[Mapping[str, str]], Path]
@@ -349,6 +350,16 @@ def test_all_wrong_settings_of_a_model_or_folder_come_together(
     with pytest.raises(ErrorGroup) as caught:
         load_project(write({"checks/a.sql": GOOD, file: text}))
     assert [str(e.span) for e in caught.value.errors] == places
+
+
+def test_an_unknown_setting_is_told_all_that_there_are() -> None:
+    with pytest.raises(SettingProblem) as caught:
+        read_model_settings({"colour": "red"})
+    listed = str(caught.value.hint).removeprefix("known settings: ").split(", ")
+    assert {"batch_by", "avh", "begin", "lookback", "scan_budget", "store_failures"} < {*listed}
+    with pytest.raises(SettingProblem, match="unknown setting") as caught:
+        read_check_settings({"colour": "red"})
+    assert "segments" in str(caught.value.hint) and "direction" not in str(caught.value.hint)
 
 
 def test_all_errors_of_all_models_come_together(write: Write) -> None:
