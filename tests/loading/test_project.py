@@ -354,11 +354,11 @@ def test_all_wrong_settings_of_a_model_or_folder_come_together(
 
 def test_an_unknown_setting_is_told_all_that_there_are() -> None:
     with pytest.raises(SettingProblem) as caught:
-        read_model_settings({"colour": "red"})
+        read_model_settings({"zzz": "red"})
     listed = str(caught.value.hint).removeprefix("known settings: ").split(", ")
     assert {"batch_by", "avh", "begin", "lookback", "scan_budget", "store_failures"} < {*listed}
     with pytest.raises(SettingProblem, match="unknown setting") as caught:
-        read_check_settings({"colour": "red"})
+        read_check_settings({"zzz": "red"})
     assert "segments" in str(caught.value.hint) and "direction" not in str(caught.value.hint)
 
 
