@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from dqsql.cli.commands.explain import _facts
+from dqsql.cli.commands.explain import _facts, row_text
 from dqsql.runner import api
 from dqsql.runner.explain import Explanation
 
@@ -249,6 +249,14 @@ def test_clean_says_why_it_cannot(
     result = dqsql("clean")
     assert result.exit_code == 2
     assert "cannot be removed: Permission denied" in result.stderr
+
+
+def test_the_column_of_a_check_is_first_in_rows_that_are_cut() -> None:
+    wide = json.dumps({f"c{i}": "x" * 20 for i in range(30)} | {"Größe": None}, ensure_ascii=False)
+    assert row_text(wide, "größe").startswith('{"Größe":null,"c0":"xxx')
+    assert json.loads(row_text(wide, "größe")) == json.loads(wide)
+    assert row_text(wide, None) == wide
+    assert row_text('{"a": 1, "b": 2}', "b") == '{"a": 1, "b": 2}'
 
 
 def test_a_check_is_explained_by_its_expression_not_by_bounds_that_are_left_out() -> None:

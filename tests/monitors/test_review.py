@@ -148,6 +148,8 @@ def test_segments_of_a_check_share_a_line_of_the_list() -> None:
         "b [k=x]: b of k=x (and in 1 more segment)",
         "in_range(0, 1) on c: 2 of 3 rows",
     ]
+    shown = list(lines_of([found(f"check {i}", None) for i in range(23)]))
+    assert shown[19:] == ["check 19: check 19 of None", "... and 3 more: --output json has all"]
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,9 @@ def _print(session: Session, found: Explanation) -> None:
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
-    _print_failures(session, found.failures, of_segment=row["segment"] is not None)
+    _print_failures(
+        session, found.failures, row["column_name"], of_segment=row["segment"] is not None
+    )
 
 
 def _facts(found: Explanation) -> dict[str, str | None]:
@@ -133,15 +135,26 @@ def _print_again(session: Session, found: Explanation) -> None:
         session.say(printable(f"  note: {found.note}"))
 
 
-def _print_failures(session: Session, rows: Sequence[str], *, of_segment: bool) -> None:
+def _print_failures(
+    session: Session, rows: Sequence[str], column: str | None, *, of_segment: bool
+) -> None:
     if not rows:
         return
     whole = " of the whole batch" if of_segment else ""
     session.say(f"  {plural(len(rows), 'failing row')}{whole} in dq_failures:")
     for row in rows[:_SHOWN_ROWS]:
-        session.say(f"    {shorten(printable(row), _ROW_WIDTH)}")
+        session.say(f"    {shorten(printable(row_text(row, column)), _ROW_WIDTH)}")
     if len(rows) > _SHOWN_ROWS:
         session.say(f"    ... and {len(rows) - _SHOWN_ROWS:,} more")
+
+
+def row_text(row: str, column: str | None) -> str:
+    """A failing row as JSON; where it is to be cut, the column that the check is about is first."""
+    if column is None or len(row) <= _ROW_WIDTH:
+        return row
+    values = json.loads(row)
+    first = {name: value for name, value in values.items() if name.lower() == column.lower()}
+    return json.dumps(first | values, ensure_ascii=False, separators=(",", ":"))
 
 
 def _cell(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from dqsql.report.text import printable
 if TYPE_CHECKING:
     from dqsql.runner.review import WaitingFinding
 
+_SHOWN_CHECKS = 20
 _STAYS = "its checks could not be evaluated; the next run heeds the review"
 
 
@@ -99,17 +101,23 @@ def list_waiting(
 
 
 def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
-    """A line for each check: what it found in the batch as a whole, else in the first segment."""
+    """A line for each check: what it found in the batch as a whole, else in the first segment.
+
+    Of very many the first.
+    """
     checks: dict[tuple[str, str | None], list[WaitingFinding]] = {}
     for finding in findings:
         checks.setdefault((finding.check, finding.column), []).append(finding)
-    for alike in checks.values():
+    for alike in islice(checks.values(), _SHOWN_CHECKS):
         first = min(alike, key=lambda f: f.segment or "")
         about = f" [{first.segment}]" if first.segment else ""
         others = len(alike) - 1
         more = f" (and in {plural(others, 'segment' if not about else 'more segment')})"
         check = check_label(first.check, first.column)
         yield f"{check}{about}: {first.message}{more if others else ''}"
+
+    if len(checks) > _SHOWN_CHECKS:
+        yield f"... and {len(checks) - _SHOWN_CHECKS} more: --output json has all"
 
 
 def _review(
