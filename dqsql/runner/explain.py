@@ -257,7 +257,7 @@ def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) 
     """The sample of the check's failing rows in the batch: it is taken of all segments together."""
     from dqsql.engine.history import stored_rows
 
-    of_segment = row["segment"] is not None and row["status"] in _FOUND
+    of_segment = row["segment"] is not None and row["status"] in FINDINGS
     if "failures" not in details and not of_segment:
         return ()
     rows = stored_rows(store, FAILURES, row["model"], [row["batch"]])
