@@ -168,6 +168,10 @@ class BatchRecord:
         return self.status is BatchStatus.ACCEPTED if self.counted is None else self.counted
 
 
+# `ModelResult.skipped` of a model that was not begun since one before it failed.
+FAIL_FAST = "fail fast"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelResult:
     """What a run did for one check model.

@@ -13,7 +13,7 @@ from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST
-from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
+from dqsql.model.results import FAIL_FAST, BatchFinding, ModelResult, Result, RunResult, Status
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import (
     describe,
@@ -29,7 +29,6 @@ SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 MAX_FINDINGS = 100
 _DBT_STATUS = {Status.NO_DATA: "warn"}
 _FAILED = (Status.FAIL, Status.ERROR)
-FAIL_FAST = "fail fast"
 _UNEVALUATED = "no new batches"
 
 

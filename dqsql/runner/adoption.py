@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.catalog import Catalog
@@ -92,11 +92,9 @@ def _left(model: CheckModel, project: Project, catalog: Catalog) -> dict[str | N
         unique_id = _test(annotation)
         if unique_id is None or unique_id in found:
             continue
-        errors: Sequence[Exception] = compile_model(
-            replace(model, annotations=(annotation,)), project, catalog
-        ).rejected
-        reasons = [str(getattr(e, "message", e)) for e in errors]
-        if reasons:
+        alone = replace(model, annotations=(annotation,))
+        errors = compile_model(alone, project, catalog).rejected
+        if errors:
             name = annotation.settings.name or unique_id
-            found[unique_id] = LeftTest(unique_id, name, reasons[0])
+            found[unique_id] = LeftTest(unique_id, name, errors[0].message)
     return found

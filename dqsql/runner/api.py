@@ -16,7 +16,7 @@ from dqsql.errors import DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
-from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, RunResult, Status
+from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import (
     left_while_running,
@@ -203,7 +203,7 @@ class _Run:
             if plan.rejected:
                 return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
             if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
-                return ModelResult(plan.model.name, plan.model.path, skipped="fail fast")
+                return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
             return self._run_model(plan, spark, journal, ledgers, order.step)
 
         plans = self.compiled.plans
