@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.scanner import blank, scan
 from dqsql.model.project import Annotation, CheckModel, Project
+from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
 from dqsql.runner.compilation import catalog_of
 from dqsql.runner.measuring import made_up_model
@@ -212,16 +212,13 @@ def _said(annotation: Annotation) -> tuple[str, str]:
 
 
 def _replace(file: Path, text: str) -> None:
-    staged = file.with_name(f".{file.name}.{os.getpid()}.new")
+    """Write a text into a file, which keeps its byte order mark."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        mark = file.exists() and file.read_bytes().startswith(codecs.BOM_UTF8)
-        staged.write_bytes((codecs.BOM_UTF8 if mark else b"") + text.encode())
-        staged.replace(file)
-    except OSError as error:
-        staged.unlink(missing_ok=True)
-        reason = error.strerror or str(error)
-        raise ConfigError(f"{file} cannot be written: {reason}") from error
+        marked = file.read_bytes().startswith(codecs.BOM_UTF8)
+    except OSError:
+        # Not there yet; what else is the matter, writing will say.
+        marked = False
+    write_atomically(file, f"\ufeff{text}" if marked else text)
 
 
 def edited(project: Project, subject: Subject, suggestion: Suggestion, text: str) -> Suggestion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 
 from dqsql.runner.subjects import Subject
@@ -58,3 +59,14 @@ def test_an_annotated_dbt_model(shop: Path) -> None:
     assert again.new == ()
     assert not write(where, again, again.new).changed
     assert (shop / ORDERS).read_text(encoding="utf-8") == text
+
+
+def test_a_byte_order_mark_and_line_ends_stay(shop: Path) -> None:
+    where, file = Where(shop), shop / ORDERS
+    file.write_bytes(codecs.BOM_UTF8 + file.read_bytes().replace(b"\n", b"\r\n"))
+    proposal = proposed(where)
+    assert write(where, proposal, proposal.new).changed
+    written = file.read_bytes()
+    assert written.startswith(codecs.BOM_UTF8) and written.count(codecs.BOM_UTF8) == 1
+    assert b"@accepted_values('web', 'shop')" in written
+    assert written.count(b"\n") == written.count(b"\r\n") > 0
