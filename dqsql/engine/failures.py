@@ -25,7 +25,7 @@ _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
 # Several statements of one query failed, mostly for the same reason: the first is told.
 _MANY = "STAGE_MATERIALIZATION_MULTIPLE_FAILURES"
-_FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*? 1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\])", re.DOTALL)
+_FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*?\s1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\])", re.DOTALL)
 _NOT_UTF8 = "a text from Spark is not valid UTF-8"
 _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_bytes, 'ISO-8859-1')"
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as CliResult
+from pyspark.errors import PySparkException
 
 from dqsql.cli.main import cli
+from dqsql.engine.failures import translate
 from dqsql.runner import api
 
 from .conftest import SOURCES, NewProject
@@ -305,3 +307,21 @@ def test_all_errors_of_annotations_are_told_at_once(
     assert "checks/m.sql:2:14" in result.output
     assert "checks/m.sql:3:14" in result.output
     assert written(project.root) == []
+
+
+class _SeveralFailures(PySparkException):
+    """As a query fails of which several statements failed."""
+
+    def getCondition(self) -> str:
+        return "STAGE_MATERIALIZATION_MULTIPLE_FAILURES"
+
+
+def test_of_several_failures_of_a_query_the_first_is_told() -> None:
+    failed = _SeveralFailures(
+        "[STAGE_MATERIALIZATION_MULTIPLE_FAILURES] Multiple failures (2) in stage materialization: "
+        "\n  1. SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' cannot be cast."
+        " SQLSTATE: 22018\n  2. SparkRuntimeException: [OTHER] Also this. SQLSTATE: XX000"
+    )
+    error = translate(failed, "the scan failed")
+    assert error.message == "the scan failed: The value 'x' cannot be cast."
+    assert error.hint == "Spark's condition is CAST_INVALID_INPUT"
