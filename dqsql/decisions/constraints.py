@@ -150,7 +150,7 @@ def _failing_rows(observation: Observation) -> str | None:
     word = {"completeness": "null", "compliance": "failing"}.get(observation.name)
     if word is None or not rows or value is None or not 0 <= value <= 1:
         return None
-    if "where" in observation.text:
+    if " where " in observation.text:
         return None
     return f"{round((1 - value) * rows):,} of {rows:,} rows {word}"
 

@@ -38,3 +38,11 @@ def test_an_age_has_a_unit() -> None:
     assert message(Observation("freshness(ts)", "freshness", 30.5), "freshness < 24") == (
         "freshness(ts) is 30.5 hours"
     )
+
+
+def test_rows_are_counted_where_the_check_is_about_all_of_them() -> None:
+    def seen(text: str) -> str:
+        return message(Observation(text, "completeness", 0.5, rows=8), "completeness > 0.1")
+
+    assert seen("completeness(whereabouts)").endswith(" is 0.5 (4 of 8 rows null)")
+    assert seen("completeness(x) where y > 1") == "completeness(x) where y > 1 is 0.5"
