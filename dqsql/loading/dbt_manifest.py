@@ -236,13 +236,20 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
 def _check_version(metadata: Json, shown: str) -> None:
     schema = str(metadata.get("dbt_schema_version"))
     match = _SCHEMA.search(schema)
-    if match is None or int(match.group(1)) not in VERSIONS:
-        known = f"versions {VERSIONS[0]} to {VERSIONS[-1]}"
-        raise ConfigError(
-            f"{shown} has the schema {schema!r}; dqsql reads {known} of dbt's manifest",
-            span=Span(shown),
-            hint="use dbt 1.6 or newer, and run `dbt parse`",
-        )
+    version = None if match is None else int(match.group(1))
+    if version in VERSIONS:
+        return
+    newest = VERSIONS[-1]
+    hint = "use dbt 1.6 or newer, and run `dbt parse`"
+    if version is not None and version > newest:
+        # Previews of dbt 2 wrote version 20, its releases write 12.
+        hint = f"run `dbt parse` with a release of dbt that writes version {newest}"
+    raise ConfigError(
+        f"{shown} has the schema {schema!r};"
+        f" dqsql reads versions {VERSIONS[0]} to {newest} of dbt's manifest",
+        span=Span(shown),
+        hint=hint,
+    )
 
 
 def checksum_of(text: str) -> str:

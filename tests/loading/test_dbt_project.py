@@ -283,12 +283,39 @@ def test_older_manifests(shop: Path, version: int) -> None:
     assert project.left_tests == newest.left_tests
 
 
+def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
+    """dbt 2 writes null where dbt 1 writes an empty mapping or list, or nothing."""
+    before = load_project(shop, dbt_tests=True)
+
+    def nulled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: nulled(v) for key, v in value.items()} or None
+        return [nulled(v) for v in value] or None if isinstance(value, list) else value
+
+    def change_all(manifest: dict[str, Any]) -> None:
+        optional = ("meta", "tags", "description", "group", "columns", "version", "patch_path")
+        for kind in ("nodes", "sources"):
+            manifest[kind] = {
+                uid: {**dict.fromkeys(optional), **nulled(node)}
+                for uid, node in manifest[kind].items()
+            }
+        manifest["groups"] = nulled(manifest["groups"])
+        manifest["disabled"] = nulled(manifest["disabled"])
+
+    change(shop, change_all)
+    project = load_project(shop, dbt_tests=True)
+    assert [m.name for m in project.models] == [m.name for m in before.models]
+    assert adopted(project) == adopted(before)
+    assert project.left_tests == before.left_tests
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("{", "is no JSON"),
         ("[]", "is no manifest of dbt"),
-        ('{"metadata": {"dbt_schema_version": "x/manifest/v7.json"}}', "versions 10 to 12"),
+        ('{"metadata": {"dbt_schema_version": "x/manifest/v7.json"}}', "(?s)10 to 12.*dbt 1.6"),
+        ('{"metadata": {"dbt_schema_version": "x/manifest/v20.json"}}', "(?s)10 to 12.*version 12"),
         (
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "other"}}',
             "is of the project 'other'",
