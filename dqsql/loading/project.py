@@ -9,7 +9,7 @@ from typing import Any
 
 from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
-from dqsql.loading.dbt_project import (
+from dqsql.loading.dbt.project import (
     DbtRequest,
     is_dbt_project,
     load_dbt_project,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +23,7 @@ DBT_FRESHNESS = "dbt_freshness"
 # How dqsql reaches Spark, and the formats that it keeps its tables in.
 METHODS = ("session", "connect")
 TABLE_FORMATS = ("parquet", "delta", "iceberg")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class Severity(StrEnum):
@@ -257,3 +259,13 @@ class Project:
     def log_dir(self) -> Path:
         """The folder of what Spark says of itself, absolute."""
         return self.target_dir / "logs"
+
+
+def local_folder(target: Target) -> Path | None:
+    """The folder of the tables; None where they are elsewhere, or Spark is."""
+    if target.warehouse is None or target.method == "connect":
+        return None
+    root = target.warehouse.removeprefix("file://")
+    if root.startswith("file:"):
+        root = root.removeprefix("file:")
+    return None if _SCHEME.match(root) else Path(root) / target.schema

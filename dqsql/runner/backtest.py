@@ -14,10 +14,10 @@ from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS
+from dqsql.monitors.learning import REPLAYERS, Replayer
+from dqsql.monitors.replay import Replayed
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.learners import Learners, Stored, learnable
-from dqsql.runner.monitors.learning import REPLAYERS, Replayer
-from dqsql.runner.monitors.replay import Replayed
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dqsql.errors import ConfigError, DecisionError
+from dqsql.loading.places import place_of
 from dqsql.model.project import Project
-from dqsql.runner.places import place_of
 
 if TYPE_CHECKING:
     from dqsql.decisions.budget import Budget

@@ -9,19 +9,18 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
-from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
+from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.validation import plan_setting_errors, setting_errors
 from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.budget import budget_errors
-from dqsql.runner.monitors.validation import plan_setting_errors, setting_errors
 from dqsql.runner.selection import project_methods, select_models, unmatched
 from dqsql.runner.state import state_of
-from dqsql.templating import MacroLibrary
 
 Variables = Mapping[str, Any] | str | None
 
@@ -138,19 +137,6 @@ class _Queries(Mapping[str, tuple[Query, ...]]):
 
     def __len__(self) -> int:
         return len(self._plans)
-
-
-def catalog_of(project: Project) -> Catalog:
-    """The names that the annotations of a project may use."""
-    library = MacroLibrary(project.macros, {"pattern_regex": _pattern_regex})
-    return Catalog(library, project.functions)
-
-
-def _pattern_regex(text: str) -> str:
-    # Imported where a check needs it: patterns bring scipy and pyarrow along.
-    from dqsql.runner.patterns import pattern_regex
-
-    return pattern_regex(text)
 
 
 def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dqsql.errors import StorageError
-from dqsql.model.project import Target
-from dqsql.runner.folders import local_folder
+from dqsql.model.project import Target, local_folder
 
 _HELD = (errno.EACCES, errno.EAGAIN)
 

@@ -16,8 +16,8 @@ from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, result_id
 from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.wording import plural
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.runner.compilation import Variables, compile_project
-from dqsql.runner.monitors.history import History, MetricKey, key_of
 from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 

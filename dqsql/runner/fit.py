@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
+from dqsql.monitors.learning import LEARNERS
+from dqsql.monitors.replay import Learned
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.exclusive import alone
 from dqsql.runner.learners import Stored, learnable
-from dqsql.runner.monitors.learning import LEARNERS
-from dqsql.runner.monitors.replay import Learned
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 
 if TYPE_CHECKING:

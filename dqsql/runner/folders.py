@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 from dqsql.errors import ConfigError
-from dqsql.model.project import Project, Target
+from dqsql.model.project import Project, Target, local_folder
 from dqsql.report.artefacts import ensure_writable, try_writing
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def ensure_target(project: Project) -> None:
@@ -35,13 +30,3 @@ def ensure_warehouse(target: Target) -> bool:
             " write",
         ) from error
     return True
-
-
-def local_folder(target: Target) -> Path | None:
-    """The folder of the tables; None where they are elsewhere, or Spark is."""
-    if target.warehouse is None or target.method == "connect":
-        return None
-    root = target.warehouse.removeprefix("file://")
-    if root.startswith("file:"):
-        root = root.removeprefix("file:")
-    return None if _SCHEME.match(root) else Path(root) / target.schema

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dqsql.errors import UsageError, nearest
 from dqsql.model.project import Project
 from dqsql.model.wording import plural
+from dqsql.monitors.index_place import IndexPlace, index_place, needs_session, no_index, open_place
 from dqsql.patterns import (
     IndexSettings,
     NoPattern,
@@ -30,7 +31,6 @@ from dqsql.patterns import (
     with_general,
 )
 from dqsql.runner.folders import ensure_target
-from dqsql.runner.index_place import IndexPlace, index_place, needs_session, no_index, open_place
 from dqsql.runner.lake import Lake
 from dqsql.runner.warehouse import Step, open_spark, silent
 from dqsql.runner.where import Where

@@ -12,12 +12,12 @@ from dqsql.compiler.monitors import for_types
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
+from dqsql.monitors.context import MonitorContext
+from dqsql.monitors.injection import Injector
+from dqsql.monitors.judging import MonitorRun, stored_book
+from dqsql.monitors.learning import LEARNERS, Replayer
+from dqsql.monitors.pattern import with_known_patterns
 from dqsql.runner.api import read_ledgers
-from dqsql.runner.monitors.context import MonitorContext
-from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.judging import MonitorRun, stored_book
-from dqsql.runner.monitors.learning import LEARNERS, Replayer
-from dqsql.runner.monitors.pattern import with_known_patterns
 from dqsql.runner.rates import project_fpr
 
 if TYPE_CHECKING:

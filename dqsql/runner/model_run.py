@@ -33,6 +33,12 @@ from dqsql.model.tables import (
     Table,
 )
 from dqsql.model.wording import plural
+from dqsql.monitors.context import defaults_of
+from dqsql.monitors.history import PROFILES
+from dqsql.monitors.judging import Judged, MonitorRun, stored_book
+from dqsql.monitors.pattern import KIND as PATTERN
+from dqsql.monitors.pattern import PatternPreparation, Source
+from dqsql.monitors.programs import ProgramBook
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
@@ -41,12 +47,6 @@ from dqsql.runner.grouping import grouped
 from dqsql.runner.held_back import held_back_note
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.limits import Limits
-from dqsql.runner.monitors.context import defaults_of
-from dqsql.runner.monitors.history import PROFILES
-from dqsql.runner.monitors.judging import Judged, MonitorRun, stored_book
-from dqsql.runner.monitors.pattern import KIND as PATTERN
-from dqsql.runner.monitors.pattern import PatternPreparation, Source
-from dqsql.runner.monitors.programs import ProgramBook
 from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import Row, batch_row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results

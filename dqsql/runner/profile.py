@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.dialect import quoted
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
-from dqsql.runner.compilation import catalog_of
+from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.measuring import Measurer
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.subjects import Subject, Subjects

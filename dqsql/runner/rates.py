@@ -11,10 +11,10 @@ from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
+from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.validation import SETTINGS
 from dqsql.runner.adoption import is_checked
 from dqsql.runner.budget import read_budget
-from dqsql.runner.compilation import catalog_of
-from dqsql.runner.monitors.validation import SETTINGS
 
 DEFAULT_FPR = 0.01
 # As many of the newest batches say how often new ones come.

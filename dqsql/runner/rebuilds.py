@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dqsql.compiler.moments import read_time
-from dqsql.loading.dbt_results import Rebuild
+from dqsql.loading.dbt.results import Rebuild
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 

@@ -25,9 +25,9 @@ from dqsql.decisions.program import Clause, Program
 from dqsql.decisions.stationarity import Transform
 from dqsql.engine.layout import batch_order
 from dqsql.errors import DecisionError
+from dqsql.monitors.anomaly import input_of, places
+from dqsql.monitors.history import FloatArray, History, MetricKey
 from dqsql.patterns.validate import decide
-from dqsql.runner.monitors.anomaly import input_of, places
-from dqsql.runner.monitors.history import FloatArray, History, MetricKey
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
 _TOLERANCE = 1e-9

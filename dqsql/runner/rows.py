@@ -10,7 +10,7 @@ from typing import Any
 
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, MetricValue, Result, RunResult
-from dqsql.runner.monitors.history import Profile
+from dqsql.monitors.history import Profile
 
 Row = dict[str, Any]
 

@@ -22,7 +22,7 @@ from dqsql.dialect import call, column, formula, literal, quoted, to_sql
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
-from dqsql.runner.compilation import catalog_of
+from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.measuring import Measurer, made_up_model
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.subjects import Subject, Subjects
@@ -289,9 +289,9 @@ class _Suggesting:
     def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
         """Patterns of the index of the lake, or of the one that is shipped."""
         from dqsql.engine.value_samples import sample_values
+        from dqsql.monitors.index_place import lake_index, open_place
+        from dqsql.monitors.pattern_rules import learn
         from dqsql.patterns import LearnedPattern
-        from dqsql.runner.index_place import lake_index, open_place
-        from dqsql.runner.patterns import learn
 
         wanted = [c for c in profile.columns if wants_pattern(c)]
         if not wanted:

@@ -14,9 +14,9 @@ from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.scanner import blank, scan
 from dqsql.model.project import Annotation, CheckModel, Project
+from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.compilation import catalog_of
 from dqsql.runner.measuring import made_up_model
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal

@@ -16,9 +16,9 @@ from click.testing import Result
 
 from dqsql.engine.storage import ParquetStore
 from dqsql.errors import PatternError
+from dqsql.monitors.index_place import TablePlace
 from dqsql.patterns import load_index
 from dqsql.runner import index
-from dqsql.runner.index_place import TablePlace
 from tests.conftest import MakeProject
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pytest
 
 import dqsql
 from dqsql.errors import DqsqlError
-from dqsql.loading.dbt_generic import ADOPTED, Arguments, Unadoptable, build
+from dqsql.loading.dbt.generic import ADOPTED, Arguments, Unadoptable, build
 from dqsql.model.results import Result, RunResult, Status
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import pytest
 
 from dqsql.errors import DqsqlError
 from dqsql.loading.binding import bind_model
-from dqsql.loading.dbt_lineage import DbtBinder
-from dqsql.loading.dbt_rendering import render_dbt_model
+from dqsql.loading.dbt.lineage import DbtBinder
+from dqsql.loading.dbt.rendering import render_dbt_model
 from dqsql.model.project import Annotation
 from dqsql.templating import MacroLibrary, base_context
 

@@ -13,7 +13,7 @@ import pytest
 from dqsql.compiler.rowchecks import failing_rows
 from dqsql.errors import DqsqlError
 from dqsql.loading import load_project
-from dqsql.loading.dbt_generic import ADOPTED
+from dqsql.loading.dbt.generic import ADOPTED
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, Severity
 from dqsql.runner.adoption import project_warnings
 from dqsql.runner.compilation import compile_project

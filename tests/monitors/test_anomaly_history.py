@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from dqsql import compile_project
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
-from dqsql.runner.monitors.anomaly import AnomalyDetector
-from dqsql.runner.monitors.anomaly_learning import AnomalyLearner
-from dqsql.runner.monitors.context import MonitorContext
-from dqsql.runner.monitors.history import History, MetricKey
-from dqsql.runner.monitors.programs import ProgramBook
-from dqsql.runner.monitors.reach import Needs, accepted_before, needs_of
+from dqsql.monitors.anomaly import AnomalyDetector
+from dqsql.monitors.anomaly_learning import AnomalyLearner
+from dqsql.monitors.context import MonitorContext
+from dqsql.monitors.history import History, MetricKey
+from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.reach import Needs, accepted_before, needs_of
 from dqsql.runner.recompute import Stored, batches_of, recompute
 
 from .conftest import write_project

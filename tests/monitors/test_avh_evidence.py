@@ -9,7 +9,7 @@ import pytest
 
 from dqsql.compiler.issues import ISSUES_VERSION, issues
 from dqsql.model.plan import Family
-from dqsql.runner.monitors.evidence import Evidence
+from dqsql.monitors.evidence import Evidence
 
 METRICS = ("row_count", "complete_ratio")
 NULLS = np.array([[100.0, 0.5]])

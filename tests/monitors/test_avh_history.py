@@ -15,13 +15,13 @@ from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.compiler.monitors import for_types
 from dqsql.errors import EngineError
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.runner.monitors.avh import AvhDetector
-from dqsql.runner.monitors.avh_learning import AvhLearner
-from dqsql.runner.monitors.context import MonitorContext
-from dqsql.runner.monitors.evidence import Evidence
-from dqsql.runner.monitors.history import History
-from dqsql.runner.monitors.injection import Variant
-from dqsql.runner.monitors.programs import ProgramBook, StoredProgram
+from dqsql.monitors.avh import AvhDetector
+from dqsql.monitors.avh_learning import AvhLearner
+from dqsql.monitors.context import MonitorContext
+from dqsql.monitors.evidence import Evidence
+from dqsql.monitors.history import History
+from dqsql.monitors.injection import Variant
+from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.runner.recompute import Stored, batches_of, recompute
 
 SOURCES = """\

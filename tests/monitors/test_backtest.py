@@ -13,7 +13,7 @@ from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_program
 from dqsql.decisions.bounds import Bounds
 from dqsql.decisions.program import breaks
 from dqsql.errors import UsageError
-from dqsql.runner.monitors.replay import Replayed
+from dqsql.monitors.replay import Replayed
 from tests.run.conftest import Project
 
 from .conftest import DAYS, TENFOLD, TOO_HEAVY, DqSql, programs

@@ -8,14 +8,14 @@ import pytest
 
 from dqsql import backtest
 from dqsql.decisions.anomaly import strategy
-from dqsql.runner.monitors.anomaly_learning import at_rate
+from dqsql.monitors.anomaly_learning import at_rate
 
 from .conftest import DqSql
 from .families import LAST, TENFOLD
 
 if TYPE_CHECKING:
+    from dqsql.monitors.replay import Replayed
     from dqsql.runner.backtest import ModelBacktest
-    from dqsql.runner.monitors.replay import Replayed
     from tests.run.conftest import Project
 
 RATES = (0.001, 0.01, 0.05)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dqsql import compile_project
 from dqsql.cli.main import cli
 from dqsql.loading.settings import CHECK_SETTINGS, MONITOR_OPTIONS
-from dqsql.runner.monitors.validation import SETTINGS
+from dqsql.monitors.validation import SETTINGS
 
 from .conftest import PROJECT_YML, write_project
 

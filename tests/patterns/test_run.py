@@ -12,6 +12,14 @@ import dqsql
 from dqsql.dialect import column, formula, to_sql
 from dqsql.engine.value_samples import MAX_LENGTH, ValueSample, sample_values
 from dqsql.errors import PatternError, QueryError
+from dqsql.monitors.pattern_rules import (
+    from_record,
+    judge,
+    learn,
+    matching_count,
+    pattern_regex,
+    to_record,
+)
 from dqsql.patterns import (
     LearnedPattern,
     NoPattern,
@@ -21,14 +29,6 @@ from dqsql.patterns import (
     spark_regex,
 )
 from dqsql.patterns.language import Token, pattern_of
-from dqsql.runner.patterns import (
-    from_record,
-    judge,
-    learn,
-    matching_count,
-    pattern_regex,
-    to_record,
-)
 from tests.conftest import MakeProject
 from tests.patterns.strategies import EXOTIC, HOSTILE
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dqsql.errors import Span
 from dqsql.model.project import Annotation, CheckSettings
+from dqsql.monitors.pattern_rules import learn
 from dqsql.patterns import LearnedPattern, general_index
-from dqsql.runner.patterns import learn
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,

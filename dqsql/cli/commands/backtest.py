@@ -17,8 +17,8 @@ from dqsql.report.text import printable, shorten
 
 if TYPE_CHECKING:
     from dqsql.model.plan import Monitor
+    from dqsql.monitors.replay import Replayed
     from dqsql.runner.backtest import ModelBacktest
-    from dqsql.runner.monitors.replay import Replayed
 
 _HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "recall", "bounds")
 _NAME = 48

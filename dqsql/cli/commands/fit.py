@@ -16,8 +16,8 @@ from dqsql.report.errors import error_record
 from dqsql.report.text import number, printable
 
 if TYPE_CHECKING:
+    from dqsql.monitors.replay import Learned
     from dqsql.runner.fit import ModelFit
-    from dqsql.runner.monitors.replay import Learned
 
 
 @click.command("fit", cls=Command)

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dqsql.loading import dbt_expectations, dbt_utils
-from dqsql.loading.dbt_failing import Arguments, Failing, Unadoptable
+from dqsql.loading.dbt import expectations, utils
+from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable
 
 __all__ = ["ADOPTED", "Arguments", "Failing", "Unadoptable", "build"]
 
-_BUILDERS = {**dbt_utils.BUILDERS, **dbt_expectations.BUILDERS}
+_BUILDERS = {**utils.BUILDERS, **expectations.BUILDERS}
 _REASONS: Mapping[str, str] = {
     "dbt_utils.cardinality_equality": "it compares the values of two relations with their counts",
     "dbt_utils.equality": "it compares two relations row by row",

@@ -24,7 +24,7 @@ from dqsql.engine.injection import measured_variants
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Project, view_name
 from dqsql.model.types import type_of
-from dqsql.runner.monitors.history import PROFILES, Profile
+from dqsql.monitors.history import PROFILES, Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

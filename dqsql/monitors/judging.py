@@ -20,15 +20,15 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS
-from dqsql.runner.monitors.anomaly import AnomalyDetector
-from dqsql.runner.monitors.avh import AvhDetector
-from dqsql.runner.monitors.context import Detector, MonitorContext
-from dqsql.runner.monitors.history import NEXT, History
-from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.novelty import NoveltyDetector
-from dqsql.runner.monitors.pattern import PatternDetector, Source
-from dqsql.runner.monitors.programs import ProgramBook
-from dqsql.runner.monitors.reach import accepted_before, needs_of
+from dqsql.monitors.anomaly import AnomalyDetector
+from dqsql.monitors.avh import AvhDetector
+from dqsql.monitors.context import Detector, MonitorContext
+from dqsql.monitors.history import NEXT, History
+from dqsql.monitors.injection import Injector
+from dqsql.monitors.novelty import NoveltyDetector
+from dqsql.monitors.pattern import PatternDetector, Source
+from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.reach import accepted_before, needs_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +151,7 @@ class MonitorRun:
 
     def injector(self) -> Injector:
         """Injects issues into samples of this model's batches."""
-        from dqsql.runner.compilation import catalog_of
+        from dqsql.monitors.catalog import catalog_of
 
         return Injector(
             self.spark,

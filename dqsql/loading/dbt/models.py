@@ -18,11 +18,11 @@ from dqsql.loading.annotations import (
 )
 from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
-from dqsql.loading.dbt_lineage import DbtBinder
-from dqsql.loading.dbt_manifest import Manifest, Node, checksum_of
-from dqsql.loading.dbt_places import Places
-from dqsql.loading.dbt_rendering import render_dbt_model
-from dqsql.loading.dbt_results import Rebuild
+from dqsql.loading.dbt.lineage import DbtBinder
+from dqsql.loading.dbt.manifest import Manifest, Node, checksum_of
+from dqsql.loading.dbt.places import Places
+from dqsql.loading.dbt.rendering import render_dbt_model
+from dqsql.loading.dbt.results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
 from dqsql.loading.settings import model_setting_problems, read_model_settings

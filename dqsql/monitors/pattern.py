@@ -24,6 +24,18 @@ from dqsql.engine.value_samples import sample_values
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import Result, Status
 from dqsql.model.types import is_textless, type_of
+from dqsql.monitors import pattern_rules as patterns
+from dqsql.monitors.context import (
+    MonitorContext,
+    failed_status,
+    result_of,
+    with_details,
+)
+from dqsql.monitors.exclusions import Exclusions
+from dqsql.monitors.history import key_of
+from dqsql.monitors.index_place import lake_index, open_place
+from dqsql.monitors.programs import ProgramBook, StoredProgram
+from dqsql.monitors.settings import PATTERN_SETTINGS, read_settings
 from dqsql.patterns import (
     InferenceSettings,
     LearnedPattern,
@@ -31,18 +43,6 @@ from dqsql.patterns import (
     PatternDecision,
     PatternIndex,
 )
-from dqsql.runner import patterns
-from dqsql.runner.index_place import lake_index, open_place
-from dqsql.runner.monitors.context import (
-    MonitorContext,
-    failed_status,
-    result_of,
-    with_details,
-)
-from dqsql.runner.monitors.exclusions import Exclusions
-from dqsql.runner.monitors.history import key_of
-from dqsql.runner.monitors.programs import ProgramBook, StoredProgram
-from dqsql.runner.monitors.settings import PATTERN_SETTINGS, read_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

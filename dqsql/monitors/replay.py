@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from dqsql.model.plan import Monitor
-from dqsql.runner.monitors.programs import StoredProgram
+from dqsql.monitors.programs import StoredProgram
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Protocol
 
 from dqsql.engine.history import batches_where
-from dqsql.runner.monitors.anomaly_learning import AnomalyLearner
-from dqsql.runner.monitors.avh_learning import AvhLearner
-from dqsql.runner.monitors.context import MonitorContext
-from dqsql.runner.monitors.injection import Injector
-from dqsql.runner.monitors.novelty_learning import NoveltyLearner
-from dqsql.runner.monitors.pattern import Source
-from dqsql.runner.monitors.pattern_learning import PatternLearner
-from dqsql.runner.monitors.replay import Learned, Replayed
+from dqsql.monitors.anomaly_learning import AnomalyLearner
+from dqsql.monitors.avh_learning import AvhLearner
+from dqsql.monitors.context import MonitorContext
+from dqsql.monitors.injection import Injector
+from dqsql.monitors.novelty_learning import NoveltyLearner
+from dqsql.monitors.pattern import Source
+from dqsql.monitors.pattern_learning import PatternLearner
+from dqsql.monitors.replay import Learned, Replayed
 
 
 class Replayer(Protocol):

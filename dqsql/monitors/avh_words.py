@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
-from dqsql.runner.monitors.context import finite
-from dqsql.runner.monitors.history import MetricKey
+from dqsql.monitors.context import finite
+from dqsql.monitors.history import MetricKey
 
 _SHOWN_CLAUSES = 3
 

@@ -14,9 +14,9 @@ from dqsql.decisions.strategies import Strategy
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
-from dqsql.runner.monitors.anomaly import AnomalyCall, AnomalyDetector
-from dqsql.runner.monitors.history import key_of
-from dqsql.runner.monitors.replay import Replayed, Tally
+from dqsql.monitors.anomaly import AnomalyCall, AnomalyDetector
+from dqsql.monitors.history import key_of
+from dqsql.monitors.replay import Replayed, Tally
 
 _DECIDED = ("ok", "anomalous")
 # Metrics that are multiplied as the number of rows is, if the rows are like those that are there.

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.dialect import tokenize
 from dqsql.loading.binding import Binder, Binding, BindingProblem
-from dqsql.loading.dbt_rendering import STAND_IN
+from dqsql.loading.dbt.rendering import STAND_IN
 from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, read_layout
 from dqsql.loading.scanner import Segment, SegmentKind, blank, scan
 

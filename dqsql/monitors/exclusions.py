@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
-from dqsql.runner.monitors.context import result_of
+from dqsql.monitors.context import result_of
 
 # Which of some batches meet a SQL condition. Raises DqsqlError.
 Matching = Callable[[Collection[str], str], Collection[str]]

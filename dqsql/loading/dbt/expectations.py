@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
-from dqsql.loading.dbt_failing import (
+from dqsql.loading.dbt.failing import (
     Arguments,
     Failing,
     Unadoptable,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
-from dqsql.loading.dbt_manifest import Manifest, Node
+from dqsql.loading.dbt.manifest import Manifest, Node
 from dqsql.loading.documents import Document, KeyPath, read_document
 
 _SECTIONS = {"model": "models", "seed": "seeds", "snapshot": "snapshots"}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
+from dqsql.loading.places import place_of
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
-from dqsql.runner.monitors.anomaly import anomaly_call
-from dqsql.runner.monitors.novelty import novelty_settings
-from dqsql.runner.monitors.settings import (
+from dqsql.monitors.anomaly import anomaly_call
+from dqsql.monitors.novelty import novelty_settings
+from dqsql.monitors.settings import (
     ANOMALY_SETTINGS,
     AVH_SETTINGS,
     NOVELTY_SETTINGS,
@@ -18,7 +19,6 @@ from dqsql.runner.monitors.settings import (
     Reader,
     read_settings,
 )
-from dqsql.runner.places import place_of
 
 # The settings of each kind of monitor that has any. A new kind is one line here.
 SETTINGS: Mapping[str, Mapping[str, Reader]] = {

@@ -15,7 +15,7 @@ from dqsql.decisions.distances import (
     categorical_distances,
     numeric_distances,
 )
-from dqsql.runner.monitors.history import Profile
+from dqsql.monitors.history import Profile
 
 TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *(PATTERN_PREFIX + d for d in CATEGORICAL_DISTANCES))
 __all__ = ["NUMERIC_DISTANCES", "TEXT_DISTANCES", "Distribution", "distances"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from dqsql.model.plan import Monitor
+from dqsql.monitors import pattern_rules as patterns
+from dqsql.monitors.pattern import KIND, PatternDetector, pattern_settings
+from dqsql.monitors.replay import Replayed, Tally
 from dqsql.patterns import LearnedPattern
-from dqsql.runner import patterns
-from dqsql.runner.monitors.pattern import KIND, PatternDetector, pattern_settings
-from dqsql.runner.monitors.replay import Replayed, Tally
 
 
 class PatternLearner(PatternDetector):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dqsql.loading.dbt_failing import (
+from dqsql.loading.dbt.failing import (
     Arguments,
     Failing,
     Unadoptable,

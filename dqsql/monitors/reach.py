@@ -14,11 +14,11 @@ from typing import Any
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.runner.monitors.anomaly import anomaly_call
-from dqsql.runner.monitors.avh import avh_settings
-from dqsql.runner.monitors.context import defaults_of
-from dqsql.runner.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
-from dqsql.runner.monitors.novelty import novelty_reach
+from dqsql.monitors.anomaly import anomaly_call
+from dqsql.monitors.avh import avh_settings
+from dqsql.monitors.context import defaults_of
+from dqsql.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
+from dqsql.monitors.novelty import novelty_reach
 
 
 @dataclass(frozen=True)

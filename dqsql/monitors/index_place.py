@@ -17,12 +17,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from dqsql.errors import PatternError, StorageError
-from dqsql.model.project import Target
+from dqsql.model.project import Target, local_folder
 from dqsql.model.tables import Table
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.store import load_index
-from dqsql.runner.folders import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

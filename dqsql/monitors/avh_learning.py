@@ -9,10 +9,10 @@ import numpy as np
 
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.program import Program, breaks
-from dqsql.runner.monitors.avh import AvhDetector, Unit
-from dqsql.runner.monitors.evidence import Evidence
-from dqsql.runner.monitors.history import NEXT, FloatArray
-from dqsql.runner.monitors.replay import Learned, Replayed, Tally
+from dqsql.monitors.avh import AvhDetector, Unit
+from dqsql.monitors.evidence import Evidence
+from dqsql.monitors.history import NEXT, FloatArray
+from dqsql.monitors.replay import Learned, Replayed, Tally
 
 
 class AvhLearner(AvhDetector):

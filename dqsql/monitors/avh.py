@@ -20,8 +20,8 @@ from dqsql.decisions.program import Program
 from dqsql.engine.layout import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.runner.monitors.avh_words import clause_details, describe_program, message
-from dqsql.runner.monitors.context import (
+from dqsql.monitors.avh_words import clause_details, describe_program, message
+from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
     finite,
@@ -29,15 +29,15 @@ from dqsql.runner.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.runner.monitors.distances import (
+from dqsql.monitors.distances import (
     NUMERIC_DISTANCES,
     TEXT_DISTANCES,
     Distribution,
     distances,
 )
-from dqsql.runner.monitors.evidence import Evidence
-from dqsql.runner.monitors.exclusions import Exclusions, Matching
-from dqsql.runner.monitors.history import (
+from dqsql.monitors.evidence import Evidence
+from dqsql.monitors.exclusions import Exclusions, Matching
+from dqsql.monitors.history import (
     NEXT,
     PROFILES,
     FloatArray,
@@ -45,9 +45,9 @@ from dqsql.runner.monitors.history import (
     Profile,
     key_of,
 )
-from dqsql.runner.monitors.injection import CLEAN, Injector, Measured, Variant
-from dqsql.runner.monitors.programs import StoredProgram
-from dqsql.runner.monitors.settings import AVH_SETTINGS, read_settings
+from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
+from dqsql.monitors.programs import StoredProgram
+from dqsql.monitors.settings import AVH_SETTINGS, read_settings
 
 KIND = "avh"
 DEFAULT_WINDOW = 30

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from dqsql.errors import DecisionError
-from dqsql.runner.monitors.novelty import NoveltyDetector, VectorUnit
-from dqsql.runner.monitors.replay import Replayed, Tally
+from dqsql.monitors.novelty import NoveltyDetector, VectorUnit
+from dqsql.monitors.replay import Replayed, Tally
 
 # A threshold is a quantile of the accepted batches' distances: half of them must lie below.
 _LARGEST_RATE = 0.5

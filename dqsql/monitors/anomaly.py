@@ -19,16 +19,16 @@ from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
-from dqsql.runner.monitors.context import (
+from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
     finite,
     result_of,
     with_details,
 )
-from dqsql.runner.monitors.exclusions import Exclusions, Matching
-from dqsql.runner.monitors.history import History, MetricKey, key_of
-from dqsql.runner.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
+from dqsql.monitors.exclusions import Exclusions, Matching
+from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
 
 KIND = "anomaly"
 _DEFAULT = "online_normal"

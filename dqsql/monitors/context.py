@@ -12,8 +12,8 @@ from dqsql.errors import DqsqlError
 from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.runner.monitors.history import History
-from dqsql.runner.monitors.programs import ProgramBook
+from dqsql.monitors.history import History
+from dqsql.monitors.programs import ProgramBook
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dqsql.compiler.issues import ISSUES_VERSION
-from dqsql.runner.monitors.history import FloatArray
+from dqsql.monitors.history import FloatArray
 
 # Metrics that grow with the number of rows: a variant changes them by a factor.
 _EXTENSIVE = frozenset({"row_count", "sum", "dist_val_count"})

@@ -14,7 +14,7 @@ from dqsql.decisions.novelty_metrics import Feature
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
-from dqsql.runner.monitors.context import (
+from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
     finite,
@@ -22,9 +22,9 @@ from dqsql.runner.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.runner.monitors.exclusions import Exclusions, Matching
-from dqsql.runner.monitors.history import MetricKey, key_of
-from dqsql.runner.monitors.settings import NOVELTY_SETTINGS, read_settings
+from dqsql.monitors.exclusions import Exclusions, Matching
+from dqsql.monitors.history import MetricKey, key_of
+from dqsql.monitors.settings import NOVELTY_SETTINGS, read_settings
 
 KIND = "novelty"
 _SHOWN_CONTRIBUTIONS = 10

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
-from dqsql.loading.dbt_generic import Arguments, Failing, Unadoptable, build
-from dqsql.loading.dbt_manifest import Manifest, Node
+from dqsql.loading.dbt.generic import Arguments, Failing, Unadoptable, build
+from dqsql.loading.dbt.manifest import Manifest, Node
 from dqsql.model.project import (
     DBT_TEST,
     DBT_TEST_NAME,

@@ -1,0 +1,1 @@
+"""dbt projects: their manifest, models, and the generic tests that are adopted."""
