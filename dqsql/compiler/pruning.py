@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dqsql.compiler.moments import Moment, as_text, before, end_of, read_time
+from dqsql.model.batches import Moment, as_text, before, end_of, read_time
 from dqsql.model.types import TIMES, type_of
 
 _UNITS = {

@@ -19,8 +19,9 @@ from sqlglot import exp
 
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
-from dqsql.engine.layout import Family, batch_order
+from dqsql.engine.layout import Family
 from dqsql.errors import StorageError
+from dqsql.model.batches import batch_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

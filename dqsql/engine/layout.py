@@ -13,7 +13,6 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 
 from dqsql.model.tables import (
     frequency_table_name,
@@ -28,8 +27,6 @@ _END = r"(?![\s\S])"
 _MONTH = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([ T]00:00:00)?{_END}"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]"
 _NUMBER = rf"^[0-9]+{_END}"
-# As Spark writes whole numbers, decimals and doubles.
-_ANY_NUMBER = rf"^-?[0-9]+(\.[0-9]+(E-?[0-9]{{1,3}})?)?{_END}"
 _HASH_CHUNKS = 32
 _DIGITS = 16
 
@@ -103,10 +100,3 @@ COUNTS = Family(
     own_chunk_sql,
     large=True,
 )
-
-
-def batch_order(batch: str) -> tuple[int, Decimal, str]:
-    """A sort key: numbers by value, everything else (dates among it) as text."""
-    if re.search(_ANY_NUMBER, batch):
-        return (0, Decimal(batch), batch)
-    return (1, Decimal(0), batch)

@@ -9,13 +9,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from dqsql.compiler.moments import wall_time_of
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import Learned, Strategy
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.engine.layout import batch_order
 from dqsql.errors import AnnotationError, DecisionError
+from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status

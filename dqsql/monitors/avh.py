@@ -17,7 +17,7 @@ import numpy as np
 
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.program import Program
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.avh_words import clause_details, describe_program, message

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Metric
 from dqsql.model.results import MetricValue
 

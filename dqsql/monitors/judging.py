@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.engine.history import batches_where, stored_metrics, stored_of_model, stored_rows
-from dqsql.engine.layout import batch_order
 from dqsql.errors import DqsqlError
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status

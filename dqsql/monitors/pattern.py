@@ -19,8 +19,8 @@ from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.privacy import hides_values
 from dqsql.compiler.scan import BatchFilter
 from dqsql.engine.history import batches_where
-from dqsql.engine.layout import batch_order
 from dqsql.engine.value_samples import sample_values
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import Result, Status
 from dqsql.model.types import is_textless, type_of

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.monitors.anomaly import anomaly_call

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from dqsql.engine.layout import batch_order
 from dqsql.errors import DqsqlError, UsageError
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS

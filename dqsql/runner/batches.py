@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
-from dqsql.compiler.moments import Moment, moment_reader, read_number, read_time
 from dqsql.compiler.pruning import batch_moment, interval_condition
-from dqsql.engine.layout import batch_order
 from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.model.batches import Moment, batch_order, moment_reader, read_number, read_time
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import plural

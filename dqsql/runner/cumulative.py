@@ -31,7 +31,8 @@ from dqsql.compiler.cumulative import (
 from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import History, Kept, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
-from dqsql.engine.layout import COUNTS, STATES, Family, batch_order
+from dqsql.engine.layout import COUNTS, STATES, Family
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, Result, Status

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, result_id

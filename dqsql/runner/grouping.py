@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from dqsql.decisions.grouping import VALUES, Symptom, group_findings
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchFinding, RankedFinding, Result, Status
 

@@ -135,7 +135,7 @@ class Lake:
     def _batches(self, model: CheckModel) -> list[str]:
         """Batches of the model in order, evenly spread over its history."""
         from dqsql.engine.discovery import find_batches
-        from dqsql.engine.layout import batch_order
+        from dqsql.model.batches import batch_order
 
         query = batches_query(replace(model, config=replace(model.config, segment_by=())))
         if query is None:

@@ -19,9 +19,9 @@ from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
-from dqsql.engine.layout import batch_order
 from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result

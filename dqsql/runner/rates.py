@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 
-from dqsql.compiler.moments import time_of
 from dqsql.compiler.plan import compile_model
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order, time_of
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord

@@ -23,8 +23,8 @@ from dqsql.decisions.novelty_config import novelty_config
 from dqsql.decisions.novelty_metrics import Feature
 from dqsql.decisions.program import Clause, Program
 from dqsql.decisions.stationarity import Transform
-from dqsql.engine.layout import batch_order
 from dqsql.errors import DecisionError
+from dqsql.model.batches import batch_order
 from dqsql.monitors.anomaly import input_of, places
 from dqsql.monitors.history import FloatArray, History, MetricKey
 from dqsql.patterns.validate import decide

@@ -10,8 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.moments import wall_time_of
-from dqsql.engine.layout import batch_order
+from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import BATCHES, METRICS, MODELS, PROGRAMS, RESULTS, REVIEWS

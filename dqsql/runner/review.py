@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from dqsql.engine.layout import batch_order
 from dqsql.errors import UsageError, nearest
+from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dqsql.decisions.schema import CHANGES, decide_schema
-from dqsql.engine.layout import batch_order
 from dqsql.engine.schemas import stored_schemas
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from dqsql.engine.isolation import find_failing
-from dqsql.engine.layout import batch_order, chunk_of, chunk_sql
+from dqsql.engine.layout import chunk_of, chunk_sql
 from dqsql.errors import EngineError, QueryError
+from dqsql.model.batches import batch_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Batches as moments: dates, timestamps and numbers that can be compared, from their texts.
+"""What the names of batches say: their order, and the dates, timestamps and numbers that they are.
 
 Batches are stored as text. To compare them with a point in time that a user names they are read
 again, as moments of UTC or as numbers, depending on the Spark type of `batch_by`.
@@ -19,6 +19,15 @@ Reader = Callable[[str], Moment | None]
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]\d{2}:\d{2}|Z)?)?")
 _MICROSECOND = dt.timedelta(microseconds=1)
+# As Spark writes whole numbers, decimals and doubles; `$` would also stand before a line break.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
+
+
+def batch_order(batch: str) -> tuple[int, Decimal, str]:
+    """A sort key: numbers by value, everything else (dates among it) as text."""
+    if _NUMBER.fullmatch(batch):
+        return (0, Decimal(batch), batch)
+    return (1, Decimal(0), batch)
 
 
 def moment_reader(spark_type: str) -> Reader | None:
