@@ -129,6 +129,10 @@ class SessionError(EngineError):
     """The Spark session could not be started or reached."""
 
 
+class ConnectionLostError(SessionError):
+    """Spark ended, or cannot be reached any more: nothing further can be computed."""
+
+
 class SourceNotFoundError(EngineError):
     """A table or a file that a check model reads does not exist."""
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
     "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
+    "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
     "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),
 }
 

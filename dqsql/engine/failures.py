@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from dqsql.engine.known_failures import known_failure
 from dqsql.errors import (
+    ConnectionLostError,
     EngineError,
     QueryError,
     SourceNotFoundError,
@@ -53,7 +54,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
     condition = condition_of(error)
     known = known_failure(str(error))
     if known is not None:
-        return QueryError(f"{doing}: {known.message}", span=span, hint=known.hint)
+        kind = ConnectionLostError if known.final else QueryError
+        return kind(f"{doing}: {known.message}", span=span, hint=known.hint)
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):
         # What follows is advice on how to drop tables.

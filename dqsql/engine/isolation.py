@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from dqsql.errors import EngineError
+from dqsql.errors import ConnectionLostError, EngineError
 
 T = TypeVar("T")
 
@@ -15,12 +15,15 @@ def find_failing(
 ) -> list[tuple[T, EngineError]]:
     """Return the items with which `attempt` raises EngineError, each with its error.
 
-    One call when nothing fails; about 2 k log2(n) calls for k failing ones among n.
+    One call when nothing fails; about 2 k log2(n) calls for k failing ones among n. Raises
+    ConnectionLostError: no member's fault.
     """
     if not items:
         return []
     try:
         attempt(items)
+    except ConnectionLostError:
+        raise
     except EngineError as error:
         if len(items) == 1:
             return [(items[0], error)]

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Known:
-    """A failure that is recognised by a pattern; the pattern's first group, if any, is shown."""
+    """A failure that is recognised by a pattern.
+
+    After one that is `final` Spark does nothing more.
+    """
 
     pattern: re.Pattern[str]
     message: str
     hint: str
+    final: bool = False
 
 
 _KNOWN = (
@@ -45,6 +49,7 @@ _KNOWN = (
         ),
         "the connection to Spark is lost",
         "see whether the server is up; batches not finished are checked in the next run",
+        final=True,
     ),
     Known(
         re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST"),

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from dqsql.engine.archive import archive_options
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
-from dqsql.engine.java import find_java
+from dqsql.engine.java import Java, find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
+from dqsql.engine.warm import WarmSession, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
 
@@ -64,12 +65,25 @@ def open_session(
         with configured(spark, runtime_conf(target)):
             yield spark
         return
-    started = _start(target, log_dir)
-    try:
-        with configured(started, runtime_conf(target)):
-            yield started
-    finally:
-        started.stop()
+    with _warm(target) as warm:
+        started = _start(warm or target, log_dir)
+        try:
+            with configured(started, runtime_conf(target)):
+                yield started
+        finally:
+            started.stop()
+
+
+@contextmanager
+def _warm(target: Target) -> Iterator[Target | None]:
+    """The target by way of its warm session, where there is one that can be used from here."""
+    # A process has either sessions of its own or those of Connect.
+    context = sys.modules.get("pyspark.core.context")
+    if target.method != "session" or (context and context.SparkContext._active_spark_context):
+        yield None
+        return
+    with warm_target(target, embedded_settings(target)) as warm:
+        yield warm
 
 
 def runtime_conf(target: Target) -> dict[str, str]:
@@ -158,13 +172,8 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
 
     # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    options = [*archive_options(java), *_scratch_options()]
-    builder = SparkSession.builder.appName("dqsql").master(target.master or "local[*]")
-    settings = {**_EMBEDDED_CONF, "spark.sql.warehouse.dir": _catalog_dir(target)}
-    # The format's settings hold the user's own for the same keys.
-    settings |= dict(target.spark_conf) | format_conf(target)
-    extra = settings.get("spark.driver.extraJavaOptions", "")
-    settings["spark.driver.extraJavaOptions"] = " ".join([*options, extra]).strip()
+    settings = _with_java_options(embedded_settings(target), java)
+    builder = SparkSession.builder.appName("dqsql")
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
     for key, value in settings.items():
@@ -177,6 +186,34 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
                 f"Spark did not start: {first_sentence(error)}",
                 hint=f"see {log_dir / 'spark.log'}",
             ) from error
+
+
+def embedded_settings(target: Target) -> dict[str, str]:
+    """The settings that the embedded session of a target starts with."""
+    settings = {
+        **_EMBEDDED_CONF,
+        "spark.master": target.master or "local[*]",
+        "spark.sql.warehouse.dir": _catalog_dir(target),
+    }
+    # The format's settings hold the user's own for the same keys.
+    return settings | dict(target.spark_conf) | format_conf(target)
+
+
+def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
+    """Start the warm session of a target, unless it is there; whether it was started.
+
+    `idle` are the seconds without use after which it stops. Raises DqsqlError.
+    """
+    settings = embedded_settings(target)
+    refuse_unreachable(target.master or "")
+    refuse_locked_metastore(settings)
+    return start_session(settings, _with_java_options(settings, find_java()), idle)
+
+
+def _with_java_options(settings: Mapping[str, str], java: Java) -> dict[str, str]:
+    key = "spark.driver.extraJavaOptions"
+    options = [*archive_options(java), *_scratch_options(), settings.get(key, "")]
+    return {**settings, key: " ".join(options).strip()}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dqsql.errors import DqsqlError, UsageError, error_of
+from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
@@ -202,6 +202,8 @@ class _Run:
         def work(plan: Plan) -> ModelResult:
             if plan.rejected:
                 return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
+            if (lost := _lost_connection(models)) is not None:
+                return ModelResult(plan.model.name, plan.model.path, error=lost)
             if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
                 return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
             return self._run_model(plan, spark, journal, ledgers, order.step)
@@ -302,6 +304,11 @@ class _Run:
             arguments=self.arguments,
             warnings=warnings,
         )
+
+
+def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
+    """The error of a model during which Spark ended, if that has happened."""
+    return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
 
 
 def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:

@@ -1,0 +1,80 @@
+"""`dqsql session`: a Spark session that stays warm between commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.errors import UsageError
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@click.group("session", context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Keep a Spark session warm, so that commands start in a second or two.
+
+    The session is a Spark Connect server on this machine, for you alone. `run`, `suggest`,
+    `profile` and all other commands that need Spark find it by themselves, in every project whose
+    profile has the same settings of Spark.
+    """
+
+
+@command.command("start", cls=Command)
+@options(*PROJECT, *GLOBAL)
+@click.option(
+    "--idle",
+    default="30m",
+    metavar="TIME",
+    envvar="DQSQL_IDLE",
+    help="Stop after so long without use: 90s, 30m, 2h [default: 30m].",
+)
+@with_session
+def start(session: Session, *, project_dir: Path, idle: str, **where: Any) -> int:
+    """Start the warm session of the project's target."""
+    from dqsql.runner import warm
+
+    seconds = _seconds(idle)
+    with session.progress() as progress:
+        progress.step("Starting Spark")
+        status, started = warm.start(project_dir, idle=seconds, **where)
+    session.say(f"{'Started' if started else 'Already running'}: {status}")
+    return 0
+
+
+@command.command("status", cls=Command)
+@options(*PROJECT, *GLOBAL)
+@with_session
+def status(session: Session, *, project_dir: Path, **where: Any) -> int:
+    """Say whether a warm session runs; exits with 1 if there is none."""
+    from dqsql.runner import warm
+
+    found = warm.status(project_dir, **where)
+    session.say(str(found) if found else "No warm session runs.")
+    return 0 if found else 1
+
+
+@command.command("stop", cls=Command)
+@options(*PROJECT, *GLOBAL)
+@with_session
+def stop(session: Session, *, project_dir: Path, **where: Any) -> int:
+    """Stop the warm session of the project's target."""
+    from dqsql.runner import warm
+
+    stopped = warm.stop(project_dir, **where)
+    session.say(f"Stopped: {stopped}" if stopped else "No warm session runs.")
+    return 0
+
+
+def _seconds(text: str) -> float:
+    """A duration in seconds. Raises UsageError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if match is None or float(match.group(1)) <= 0:
+        raise UsageError(f"--idle takes a time such as 90s, 30m or 2h, not {text!r}")
+    return float(match.group(1)) * _UNITS[match.group(2)]

@@ -1,0 +1,156 @@
+"""A warm session as commands use it: equal verdicts, found and left by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeProject
+
+pytestmark = pytest.mark.slow
+# Starting a server on a busy machine.
+PATIENCE = 300.0
+FILES = {
+    "checks/sources.yml": """\
+        sources:
+          - name: raw
+            tables: [{name: t, path: data/t.csv, format: csv, options: {header: "true"}}]
+        """,
+    "checks/m.sql": """\
+        {{ config(batch_by = 'day') }}
+        select
+            day,
+            cast(x as int) as x -- @not_null @mean between 0 and 10 @median < 100 @max < 8
+        from {{ source('raw', 't') }}
+        """,
+    "data/t.csv": "day,x\n2024-01-01,1\n2024-01-01,3\n2024-01-02,9\n2024-01-02,\n",
+}
+
+
+class Program:
+    """`dqsql` as its users call it, with a cache of its own."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.root = root
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("DQSQL_", "DBT_"))},
+            "XDG_CACHE_HOME": str(cache),
+            "DQSQL_CLASS_ARCHIVE": "0",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+
+    def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "dqsql", *arguments],
+            cwd=self.root,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def verdicts(self) -> list[tuple[str, str, str, float | None]]:
+        found = json.loads((self.root / "target" / "run_results.json").read_text("utf-8"))
+        return sorted(
+            (r["unique_id"], r.get("batch") or "", r["status"], r.get("failures"))
+            for r in found["results"]
+        )
+
+    def pid(self) -> int:
+        record = next(Path(self.environment["XDG_CACHE_HOME"]).rglob("sessions/*.json"))
+        return int(json.loads(record.read_text("utf-8"))["pid"])
+
+
+@pytest.fixture
+def program(make_project: MakeProject, tmp_path: Path) -> Iterator[Program]:
+    pytest.importorskip("grpc", reason="the extra 'connect' is not installed")
+    found = Program(make_project(FILES), tmp_path / "cache")
+    yield found
+    found.call("session", "stop")
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_warm_session_gives_the_same_verdicts_and_outlives_commands(program: Program) -> None:
+    cold = program.call("run", "--full-refresh")
+    expected = program.verdicts()
+    assert (cold.returncode, len(expected)) == (1, 8), cold.stdout + cold.stderr
+    assert program.call("session", "status").returncode == 1
+
+    started = program.call("session", "start", "--idle", "10m")
+    assert started.returncode == 0, started.stderr
+    assert started.stdout.startswith("Started: Spark")
+    pid = program.pid()
+    assert program.call("session", "start").stdout.startswith("Already running")
+    warm = program.call("run", "--full-refresh")
+    assert (warm.returncode, program.verdicts()) == (1, expected), warm.stdout + warm.stderr
+    # A client that is killed leaves the server as it was.
+    client = subprocess.Popen(
+        [sys.executable, "-m", "dqsql", "run", "--full-refresh"],
+        cwd=program.root,
+        env=program.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(3)
+    client.kill()
+    client.wait()
+    again = program.call("run", "--full-refresh")
+    assert (again.returncode, program.verdicts()) == (1, expected)
+    assert program.pid() == pid
+
+    assert program.call("session", "stop").stdout.startswith("Stopped: Spark")
+    assert program.call("session", "status").returncode == 1
+    assert gone(pid)
+
+
+def test_a_server_that_is_killed_in_a_run_gives_one_error_and_the_next_run_heals(
+    program: Program,
+) -> None:
+    assert program.call("session", "start").returncode == 0
+    run = subprocess.Popen(
+        [sys.executable, "-m", "dqsql", "run"],
+        cwd=program.root,
+        env=program.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert run.stdout is not None
+    said = []
+    for line in run.stdout:
+        said.append(line)
+        if "START" in line or "1 of 1" in line:
+            break
+    os.kill(program.pid(), signal.SIGKILL)
+    said += run.stdout.readlines()
+    text = "".join(said)
+    assert run.wait() == 2, text
+    assert "Traceback" not in text
+    # The next one starts a session of its own.
+    healed = program.call("run")
+    assert healed.returncode == 1, healed.stdout + healed.stderr
+    assert len(program.verdicts()) == 8
+
+
+def test_a_session_stops_itself_when_nobody_uses_it(program: Program) -> None:
+    assert program.call("session", "start", "--idle", "2s").returncode == 0
+    deadline = time.monotonic() + PATIENCE
+    while program.call("session", "status").returncode == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
