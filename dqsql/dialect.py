@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count
+from itertools import count, pairwise
 from typing import ClassVar
 
 from sqlglot import exp
@@ -306,8 +306,16 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
         odd = ", ".join(repr(word) for word in (lost or gained))
         raise UnsupportedExpressionError(
             f"the expression {text.strip()!r} would change its meaning when rewritten (at {odd})",
-            hint="compute it as a column of the SELECT, whose text runs verbatim, and check that",
+            hint=_hint_on_change(tokens),
         )
+
+
+def _hint_on_change(tokens: Sequence[Token]) -> str:
+    elsewhere = "compute it as a column of the SELECT, whose text runs verbatim, and check that"
+    kinds = [token.token_type for token in tokens]
+    if any(a is b is TokenType.STRING for a, b in pairwise(kinds)):
+        return f"is a comma missing between two texts? Or {elsewhere}"
+    return elsewhere
 
 
 def _content(tokens: Sequence[Token]) -> Counter[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,6 +14,18 @@ from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
+MetricName = Callable[[exp.Expr], str | None]
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(hour|day|minute|week|h|d|m)s?\s*", re.IGNORECASE)
+_HOURS = {"hour": 1, "h": 1, "day": 24, "d": 24, "minute": 1 / 60, "m": 1 / 60, "week": 168}
+# Aggregates and functions whose value is a number for arguments of any type.
+_NUMERIC = frozenset(
+    {"count", "count_if", "approx_count_distinct", "sum", "avg", "mean", "median", "length"}
+    | {"stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "char_length"}
+    | {"skewness", "kurtosis", "corr", "covar_samp", "covar_pop", "approx_percentile"}
+)
+_REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
+_BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
 _ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
@@ -47,6 +60,90 @@ def refuse_empty_ranges(expanded: exp.Expr, span: Span) -> None:
                 span=locate(span, "between"),
                 hint=f"the smaller one stands first: {to_sql(high)} and {to_sql(low)}",
             )
+
+
+def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:
+    """Refuse `freshness < '24 hours'`: a number compared with a text that is none.
+
+    `metric_name` gives the name of the metric macro that a node is the expansion of. Raises
+    CompileError.
+    """
+    for comparison in expanded.find_all(*_ORDERINGS, exp.EQ, exp.NEQ, exp.In):
+        operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
+        texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
+        wrong = [t for t in texts if not _reads_as_number(str(t.this))]
+        numeric = next((o for o in operands if _is_numeric(o)), None)
+        if not wrong or numeric is None:
+            continue
+        name = metric_name(numeric)
+        text = str(wrong[0].this)
+        hours = _DURATION.fullmatch(text) if name == "freshness" else None
+        if hours is not None:
+            value = float(hours.group(1)) * _HOURS[hours.group(2).lower()]
+            hint = f"freshness is in hours: write {value:g}"
+        else:
+            hint = "write the number without quotes"
+        raise CompileError(
+            f"{name or to_sql(numeric)} is a number, and '{text}' is a text that is none",
+            span=locate(span, text),
+            hint=hint,
+        )
+
+
+def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:
+    """Refuse a regular expression that Java cannot compile either. Raises CompileError."""
+    for node in expanded.find_all(exp.RegexpLike, exp.Anonymous):
+        regex = node.expression if isinstance(node, exp.RegexpLike) else _regex_argument(node)
+        while isinstance(regex, exp.Paren):
+            regex = regex.this
+        if not isinstance(regex, exp.Literal | exp.RawString):
+            continue
+        text = str(regex.this)
+        problem = _regex_problem(text)
+        if problem is not None:
+            raise CompileError(
+                f"the regular expression {text!r} is broken: {problem}",
+                span=span,
+                hint="Spark reads regular expressions as Java does; a bracket that is meant as"
+                " such needs a backslash",
+            )
+
+
+def _regex_argument(node: exp.Expr) -> exp.Expr | None:
+    named = str(node.this).lower() in _REGEX_FUNCTIONS and len(node.expressions) > 1
+    return node.expressions[1] if named else None
+
+
+def _regex_problem(text: str) -> str | None:
+    """What is wrong in the eyes of Python and of Java; their languages differ in other things."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            re.compile(text)
+        except re.error as error:
+            return error.msg if error.msg.startswith(_BROKEN_ANYWHERE) else None
+        except (OverflowError, RecursionError):
+            return None
+    return None
+
+
+def _is_numeric(node: exp.Expr) -> bool:
+    """Whether an operand is a number whatever the types of columns are."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Filter):
+        node = node.this
+    if isinstance(node, exp.Div | exp.Mul):
+        return True
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in _NUMERIC
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def require_column(

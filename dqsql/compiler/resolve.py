@@ -18,8 +18,10 @@ from dqsql.compiler.misuse import (
     is_bare_name,
     locate,
     name_and_args,
+    refuse_broken_regex,
     refuse_empty_ranges,
     refuse_share_of_check,
+    refuse_text_for_number,
     require_column,
 )
 from dqsql.compiler.naive_bayes import NAIVE_BAYES
@@ -151,6 +153,8 @@ class Resolver:
             condition = parse_expression(annotation.settings.where, annotation.span)
             expanded = restrict(expanded, condition)
         refuse_empty_ranges(expanded, annotation.span)
+        refuse_text_for_number(expanded, _metric_name, annotation.span)
+        refuse_broken_regex(expanded, annotation.span)
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return split(expanded, context.home, annotation.span)
@@ -310,6 +314,12 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
                 hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
             )
     return Predicate(predicate, tuple(metrics))
+
+
+def _metric_name(node: exp.Expr) -> str | None:
+    """The name of the metric macro that a node is the expansion of."""
+    label: _Label | None = node.meta.get(_METRIC)
+    return label.name if label is not None else None
 
 
 def _metric_use(node: exp.Expr, home: str | None) -> MetricUse:

@@ -23,6 +23,7 @@ _HALF = re.compile(r"\b(and|or)\s*(?:[<>=!])", re.IGNORECASE)
 _NOTHING_BEHIND = re.compile(r"(?:[<>=!]|\b(?:and|or|between|in))\s*$", re.IGNORECASE)
 _JOINED = re.compile(r"\b(and|or)\s*$", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween\s+\S+\s+and\s*$", re.IGNORECASE)
+_ASSIGNED = re.compile(r"\(\s*(\w+)\s*=\s*(?:\[(.*)\]|\()", re.DOTALL)
 _LITERAL = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Behind one backslash they mean something in a regular expression or a pattern, and nothing in the
@@ -42,6 +43,12 @@ def expression_hint(text: str) -> str | None:
         return f"did you mean @{meant}?"
     if text.count("'") % 2 or text.count('"') % 2:
         return "a quote is not closed"
+    assigned = _ASSIGNED.search(text)
+    if assigned is not None:
+        listed = (assigned.group(2) or "..").strip()
+        return f"write the values one after the other: ({listed})"
+    if "&&" in _LITERAL.sub("''", text):
+        return "SQL says and, not &&"
     if _PERCENT.search(text):
         return "shares are numbers between 0 and 1: 0.8, not 80%"
     half = _HALF.search(text)

@@ -40,6 +40,8 @@ _CHECK_LIKE = re.compile(
 # Nearer to a known name than this, and a word is likely that name misspelt.
 _NEAR = 0.75
 _NUMBER = re.compile(r"\b\d")
+_AND = "SQL says and, not &&"
+_PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
 _NOT_NULL = "did you mean @not_null?"
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -362,5 +364,5 @@ def _refuse_rest(rest: str, offset: int) -> None:
         f"text after the annotation: {rest!r}",
         offset,
         rest,
-        loose_setting(rest) or "put prose before the @ or into {description: ..}",
+        loose_setting(rest) or (_AND if rest.startswith("&&") else _PROSE_ELSEWHERE),
     )

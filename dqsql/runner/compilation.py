@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
+from dqsql.loading.suspects import suspicions
+from dqsql.model.functions import MONITORS
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
@@ -100,8 +103,9 @@ def compile_project(
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     too_dear = over_budget(plans, queries, by_model, budget.get("total"))
+    warnings = (*project.warnings, *missed, *_suspicions(plans, catalog))
     return CompileResult(
-        project=replace(project, left_tests=left, warnings=(*project.warnings, *missed)),
+        project=replace(project, left_tests=left, warnings=warnings),
         plans=plans,
         queries=queries,
         errors=(
@@ -111,6 +115,17 @@ def compile_project(
             *too_dear,
         ),
     )
+
+
+def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
+    """What may be no check though it looks like one, and models without any."""
+    names = catalog.annotation_names
+    complete = frozenset(n for n in names if catalog.check(n) or n in MONITORS)
+    for plan in plans:
+        model = plan.model
+        yield from suspicions(model, names, complete)
+        if not (plan.checks or plan.monitors or plan.rejected):
+            yield f"{model.path}: no check is in this model; write one: -- @not_null"
 
 
 def _with_errors(plan: Plan, project: Project) -> Plan:

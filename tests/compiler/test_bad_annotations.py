@@ -63,6 +63,12 @@ from .models import of_column, of_model
         ("@in_range(1, 2) > 0.9", CompileError, 11, "no number", "@compliance(condition)"),
         ("@mean between 5 and -1.5", CompileError, 16, "no value is", "first: -1.5 and 5"),
         ("@in_range(10, 2)", CompileError, 10, "no value is between 10 and 2", "2 and 10"),
+        ("@freshness < '24 hours'", CompileError, 24, "freshness is a number", "write 24"),
+        ("@freshness < '2 days'", CompileError, 24, "is a text that is none", "write 48"),
+        ("@mean > 'high'", CompileError, 19, "mean is a number, and 'high'", "without quotes"),
+        ("@matches(r'^ORD-(\\d{3}$')", CompileError, 10, "is broken: missing )", "backslash"),
+        ("@expect(count_if(s rlike '[a') = 0)", CompileError, 10, "is broken", "backslash"),
+        ("@accepted_values('a' 'b')", UnsupportedExpressionError, 10, "'a' 'b'", "a comma missing"),
         ("@in_range(low=1, high=5)", CompileError, 20, "is a comparison", "low => 1"),
         (
             "@relationships(x, y)",

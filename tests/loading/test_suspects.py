@@ -1,0 +1,69 @@
+"""What looks like a check and is none: a warning with its place, and a run that goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+import dqsql
+from tests.conftest import MakeProject
+
+SOURCES = """\
+sources:
+  - name: shop
+    tables: [{name: orders, path: data/orders.parquet}]
+"""
+MODEL = """\
+{{{{ config(batch_by = 'day') }}}}
+select
+    day,
+    x {column}
+from {{{{ source('shop', 'orders') }}}}
+{model}
+"""
+
+
+def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[str, ...]:
+    text = MODEL.format(column=column, model=model)
+    root = make_project({"checks/sources.yml": SOURCES, "checks/orders.sql": text})
+    compiled = dqsql.compile_project(root)
+    assert compiled.errors == ()
+    return compiled.project.warnings
+
+
+@pytest.mark.parametrize(
+    ("column", "model", "warning"),
+    [
+        ("-- @not_null @not_null", "", "checks/orders.sql:4:20: @not_null is there twice"),
+        (
+            "-- @mean  > 1\n, x as z -- @mean > 1",
+            "-- @mean(x) > 2 @mean(x)  > 2",
+            ":7:17: @mean(x)",
+        ),
+        ("{# @positive #} -- @not_null", "", ":4:10: @positive stands in a comment of Jinja"),
+        ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count stands in a comment of Jinja"),
+        ("-- not_null", "-- @row_count > 0", ":4:10: the comment 'not_null' is no check; did you"),
+        ("-- accepted_values(1, 2)", "-- @row_count > 0", "did you mean @accepted_values(1, 2)?"),
+        ("-- avh", "-- @row_count > 0", "did you mean @avh?"),
+        ("", "", "checks/orders.sql: no check is in this model"),
+    ],
+)
+def test_a_warning_with_its_place(
+    make_project: MakeProject, column: str, model: str, warning: str
+) -> None:
+    found = warnings(make_project, column, model)
+    assert any(warning in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    ("column", "model"),
+    [
+        ("-- @not_null, that is clear", "-- the number of rows"),
+        ('-- @not_null {where: "x > 1"} @not_null', ""),
+        ("-- the count", "-- @row_count > 0"),
+        # A metric demands nothing by itself: as a comment it is prose.
+        ("-- count", "-- @row_count > 0"),
+        ("{# a template #} -- @positive", ""),
+    ],
+)
+def test_no_warning(make_project: MakeProject, column: str, model: str) -> None:
+    assert warnings(make_project, column, model) == ()
