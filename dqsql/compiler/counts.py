@@ -17,6 +17,9 @@ from functools import reduce
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.frequency import state_over_counts
+from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
+from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import (
     COUNTS,
     POSITION,
@@ -24,10 +27,8 @@ from dqsql.compiler.cumulative import (
     over_partition,
     over_rows_before,
 )
-from dqsql.compiler.frequencies import COUNTED, VALUE, N, over_table, table_text
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
-from dqsql.compiler.scan import Scan, joined_state
-from dqsql.compiler.trigrams import peculiar_entries
+from dqsql.compiler.scan import Scan
 from dqsql.dialect import call, column, formula, identifier, literal
 from dqsql.model.plan import Entries, Metric, StateColumn
 from dqsql.model.project import Scope
@@ -123,7 +124,7 @@ def with_counted(
         same = exp.and_(
             *(exp.NullSafeEQ(this=column(k, "p"), expression=column(k, name)) for k in keys)
         )
-        query = query.select(*(joined_state(s, name) for s in mine))
+        query = query.select(*(state_over_counts(s, name) for s in mine))
         query = query.join(counted.subquery(name), on=same, join_type="left")
     return query
 

@@ -83,18 +83,9 @@ def with_lookups(state: StateColumn, changed: Mapping[Lookup, Lookup]) -> StateC
         built.pop()
         return built
 
-    table, learned = state.frequency, state.classification
-    if learned is not None:
-        features = tuple(rewritten(f) for f in learned.features)
-        where = rewritten(learned.where) if learned.where is not None else None
-        target = rewritten(learned.target)
-        learned = replace(learned, target=target, features=features, where=where)
-        return replace(state, classification=learned)
-    if table is None:
-        return replace(state, scan=rewritten(state.scan))
-    where = rewritten(table.where) if table.where is not None else None
-    columns = tuple(rewritten(c) for c in table.columns)
-    return replace(state, frequency=replace(table, columns=columns, where=where))
+    if state.source is not None:
+        return replace(state, source=state.source.rewritten(rewritten))
+    return replace(state, scan=rewritten(state.scan))
 
 
 def with_matches(query: exp.Select) -> exp.Select:

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates import FREQUENCY
+from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import batch_columns
@@ -20,7 +20,6 @@ from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
 )
-from dqsql.compiler.naive_bayes import NAIVE_BAYES
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
@@ -326,12 +325,8 @@ def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
     if isinstance(metric, exp.Column):
         yield metric
         return
-    children = list(metric.iter_expressions())
-    if isinstance(metric, exp.Anonymous) and str(metric.this).lower() == FREQUENCY:
-        children = children[1:]
-    if isinstance(metric, exp.Anonymous) and str(metric.this).lower() == NAIVE_BAYES:
-        # Not the name of the measure.
-        children = children[:2]
+    own = find_own(metric)
+    children = own.over_rows(metric.expressions) if own else list(metric.iter_expressions())
     for child in children:
         yield from row_columns(child)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.registry import with_scores
 from dqsql.compiler.cost import shuffles
 from dqsql.compiler.counts import (
     counted_states,
@@ -26,7 +27,6 @@ from dqsql.compiler.keys import (
     identifier_table,
     model_view,
 )
-from dqsql.compiler.naive_bayes import with_scores
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
@@ -54,7 +54,7 @@ def metric_query(
     Columns: batch, segment, rows, one per metric, one boolean per check.
     """
     keys = [column(BATCH), column(SEGMENT), column("rows")]
-    finishes, relation = with_scores(metrics, relation)
+    finishes, relation = with_scores(tuple(m.finish for m in metrics), relation)
     finished = (
         exp.alias_(finish, m.alias, quoted=True)
         for m, finish in zip(metrics, finishes, strict=True)
@@ -83,7 +83,7 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
         query = scan.query()
         queries.append(
             Query(
-                f"scan: {group.kind}",
+                f"scan: {group.kind.title}",
                 to_sql(query, pretty=True),
                 scan.source_scans,
                 columns_read(model, group.states),

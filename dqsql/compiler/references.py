@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
 from dqsql.dialect import parse_prefix, quoted, to_sql
@@ -26,7 +27,6 @@ from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
 
-RELATION_ROWS = "relation_rows"
 # Under this key of their `meta`, calls keep how they were written before names were replaced.
 AS_WRITTEN = "as_written"
 # Names only: what is read wrongly here costs time, and nothing else.
@@ -49,13 +49,15 @@ class RelationNames:
         """
         for call in list(ast.find_all(exp.Anonymous)):
             name = str(call.this).lower()
-            if name in (ORPHAN, RELATION_ROWS):
+            own = find_own(call)
+            names_relation = own is not None and own.names_relation
+            if name == ORPHAN or names_relation:
                 call.meta[AS_WRITTEN] = call.copy()
             if name == ORPHAN:
                 self._resolve_orphan(call, span)
-            elif name == RELATION_ROWS:
+            elif names_relation:
                 if len(call.expressions) != 1:
-                    raise CompileError(f"{RELATION_ROWS} takes one relation", span=span)
+                    raise CompileError(f"{name} takes one relation", span=span)
                 found = self._relation(call.expressions[0], span)
                 call.set("expressions", [exp.Literal.string(found.sql)])
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates import FREQUENCY
+from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.catalog import Catalog, Macro
-from dqsql.compiler.facts import FACT
 from dqsql.compiler.misuse import (
     is_bare_name,
     locate,
@@ -24,8 +23,7 @@ from dqsql.compiler.misuse import (
     refuse_text_for_number,
     require_column,
 )
-from dqsql.compiler.naive_bayes import NAIVE_BAYES
-from dqsql.compiler.references import AS_WRITTEN, RELATION_ROWS, RelationNames
+from dqsql.compiler.references import AS_WRITTEN, RelationNames
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
@@ -41,8 +39,6 @@ from dqsql.model.functions import EXPECT, MONITORS
 from dqsql.model.project import Annotation
 
 _METRIC = "metric"
-# Aggregates of dqsql's own, whose first argument is never the context's column.
-_OWN_AGGREGATES = frozenset({FREQUENCY, FACT, RELATION_ROWS, NAIVE_BAYES})
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
 _COMPARISONS = (
     exp.EQ,
@@ -202,7 +198,7 @@ class Resolver:
             macro = catalog.check(name) or catalog.metric(name)
         if macro is not None:
             return self._expand_macro(macro, args, context)
-        if name.lower() in _OWN_AGGREGATES:
+        if find_own(node) is not None:
             return node
         if catalog.is_aggregate(name):
             return _aggregate_call(node, name, args, context)

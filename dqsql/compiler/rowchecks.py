@@ -156,10 +156,8 @@ def _state(node: exp.Expr, states: Mapping[str, StateColumn]) -> StateColumn | N
 def _count(node: exp.Expr, states: Mapping[str, StateColumn]) -> exp.Expr | None:
     """The aggregate over the model's rows behind an operand."""
     state = _state(node, states)
-    if state is None or state.frequency is not None or state.classification is not None:
-        return None
-    # States that read another relation have nothing to say about this one's rows.
-    return None if state.relation is not None else state.scan
+    # What is taken over anything else has nothing to say about this relation's rows.
+    return state.scan if state is not None and state.source is None else None
 
 
 def _without_nullif(node: exp.Expr) -> exp.Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from sqlglot import exp
 
-from dqsql.compiler.frequencies import FrequencyScan, whole_number, whole_tuple
+from dqsql.compiler.aggregates.base import ScanPass, SourcePass, same_key, scan_pass
+from dqsql.compiler.aggregates.frequency import FrequencyPass
 from dqsql.compiler.guards import guarded
 from dqsql.compiler.inputs import Inputs
 from dqsql.compiler.keys import (
@@ -23,20 +23,11 @@ from dqsql.compiler.keys import (
     union_all,
 )
 from dqsql.compiler.lookups import with_matches
-from dqsql.compiler.naive_bayes import NaiveBayesScan
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, tried
-from dqsql.compiler.relation_scan import (
-    belongs_to,
-    counted_state,
-    relation_query,
-    rows_in_batch,
-)
-from dqsql.compiler.trees import function_name
-from dqsql.compiler.trigrams import TrigramScan
 from dqsql.dialect import call, column, literal, parse_expression
 from dqsql.errors import Span
-from dqsql.model.plan import Buffer, Entries, Relation, StateColumn
+from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
 from dqsql.model.types import TIMES, is_number
 
@@ -83,32 +74,10 @@ class BatchFilter:
         return listed if implied is None else exp.and_(implied, listed)
 
 
-class Pass(StrEnum):
-    """What a query over the model's rows computes, in the order of the queries."""
-
-    FIXED = "counts, sums and moments"
-    OBJECTS = "sketches and extremes"
-    TEXTS = "frequency tables"
-    NUMBERS = "frequency tables of whole numbers"
-    TUPLES = "frequency tables of tuples of whole numbers"
-    LEARNED = "what naive Bayes learns from"
-    TRIGRAMS = "trigrams of texts"
-    TEXTS_BY_TRIGRAMS = "texts by their trigrams"
-    DISTINCT = "distinct values"
-    UNMERGED = "aggregates that do not merge"
-    RELATION = "rows of another relation"
-
-
-_COUNTING = frozenset(
-    {Pass.TEXTS, Pass.NUMBERS, Pass.TUPLES, Pass.TRIGRAMS, Pass.TEXTS_BY_TRIGRAMS, Pass.LEARNED}
-)
-_CUT_UP = {Entries.TRIGRAMS: Pass.TRIGRAMS, Entries.TEXTS: Pass.TEXTS_BY_TRIGRAMS}
-_PASSES = {
-    Buffer.FIXED: Pass.FIXED,
-    Buffer.CLASSIFICATION: Pass.LEARNED,
-    Buffer.DISTINCT: Pass.DISTINCT,
-    Buffer.RELATION: Pass.RELATION,
-}
+FIXED = ScanPass("counts, sums and moments", 0)
+_OBJECTS = ScanPass("sketches and extremes", 10)
+_DISTINCT = ScanPass("distinct values", 80)
+_UNMERGED = ScanPass("aggregates that do not merge", 90)
 
 
 @dataclass(frozen=True)
@@ -116,22 +85,12 @@ class ScanGroup:
     """State columns that one query computes together."""
 
     states: tuple[StateColumn, ...]
-    kind: Pass
+    kind: ScanPass
 
     @property
     def mergeable(self) -> bool:
         """Whether the whole batch's row can be merged from its segments' rows."""
         return all(s.mergeable for s in self.states)
-
-    @property
-    def counts_values(self) -> bool:
-        """Whether the states are taken over counts of values, by a query of their own kind."""
-        return self.kind in _COUNTING
-
-    @property
-    def relation(self) -> Relation | None:
-        """The other relation whose rows are counted; such a state has a group of its own."""
-        return self.states[0].relation
 
 
 def scan_groups(
@@ -145,33 +104,30 @@ def scan_groups(
     min/max stays on the code-generated path. `columns` gives those of the model's columns; it
     decides which values are counted as texts and which as whole numbers.
     """
-    found: dict[Pass, list[StateColumn]] = {}
+    found: dict[ScanPass, list[StateColumn]] = {}
     for state in states:
         found.setdefault(_pass_of(state, types, columns or {}), []).append(state)
     groups: list[ScanGroup] = []
-    for kind in Pass:
-        mine = found.get(kind, [])
-        parts = [[s] for s in mine] if kind is Pass.RELATION else [mine] if mine else []
-        groups.extend(ScanGroup(tuple(part), kind) for part in parts)
+    for kind in sorted(found, key=lambda kind: kind.order):
+        parts = [(s,) for s in found[kind]] if kind.apart else [tuple(found[kind])]
+        groups.extend(ScanGroup(part, kind) for part in parts)
     return tuple(groups)
 
 
 def _pass_of(
     state: StateColumn, types: Mapping[str, str] | None, columns: Mapping[str, str]
-) -> Pass:
+) -> ScanPass:
     """The query that computes a state."""
-    table = state.frequency
-    if table is not None:
-        if table.entries is not Entries.VALUES:
-            return _CUT_UP[table.entries]
-        if whole_tuple(table, columns) is not None:
-            return Pass.TUPLES
-        return Pass.TEXTS if whole_number(table, columns) is None else Pass.NUMBERS
-    kind = _physical_kind(state, types)
-    if kind is Buffer.OBJECT:
-        # Their buffers may be large, and segments do not merge into the whole batch.
-        return Pass.OBJECTS if state.mergeable else Pass.UNMERGED
-    return _PASSES[kind]
+    if state.source is not None:
+        return scan_pass(state.source, columns)
+    match _physical_kind(state, types):
+        case Buffer.OBJECT:
+            # Their buffers may be large, and segments do not merge into the whole batch.
+            return _OBJECTS if state.mergeable else _UNMERGED
+        case Buffer.DISTINCT:
+            return _DISTINCT
+        case _:
+            return FIXED
 
 
 def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
@@ -230,23 +186,20 @@ class Scan:
         query = exp.select(*(column(k, "g0") for k in self._key_names))
         query = query.from_(first.subquery("g0", copy=False), copy=False)
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
-            if i and group.relation is not None:
-                counts = (counted_state(s, "g0", f"g{i}") for s in group.states)
-                query = query.select(*counts, copy=False)
-                on = belongs_to(group.relation, "g0", f"g{i}")
-                joined = part.subquery(f"g{i}", copy=False)
-                query = query.join(joined, on=on, join_type="left", copy=False)
-                continue
-            values = (joined_state(s, f"g{i}") for s in group.states)
+            kind, name = group.kind, f"g{i}"
+            if isinstance(kind, SourcePass):
+                values = [kind.joined_state(s, "g0", name) for s in group.states]
+                one = self.only_batch is not None
+                same = kind.join_condition(group.states, "g0", name, one_batch=one)
+            else:
+                values = [column(s.name, name) for s in group.states]
+                same = same_key("g0", name, (BATCH, SEGMENT))
             query = query.select(*values, copy=False)
             if i:
                 # A frequency table of nothing but nulls has no entry; the batch must stay.
-                kind = "left" if group.counts_values else "inner"
-                # The batch's text is the label there, where there is but one.
-                one = group.counts_values and self.only_batch is not None
-                same = self._same_key(f"g{i}", (SEGMENT,) if one else (BATCH, SEGMENT))
-                joined = part.subquery(f"g{i}", copy=False)
-                query = query.join(joined, on=same, join_type=kind, copy=False)
+                join = "left" if isinstance(kind, SourcePass) else "inner"
+                joined = part.subquery(name, copy=False)
+                query = query.join(joined, on=same, join_type=join, copy=False)
         return query
 
     @property
@@ -267,11 +220,22 @@ class Scan:
     def source_scans(self) -> int:
         """How often the statement reads the model's SELECT."""
         doubled = bool(self.segments)
-        own = [g for g in self.groups if g.relation is None]
-        once = [g.mergeable or g.counts_values or not doubled for g in own]
-        # Texts are looked at once more when the trigrams have been counted.
-        again = sum(g.kind is Pass.TEXTS_BY_TRIGRAMS for g in own)
-        return sum(1 if one else 2 for one in once) + again
+        return sum(
+            g.kind.reads
+            if isinstance(g.kind, SourcePass) or g.mergeable or not doubled
+            else 2 * g.kind.reads
+            for g in self.groups
+        )
+
+    @property
+    def listed(self) -> tuple[str, ...] | None:
+        """The batches that are scanned; None for all."""
+        return self.batches.batches if self.batches else None
+
+    @property
+    def batch_type(self) -> str:
+        """The Spark type of batches."""
+        return self.batches.spark_type if self.batches else "string"
 
     @property
     def only_batch(self) -> exp.Expr | None:
@@ -281,21 +245,10 @@ class Scan:
         one = self.batches is not None and len(self.batches.batches) == 1
         return literal(self.batches.batches[0]) if self.batches and one else None
 
-    def _same_key(self, other: str, keys: Sequence[str]) -> exp.Expr:
-        return exp.and_(
-            *(exp.NullSafeEQ(this=column(k, "g0"), expression=column(k, other)) for k in keys)
-        )
-
     def _group_query(self, group: ScanGroup) -> exp.Select:
         segments = self.segments
-        if group.relation is not None:
-            batches = self.batches.batches if self.batches else None
-            kind = self.batches.spark_type if self.batches else "string"
-            return relation_query(group.states[0], group.relation, batches, kind)
-        if group.kind is Pass.LEARNED:
-            return NaiveBayesScan(self, group.states).query()
-        if group.counts_values:
-            return self._frequencies(group).query()
+        if isinstance(group.kind, SourcePass):
+            return group.kind.query(self, group.states)
         if not segments:
             return self._aggregate(group, ())
         fine = self._aggregate(group, segments)
@@ -303,19 +256,16 @@ class Scan:
             return union_all(fine, self._aggregate(group, ()))
         return union_all(fine, self._merged(group, fine))
 
-    def _frequencies(self, group: ScanGroup) -> FrequencyScan:
-        numbers, tuples = group.kind is Pass.NUMBERS, group.kind is Pass.TUPLES
-        if group.kind in _CUT_UP.values():
-            by_text = group.kind is Pass.TEXTS_BY_TRIGRAMS
-            return TrigramScan(self, group.states, by_text=by_text)
-        return FrequencyScan(self, group.states, numbers, tuples)
-
     def counts(self) -> tuple[exp.Select, ...]:
         """The frequency tables of the groups as they are stored: see `FrequencyScan.stored`."""
-        return tuple(self._frequencies(group).stored() for group in self.groups)
+        return tuple(
+            g.kind.counting(self, g.states).stored()
+            for g in self.groups
+            if isinstance(g.kind, FrequencyPass)
+        )
 
     def _aggregate(self, group: ScanGroup, segments: Sequence[str]) -> exp.Select:
-        if group.kind is Pass.OBJECTS:
+        if group.kind is _OBJECTS:
             return self._over_inputs(group, segments)
         batch = batch_text(self.model)
         keys = [column(s) for s in segments]
@@ -380,20 +330,9 @@ class Scan:
 
 def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
     """What a state is in a batch that the model has no rows of."""
-    if state.frequency is not None:
-        # There are no values to count, and `n` is no column of the model.
-        return exp.Null()
-    if state.relation is not None:
-        return rows_in_batch(state, state.relation, batch)
-    return state.scan
-
-
-def joined_state(state: StateColumn, group: str) -> exp.Expr:
-    """A state column in the joined row; a count over a frequency table without entries is 0."""
-    value: exp.Expr = column(state.name, group)
-    if state.frequency is None or function_name(state.scan) not in ("count", "count_if"):
-        return value
-    return exp.alias_(call("coalesce", value, literal(0)), state.name, quoted=True)
+    if state.source is None:
+        return state.scan
+    return scan_pass(state.source, {}).without_rows(state, batch)
 
 
 def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:

@@ -9,11 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates import FREQUENCY, lower
-from dqsql.compiler.facts import FACT
-from dqsql.compiler.lowering import AggregateCall, Component
-from dqsql.compiler.naive_bayes import NAIVE_BAYES
-from dqsql.compiler.references import RELATION_ROWS
+from dqsql.compiler.aggregates.base import AggregateCall, Component
+from dqsql.compiler.aggregates.registry import find, lower
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
 from dqsql.errors import UnsupportedExpressionError
@@ -21,8 +18,6 @@ from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
 _MAX_NAME = 60
-# The further arguments of these do not enter the state.
-_SKETCHED = frozenset({"approx_percentile", "percentile_approx", "approx_count_distinct"})
 # The columns of a state row besides states and segments, in lower case.
 ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
@@ -83,10 +78,8 @@ class StateRegistry:
                     merge,
                     component.buffer,
                     _group(name, merge, names),
-                    component.frequency,
-                    component.relation,
+                    component.source,
                     component.whole_only,
-                    component.classification,
                 )
         return names
 
@@ -114,14 +107,8 @@ def _identity(component: Component) -> Hashable:
 
     Expressions are equal where their trees are.
     """
-    table, relation = component.frequency, component.relation
-    learned = component.classification
-    return (
-        component.scan,
-        relation.sql if relation is not None else None,
-        (table.columns, table.where, table.entries) if table is not None else None,
-        (learned.target, learned.features, learned.buckets, learned.where) if learned else None,
-    )
+    source = component.source
+    return (component.scan, source.sql if isinstance(source, Relation) else source)
 
 
 def _canonical(metric: exp.Expr) -> exp.Expr:
@@ -152,24 +139,19 @@ def _as_call(node: exp.Expr) -> AggregateCall:
 def _stem(aggregate: exp.Expr) -> str:
     """What the state column is about, as a name that every table format accepts."""
     call = _as_call(aggregate)
-    if call.name in _SKETCHED:
-        call = replace(call, args=call.args[:1])
-    if call.name == FREQUENCY:
-        call = replace(call, args=call.args[1:])
-    if call.name == NAIVE_BAYES:
-        # Not the measure, which does not enter the state.
-        call = replace(call, args=(*call.args[:2], *call.args[3:]))
-    if call.name == FACT:
-        text, exact = "model", True
-    elif call.name == RELATION_ROWS:
-        text, exact = str(call.args[0].this).strip("`"), True
+    rule = find(call.name)
+    subject = rule.subject(call) if rule else None
+    if rule:
+        call = replace(call, args=tuple(rule.in_state(call.args)))
+    if subject is not None:
+        text, exact = subject, True
     elif not call.args or isinstance(call.args[0], exp.Star):
         text, exact = "row", True
     elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):
         text, exact = call.args[0].sql(dialect="spark").replace("`", ""), True
     else:
         text, exact = "_".join(to_sql(a) for a in call.args), False
-    if call.where is not None and call.name not in (FACT, RELATION_ROWS):
+    if call.where is not None and subject is None:
         text, exact = f"{text}_where_{to_sql(call.where)}", False
     slug = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
     if exact and slug == text.lower() and len(slug) <= _MAX_NAME:

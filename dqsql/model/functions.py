@@ -2,9 +2,8 @@
 
 Functions are grouped as Spark's own registry groups them.
 
-dqsql's own are the aggregates `frequency` (over the frequency table of a column set), `fact`,
-`relation_rows` and `naive_bayes`, the condition `is_orphan`, and `trigrams`, which a frequency
-table can be of: see the modules of the compiler about them.
+dqsql's own are the condition `is_orphan` and the aggregates of `dqsql.compiler.aggregates`, whose
+registry adds their names here.
 """
 
 # ruff: noqa: SIM905 - a list of 480 quoted names reads worse
@@ -14,16 +13,16 @@ from __future__ import annotations
 MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern", "schema"})
 EXPECT = "expect"
 
-AGGREGATES = frozenset(
+AGGREGATES = set(
     """
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
     approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg
     bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr count
-    count_if count_min_sketch covar_pop covar_samp every fact first first_value frequency
+    count_if count_min_sketch covar_pop covar_samp every first first_value
     histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
     kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
-    kurtosis last last_value listagg max max_by mean median min min_by mode naive_bayes
-    percentile percentile_approx percentile_cont percentile_disc relation_rows regr_avgx
+    kurtosis last last_value listagg max max_by mean median min min_by mode
+    percentile percentile_approx percentile_cont percentile_disc regr_avgx
     regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness
     some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
     theta_union_agg try_avg try_sum tuple_intersection_agg_double
@@ -32,7 +31,7 @@ AGGREGATES = frozenset(
     """.split()
 )
 
-SCALARS = frozenset(
+SCALARS = set(
     """
     abs acos acosh add_months aes_decrypt aes_encrypt aggregate and approx_top_k_estimate
     array array_append array_compact array_contains array_distinct array_except array_insert
@@ -79,7 +78,7 @@ SCALARS = frozenset(
     timestamp_seconds tinyint to_avro to_binary to_char to_csv to_date to_json to_number
     to_protobuf to_time to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp
     to_utc_timestamp to_varchar to_variant_object to_xml transform transform_keys
-    transform_values translate trigrams trim trunc try_add try_aes_decrypt try_cast try_divide
+    transform_values translate trim trunc try_add try_aes_decrypt try_cast try_divide
     try_element_at try_make_interval try_make_timestamp try_make_timestamp_ltz
     try_make_timestamp_ntz try_mod try_multiply try_parse_json try_parse_url try_reflect
     try_subtract try_to_binary try_to_date try_to_number try_to_time try_to_timestamp

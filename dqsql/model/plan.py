@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -19,19 +20,14 @@ class Buffer(StrEnum):
     `FIXED` buffers stay on the code-generated path. One `OBJECT` buffer (a sketch, min/max over
     strings) takes its whole Aggregate node off it, so the two kinds are scanned apart. `ORDERED`
     is min/max, whose buffer is fixed or not depending on the column's type. `DISTINCT` aggregates
-    make Spark expand the rows and are scanned by themselves. `FREQUENCY` aggregates read a
-    frequency table; all tables of texts are counted in one pass, those of whole numbers in another,
-    those of trigrams in a third. `RELATION` aggregates read another relation. `CLASSIFICATION`
-    states count what a classifier learns from; all of a model are counted in one pass.
+    make Spark expand the rows and are scanned by themselves. Of states with a source, which
+    are scanned apart in any case, it says nothing.
     """
 
     FIXED = "fixed"
     ORDERED = "ordered"
     OBJECT = "object"
     DISTINCT = "distinct"
-    FREQUENCY = "frequency"
-    RELATION = "relation"
-    CLASSIFICATION = "classification"
 
 
 class Entries(StrEnum):
@@ -42,36 +38,52 @@ class Entries(StrEnum):
     TEXTS = "texts"
 
 
+class StateSource(ABC):
+    """What a state is taken over, where that is not the model's rows as they are.
+
+    Equal sources are equal states. Each kind is declared beside the aggregate that needs it, with
+    the query that scans it: see `dqsql.compiler.aggregates.base`.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def over_rows(self) -> tuple[exp.Expr, ...]:
+        """The expressions over the model's rows that the source is made of."""
+
+    @abstractmethod
+    def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> StateSource:
+        """The same of changed expressions over rows."""
+
+
 @dataclass(frozen=True, slots=True)
-class FrequencyTable:
+class FrequencyTable(StateSource):
     """How often each value (or tuple of values) of `columns` occurs among the rows of a batch.
 
     Rows in which all columns are null take no part. `where` restricts the rows further. Aggregates
     over the table read the columns `n` (the count) and `value` (the value as text). With other
     `entries` than values there is one column, whose values are cut into trigrams; aggregates read
-    `peculiarity` too: see `dqsql.compiler.trigrams`.
+    `peculiarity` too: see `dqsql.compiler.aggregates.trigrams`.
     """
 
     columns: tuple[exp.Expr, ...]
     where: exp.Expr | None = None
     entries: Entries = Entries.VALUES
 
+    @property
+    def over_rows(self) -> tuple[exp.Expr, ...]:
+        """The columns and the condition."""
+        return self.columns if self.where is None else (*self.columns, self.where)
 
-@dataclass(frozen=True, slots=True)
-class Classification:
-    """What predicts the target from features: SQL expressions over the rows that meet `where`.
-
-    Tokens of the features are hashed to so many `buckets`.
-    """
-
-    target: exp.Expr
-    features: tuple[exp.Expr, ...]
-    buckets: int
-    where: exp.Expr | None = None
+    def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> FrequencyTable:
+        """The same of changed columns and condition."""
+        where = None if self.where is None else change(self.where)
+        return FrequencyTable(tuple(change(c) for c in self.columns), where, self.entries)
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(StateSource):
     """Another relation that a check compares the model with.
 
     `name` is what people call it, `sql` what Spark reads. `unique_id` is that of the check model or
@@ -86,6 +98,15 @@ class Relation:
     batch: exp.Expr | None = None
     unique_keys: tuple[frozenset[str], ...] = ()
 
+    @property
+    def over_rows(self) -> tuple[exp.Expr, ...]:
+        """None."""
+        return ()
+
+    def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> Relation:
+        """Itself."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class StateColumn:
@@ -93,10 +114,9 @@ class StateColumn:
 
     `scan` is an aggregate over the model's rows. `merge` is an aggregate over rows of the state
     table that yields the state of the union, or None when the state does not merge; it may read
-    other state columns, which `group` names. With `frequency`, `scan` is an aggregate over that
-    frequency table instead; with `relation` over the rows of that relation (those of the same batch
-    where it has batches). With `classification` the state is what is counted of it, and `scan` is
-    its value without rows. What is `whole_only` says nothing about segments.
+    other state columns, which `group` names. With a `source`, `scan` is an aggregate over that
+    instead: over a frequency table, over the rows of another relation (those of the same batch
+    where it has batches). What is `whole_only` says nothing about segments.
     """
 
     name: str
@@ -104,10 +124,8 @@ class StateColumn:
     merge: exp.Expr | None
     buffer: Buffer
     group: tuple[str, ...] = ()
-    frequency: FrequencyTable | None = None
-    relation: Relation | None = None
+    source: StateSource | None = None
     whole_only: bool = False
-    classification: Classification | None = None
 
     @property
     def mergeable(self) -> bool:
@@ -120,15 +138,17 @@ class StateColumn:
 
         An aggregate over counts of values, or over another relation, is none.
         """
-        table, learned = self.frequency, self.classification
-        parts: tuple[exp.Expr | None, ...] = (self.scan,)
-        if learned is not None:
-            parts = (learned.target, *learned.features, learned.where)
-        elif table is not None:
-            parts = (*table.columns, table.where)
-        elif self.relation is not None:
-            parts = ()
-        return tuple(part for part in parts if part is not None)
+        return (self.scan,) if self.source is None else self.source.over_rows
+
+    @property
+    def frequency(self) -> FrequencyTable | None:
+        """The frequency table that the state is taken over, if it is."""
+        return self.source if isinstance(self.source, FrequencyTable) else None
+
+    @property
+    def relation(self) -> Relation | None:
+        """The other relation that the state is taken over, if it is."""
+        return self.source if isinstance(self.source, Relation) else None
 
 
 @dataclass(frozen=True, slots=True)

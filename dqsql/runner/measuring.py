@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.frequency import TEXTS
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
-from dqsql.compiler.scan import Pass, Scan, ScanGroup
+from dqsql.compiler.scan import FIXED, Scan, ScanGroup
 from dqsql.dialect import column
 from dqsql.engine.profiling import rows_of
 from dqsql.errors import Span, error_of
-from dqsql.model.plan import Buffer, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Project
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ class Measurer:
 
 def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
     """The metrics over all states in one group: their kinds were sorted by the caller."""
-    tables = [s for s in plan.states if s.buffer is Buffer.FREQUENCY]
+    tables = [s for s in plan.states if s.frequency is not None]
     states = tables or [*plan.states]
-    group = ScanGroup(tuple(states), Pass.TEXTS if tables else Pass.FIXED)
+    group = ScanGroup(tuple(states), TEXTS if tables else FIXED)
     scan = Scan(plan.model, (group,), label="all").query()
     query = exp.select(*(exp.alias_(m.finish, m.alias, quoted=True) for m in plan.metrics))
     if sketches:

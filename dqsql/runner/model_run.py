@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.facts import is_about_now
 from dqsql.compiler.counts import counted_states, scanned_states, stored_query
-from dqsql.compiler.facts import is_about_now
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns, withheld

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.facts import facts, with_facts
+from dqsql.compiler.aggregates.facts import facts, with_facts
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.dialect import to_sql

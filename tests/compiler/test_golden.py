@@ -51,7 +51,8 @@ def described(compiled: Compiled) -> str:
 
 def _plan(plan: Plan) -> list[str]:
     states = "".join(
-        f"\n{s.name} [{s.buffer}]\n    scan:  {to_sql(s.scan)}"
+        f"\n{s.name} [{type(s.source).__name__ if s.source else s.buffer}]"
+        f"\n    scan:  {to_sql(s.scan)}"
         f"\n    merge: {to_sql(s.merge) if s.merge is not None else 'none'}"
         for s in plan.states
     )

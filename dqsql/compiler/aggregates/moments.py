@@ -17,55 +17,54 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from dqsql.compiler.guards import where_met
-from dqsql.compiler.keys import not_null
-from dqsql.compiler.lowering import (
+from dqsql.compiler.aggregates.base import (
+    Aggregate,
     AggregateCall,
     Component,
     Lowering,
     Merge,
+    Relations,
     as_double,
     merge_with,
 )
+from dqsql.compiler.guards import where_met
+from dqsql.compiler.keys import not_null
 from dqsql.dialect import column, fill, formula, literal, operand
 
-VARIANCE = "case when {0} > %d then {3} / ({0} - %d) end"
-STDDEV = "case when {0} > %d then sqrt({3} / ({0} - %d)) end"
-SKEWNESS = "case when {3} > 0 then sqrt({0}) * {4} / power({3}, 1.5) end"
-KURTOSIS = "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end"
-CORRELATION = "case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end"
+_VARIANCE = "case when {0} > %d then {3} / ({0} - %d) end"
+_STDDEV = "case when {0} > %d then sqrt({3} / ({0} - %d)) end"
 
 _SPLITTER = 2**36 + 1
 _HIGH = f"({{0}} * {_SPLITTER} - ({{0}} * {_SPLITTER} - {{0}}))"
 _MOMENTS = ("count", "pivot", "mean", "m2", "m3", "m4")
 
 
-def moments(order: int, finish: str) -> Callable[[AggregateCall], Lowering | None]:
+def _moments(order: int, finish: str) -> Callable[[AggregateCall, Relations], Lowering | None]:
     """An aggregate over n, mean and central moments up to `order`.
 
     In `finish` the states are {0} n, {1} pivot, {2} mean from there, {3} m2, {4} m3, {5} m4.
     """
 
-    def rule(aggregate: AggregateCall) -> Lowering | None:
+    def lower(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
         if len(aggregate.args) != 1:
             return None
         return Lowering(_moment_components(aggregate, order), lambda s: formula(finish, *s))
 
-    return rule
+    return lower
 
 
-def comoments(finish: str) -> Callable[[AggregateCall], Lowering | None]:
+def _comoments(finish: str) -> Callable[[AggregateCall, Relations], Lowering | None]:
     """An aggregate over n, two means, two second moments and the co-moment of two columns.
 
     In `finish` the states are {0} n, {1} mean x, {2} mean y, {3} co-moment, {4} m2 x, {5} m2 y.
     """
 
-    def rule(aggregate: AggregateCall) -> Lowering | None:
+    def lower(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
         if len(aggregate.args) != 2:
             return None
         return Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
 
-    return rule
+    return lower
 
 
 # --- what is scanned ---------------------------------------------------------------------------
@@ -189,3 +188,20 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
         )
 
     return merge
+
+
+AGGREGATES = (
+    Aggregate(("variance", "var_samp"), _moments(2, _VARIANCE % (1, 1))),
+    Aggregate(("var_pop",), _moments(2, _VARIANCE % (0, 0))),
+    Aggregate(("stddev", "std", "stddev_samp"), _moments(2, _STDDEV % (1, 1))),
+    Aggregate(("stddev_pop",), _moments(2, _STDDEV % (0, 0))),
+    Aggregate(
+        ("skewness",), _moments(3, "case when {3} > 0 then sqrt({0}) * {4} / power({3}, 1.5) end")
+    ),
+    Aggregate(("kurtosis",), _moments(4, "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end")),
+    Aggregate(("covar_pop",), _comoments("case when {0} > 0 then {3} / {0} end")),
+    Aggregate(("covar_samp",), _comoments("case when {0} > 1 then {3} / ({0} - 1) end")),
+    Aggregate(
+        ("corr",), _comoments("case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end")
+    ),
+)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dqsql.compiler.frequencies import TABLE, VALUE, FrequencyScan, N
+from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N
 from dqsql.compiler.keys import SEGMENT, not_null, union_all
 from dqsql.dialect import call, column, formula
 from dqsql.model.plan import Entries, FrequencyTable

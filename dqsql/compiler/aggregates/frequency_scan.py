@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.base import RowSource
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
@@ -41,33 +41,6 @@ _WHOLE_NUMBERS = {
 }
 # Tables are numbered from 0, elements of arrays from 1.
 _NEXT = formula("{0} + 1", column(TABLE))
-
-
-class RowSource(Protocol):
-    """The rows that a scan is about."""
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The segment columns."""
-
-    @property
-    def batch_value(self) -> exp.Expr:
-        """The batch of a row as text."""
-
-    @property
-    def only_batch(self) -> exp.Expr | None:
-        """The batch of all rows as a literal, where there is but one."""
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The Spark types of the model's columns, as far as they are known."""
-
-    @property
-    def private(self) -> frozenset[str]:
-        """The columns whose values must not be stored, in lower case."""
-
-    def from_batches(self, query: exp.Select) -> exp.Select:
-        """Let a query read the rows."""
 
 
 @dataclass(frozen=True)

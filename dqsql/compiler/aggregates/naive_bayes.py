@@ -21,17 +21,28 @@ occur once are held out with probability 1/5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dqsql.compiler.frequencies import TABLE, RowSource, unpivoted
+from dqsql.compiler.aggregates.base import (
+    Aggregate,
+    AggregateCall,
+    Component,
+    Finishes,
+    Lowering,
+    Relations,
+    RowSource,
+    SourcePass,
+    scan_pass,
+)
+from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.trees import has_aggregate
 from dqsql.dialect import call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
-from dqsql.model.plan import Classification, Metric, StateColumn
+from dqsql.model.plan import StateColumn, StateSource
 
 NAIVE_BAYES = "naive_bayes"
 SCORE = "naive_bayes_score"
@@ -56,8 +67,44 @@ _ENTRY = ("g", "k", "c", "t", "n")
 # --- the aggregate -----------------------------------------------------------------------------
 
 
-def classification_of(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classification:
-    """The state that a call of the aggregate needs. Raises UnsupportedExpressionError."""
+@dataclass(frozen=True)
+class Classification(StateSource):
+    """What predicts the target from features: SQL expressions over the rows that meet `where`.
+
+    Tokens of the features are hashed to so many `buckets`.
+    """
+
+    target: exp.Expr
+    features: tuple[exp.Expr, ...]
+    buckets: int
+    where: exp.Expr | None = None
+
+    @property
+    def over_rows(self) -> tuple[exp.Expr, ...]:
+        """The expressions over the model's rows."""
+        where = () if self.where is None else (self.where,)
+        return (self.target, *self.features, *where)
+
+    def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> Classification:
+        """The same of changed expressions."""
+        where = None if self.where is None else change(self.where)
+        features = tuple(change(f) for f in self.features)
+        return Classification(change(self.target), features, self.buckets, where)
+
+
+def _naive_bayes(aggregate: AggregateCall, relations: Relations) -> Lowering:
+    learned = _classification(aggregate.args, aggregate.where)
+    measure = _measure(aggregate.args)
+    component = Component(
+        "nb", exp.Null(), lambda name, group: formula(_MERGE, column(name)), source=learned
+    )
+    # `_with_scores` replaces the word by the measure of the state column.
+    return Lowering(
+        (component,), lambda states: call(SCORE, states[0].copy(), measure, learned.buckets)
+    )
+
+
+def _classification(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classification:
     if len(args) != 4:
         raise UnsupportedExpressionError(
             "a prediction needs a target, columns, a measure and a number of buckets",
@@ -83,8 +130,7 @@ def classification_of(args: Sequence[exp.Expr], where: exp.Expr | None) -> Class
     return Classification(target.copy(), features, _bucket_count(buckets), where)
 
 
-def measure_of(args: Sequence[exp.Expr]) -> str:
-    """The measure that a call asks for. Raises UnsupportedExpressionError."""
+def _measure(args: Sequence[exp.Expr]) -> str:
     name = args[2].name or to_sql(args[2])
     if name.lower() not in MEASURES:
         raise UnsupportedExpressionError(
@@ -108,16 +154,6 @@ def _bucket_count(node: exp.Expr) -> int:
             f"buckets => {to_sql(node)} is no whole number from 1 to {MAX_BUCKETS:,}"
         )
     return int(text)
-
-
-def score(state: exp.Expr, measure: str, buckets: int) -> exp.Expr:
-    """The finish: a word that `with_scores` replaces by the measure of a state column."""
-    return call(SCORE, state.copy(), measure, buckets)
-
-
-def merged(state: exp.Expr) -> exp.Expr:
-    """The aggregate over state rows: counts of equal entries added, the least entries kept."""
-    return formula(_MERGE, state)
 
 
 # Equal entries are neighbours after sorting: `p` has the places where a new one begins.
@@ -144,7 +180,7 @@ _MERGE = (
 
 
 @dataclass(frozen=True)
-class NaiveBayesScan:
+class _NaiveBayesScan:
     """Computes the states of all predictabilities of a model in one pass over its rows.
 
     Rows with equal target and columns are counted first, as in a frequency table; only what differs
@@ -164,7 +200,7 @@ class NaiveBayesScan:
 
     @property
     def _tables(self) -> list[Classification]:
-        return [s.classification for s in self.states if s.classification is not None]
+        return [s.source for s in self.states if isinstance(s.source, Classification)]
 
     def _counts(self) -> exp.Select:
         """How often each class and texts of columns occur together: keys, class, texts, n."""
@@ -374,17 +410,12 @@ class _Asked:
         return cls(state.name, measure.name, int(buckets.name))
 
 
-def with_scores(
-    metrics: Sequence[Metric], relation: exp.Expr
-) -> tuple[tuple[exp.Expr, ...], exp.Expr]:
-    """The finishes of metrics and the relation that they read, where some are predictabilities.
-
-    The relation of state rows gains a column for each measure of a state, which the finishes read.
-    """
-    found = (_Asked.of(c) for m in metrics for c in m.finish.find_all(exp.Anonymous))
+def _with_scores(finishes: Finishes, relation: exp.Expr) -> tuple[Finishes, exp.Expr]:
+    """The relation of state rows with a column for each measure of a state that finishes read."""
+    found = (_Asked.of(c) for finish in finishes for c in finish.find_all(exp.Anonymous))
     asked = list(dict.fromkeys(a for a in found if a is not None))
     if not asked:
-        return tuple(m.finish for m in metrics), relation
+        return finishes, relation
     used = {a.state: a.buckets for a in asked}
     names = {a: f"dqsql_{a.measure}_{list(used).index(a.state)}" for a in asked}
 
@@ -408,7 +439,7 @@ def with_scores(
     joined = exp.select(everything, *(column(name, "p") for name in names.values()))
     joined = joined.from_(exp.alias_(relation.copy(), "s", table=True))
     joined = joined.join(measures.subquery("p"), on=same, join_type="left")
-    return tuple(m.finish.copy().transform(finished) for m in metrics), joined.subquery("scored")
+    return tuple(f.copy().transform(finished) for f in finishes), joined.subquery("scored")
 
 
 def _measures(states: Mapping[str, int], relation: exp.Expr) -> exp.Select:
@@ -426,3 +457,30 @@ def _measures(states: Mapping[str, int], relation: exp.Expr) -> exp.Select:
         if isinstance(only, exp.Column) and only.name in lists:
             array.set("expressions", lists[only.name])
     return query
+
+
+@dataclass(frozen=True)
+class _LearningPass(SourcePass):
+    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+        return _NaiveBayesScan(scan, tuple(states)).query()
+
+
+_LEARNED = _LearningPass("what naive Bayes learns from", 50)
+
+
+@scan_pass.register
+def _(source: Classification, columns: Mapping[str, str]) -> SourcePass:
+    return _LEARNED
+
+
+AGGREGATES = (
+    Aggregate(
+        (NAIVE_BAYES,),
+        _naive_bayes,
+        own=True,
+        # Not the measure, which does not enter the state.
+        in_state=lambda args: (*args[:2], *args[3:]),
+        over_rows=lambda args: args[:2],
+        scores=_with_scores,
+    ),
+)

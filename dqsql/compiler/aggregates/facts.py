@@ -13,7 +13,17 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.dialect import call, literal
+from dqsql.compiler.aggregates.base import (
+    Aggregate,
+    AggregateCall,
+    Component,
+    Lowering,
+    Relations,
+    first_state,
+    merge_with,
+)
+from dqsql.dialect import call, formula, literal
+from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import StateColumn
 
 FACT = "fact"
@@ -52,3 +62,16 @@ def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn
 
 def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
     return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]
+
+
+def _fact(aggregate: AggregateCall, relations: Relations) -> Lowering:
+    name = str(aggregate.args[0].this) if aggregate.args else ""
+    if name not in FACTS:
+        raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(FACTS))}")
+    # Known without any row, and not worth a buffer of its own.
+    scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
+    component = Component(name, scan, merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
+    return Lowering((component,), first_state)
+
+
+AGGREGATES = (Aggregate((FACT,), _fact, own=True, subject=lambda aggregate: "model"),)

@@ -1,0 +1,170 @@
+"""`frequency(expression, columns..)`: an expression of aggregates over a frequency table.
+
+The expression reads `n`, how often a value occurs, and `value`, the value as text; of
+`trigrams(column, form)` in place of columns also `peculiarity`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.aggregates.base import (
+    Aggregate,
+    AggregateCall,
+    Component,
+    Lowering,
+    Relations,
+    RowSource,
+    SourcePass,
+    scan_pass,
+)
+from dqsql.compiler.aggregates.frequency_scan import FrequencyScan, whole_number, whole_tuple
+from dqsql.compiler.aggregates.trigrams import TrigramScan
+from dqsql.compiler.keys import not_null
+from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggregates
+from dqsql.dialect import call, column, literal, parse_expression, to_sql
+from dqsql.errors import UnsupportedExpressionError
+from dqsql.model.plan import Entries, FrequencyTable, StateColumn
+
+FREQUENCY = "frequency"
+TRIGRAMS = "trigrams"
+_FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
+
+
+def _frequency(aggregate: AggregateCall, relations: Relations) -> Lowering:
+    return _over_frequencies(aggregate, aggregate.args)
+
+
+def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Lowering:
+    """`frequency(expression, columns..)`: an expression of aggregates over a frequency table."""
+    if len(args) < 2:
+        raise UnsupportedExpressionError(
+            f"{FREQUENCY} takes an expression over n and at least one column",
+            hint=f"for example: {FREQUENCY}(max(n) / sum(n), carrier)",
+        )
+    expression, columns = args[0], tuple(args[1:])
+    table = _table(columns, aggregate.where)
+    aggregates = list(dict.fromkeys(to_sql(a) for a in outermost_aggregates(expression)))
+    components = tuple(
+        Component(f"freq{i}", a, None, source=table)
+        for i, a in enumerate(parse_expression(text) for text in aggregates)
+    )
+
+    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
+        by_text = dict(zip(aggregates, states, strict=True))
+        return map_aggregates(expression, lambda a: by_text[to_sql(a)].copy())
+
+    return Lowering(components, finish)
+
+
+def count_distinct(aggregate: AggregateCall) -> Lowering:
+    """`count(distinct a, b)`: tuples with a null do not count."""
+    conditions = [not_null(a.copy()) for a in aggregate.args] if len(aggregate.args) > 1 else []
+    where = [exp.Paren(this=aggregate.where.copy())] if aggregate.where is not None else []
+    restricted = exp.and_(*where, *conditions) if where or conditions else None
+    about = replace(aggregate, where=restricted)
+    return _over_frequencies(about, (call("count", exp.Star()), *aggregate.args))
+
+
+def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTable:
+    """The table of columns, or of the trigrams of one: `trigrams(column, form)`."""
+    of = [c for c in columns if isinstance(c, exp.Anonymous) and str(c.this).lower() == TRIGRAMS]
+    if not of:
+        return FrequencyTable(columns, where)
+    form = of[0].expressions[1] if len(of[0].expressions) == 2 else literal("batch")
+    entries = _FORMS.get(str(form.this)) if isinstance(form, exp.Literal) else None
+    if entries is None:
+        raise UnsupportedExpressionError(
+            f"{to_sql(form)} is no form of the index of peculiarity",
+            hint="'batch' is over all trigrams of a batch, 'text' the mean over its texts",
+        )
+    if len(columns) != 1 or not 1 <= len(of[0].expressions) <= 2:
+        raise UnsupportedExpressionError(
+            f"{TRIGRAMS} takes one column, and has no other column beside it"
+        )
+    return FrequencyTable((of[0].expressions[0],), where, entries)
+
+
+# --- scanning ----------------------------------------------------------------------------------
+
+
+class FrequencyPass(SourcePass, ABC):
+    """A pass that counts values and takes states over the counts."""
+
+    @abstractmethod
+    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+        """What counts the values."""
+
+    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+        """One row per batch and segment."""
+        return self.counting(scan, states).query()
+
+    def joined_state(self, state: StateColumn, rows: str, counted: str) -> exp.Expr:
+        """The state in the joined row; a count over a table without entries is 0."""
+        return state_over_counts(state, counted)
+
+    def without_rows(self, state: StateColumn, batch: str) -> exp.Expr:
+        """Null: there are no values to count, and `n` is no column of the model."""
+        return exp.Null()
+
+
+def state_over_counts(state: StateColumn, counted: str) -> exp.Expr:
+    """A state in a joined row; a count over a frequency table without entries is 0."""
+    value = column(state.name, counted)
+    if function_name(state.scan) not in ("count", "count_if"):
+        return value
+    return exp.alias_(call("coalesce", value, literal(0)), state.name, quoted=True)
+
+
+@dataclass(frozen=True)
+class _Values(FrequencyPass):
+    numbers: bool = False
+    tuples: bool = False
+
+    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+        return FrequencyScan(scan, tuple(states), self.numbers, self.tuples)
+
+
+@dataclass(frozen=True)
+class _CutUp(FrequencyPass):
+    by_text: bool = False
+
+    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+        return TrigramScan(scan, tuple(states), by_text=self.by_text)
+
+
+TEXTS = _Values("frequency tables", 20)
+_NUMBERS = _Values("frequency tables of whole numbers", 30, numbers=True)
+_TUPLES = _Values("frequency tables of tuples of whole numbers", 40, tuples=True)
+_TRIGRAMS = _CutUp("trigrams of texts", 60)
+# Texts are looked at once more when the trigrams have been counted.
+_TEXTS_BY_TRIGRAMS = _CutUp("texts by their trigrams", 70, reads=2, by_text=True)
+
+
+@scan_pass.register
+def _(source: FrequencyTable, columns: Mapping[str, str]) -> FrequencyPass:
+    if source.entries is not Entries.VALUES:
+        return _TRIGRAMS if source.entries is Entries.TRIGRAMS else _TEXTS_BY_TRIGRAMS
+    if whole_tuple(source, columns) is not None:
+        return _TUPLES
+    return TEXTS if whole_number(source, columns) is None else _NUMBERS
+
+
+def _columns(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
+    return args[1:]
+
+
+AGGREGATES = (
+    Aggregate(
+        (FREQUENCY,),
+        _frequency,
+        own=True,
+        in_state=_columns,
+        over_rows=_columns,
+        words=(TRIGRAMS,),
+    ),
+)

@@ -1,0 +1,103 @@
+"""Sketches: how many distinct values there are, and which value has a rank, approximately."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dqsql.compiler.aggregates.base import (
+    Aggregate,
+    AggregateCall,
+    Component,
+    Lowering,
+    Relations,
+    as_double,
+    merge_with,
+)
+from dqsql.compiler.keys import not_null
+from dqsql.dialect import call, formula, literal, to_sql
+from dqsql.errors import UnsupportedExpressionError
+from dqsql.model.plan import Buffer
+
+HLL_LOG2_REGISTERS = 12
+KLL_K = 400
+
+
+def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    if not 1 <= len(aggregate.args) <= 2:
+        return None
+    registers = HLL_LOG2_REGISTERS
+    if len(aggregate.args) == 2:
+        registers = _hll_registers(_number(aggregate.args[1]))
+    value = aggregate.args[0].copy()
+    # The sketch takes integers, strings and binary only, and xxhash64 of null is a number.
+    hashed = exp.If(this=not_null(value), true=call("xxhash64", value))
+    scan = aggregate.aggregate("hll_sketch_agg", exp.Case(ifs=[hashed]), literal(registers))
+    component = Component(f"hll{registers}", scan, merge_with("hll_union_agg"), Buffer.OBJECT)
+    return Lowering((component,), lambda s: call("hll_sketch_estimate", s[0]))
+
+
+def _hll_registers(relative_sd: float) -> int:
+    """The log2 of the number of HLL registers for a relative standard deviation (1.04/sqrt(m))."""
+    if not 0 < relative_sd < 1:
+        raise UnsupportedExpressionError(
+            f"approx_count_distinct: the relative error {relative_sd} is not between 0 and 1"
+        )
+    registers: int = math.ceil(2 * math.log2(1.04 / relative_sd))
+    return min(21, max(4, registers))
+
+
+def _approx_percentile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    if not 2 <= len(aggregate.args) <= 3:
+        return None
+    k = KLL_K if len(aggregate.args) == 2 else _kll_k(_number(aggregate.args[2]))
+    x = as_double(aggregate.args[0])
+    rank = aggregate.args[1]
+    scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
+    component = Component(f"kll{k}", scan, merge_with("kll_merge_agg_double"), Buffer.OBJECT)
+
+    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
+        return quantile_of_sketch(states[0], rank)
+
+    return Lowering((component,), finish)
+
+
+def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
+    """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
+    kind = "array<double>" if _is_array(rank) else "double"
+    return formula(
+        "case when kll_sketch_get_n_double({0}) > 0"
+        f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end",
+        sketch,
+        rank,
+    )
+
+
+def _is_array(rank: exp.Expr) -> bool:
+    return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
+
+
+def _kll_k(accuracy: float) -> int:
+    """The k of a KLL sketch whose rank error is 1/accuracy (2.296 / k^0.9021, DataSketches)."""
+    if accuracy <= 0:
+        raise UnsupportedExpressionError(f"the accuracy {accuracy} of a quantile is not positive")
+    k: int = math.ceil((2.296 * accuracy) ** (1 / 0.9021))
+    return min(65535, max(8, k))
+
+
+def _number(node: exp.Expr) -> float:
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(node.this)
+    raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
+
+
+def _first(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
+    return args[:1]
+
+
+AGGREGATES = (
+    Aggregate(("approx_count_distinct",), _approx_count_distinct, in_state=_first),
+    Aggregate(("approx_percentile", "percentile_approx"), _approx_percentile, in_state=_first),
+)
