@@ -82,7 +82,7 @@ class _ModelCompiler:
     def __post_init__(self) -> None:
         self._columns = self.model.columns
         self._lower_columns = frozenset(c.lower() for c in self._columns or ())
-        self.states = StateRegistry(self.relations.used, self.model.config.segment_by)
+        self.states = StateRegistry(self.relations.used)
 
     def plan(self) -> Plan:
         states = self.states.states

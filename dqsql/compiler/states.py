@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-import zlib
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -17,7 +17,8 @@ from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
-_MAX_NAME = 60
+_MAX_STEM = 40
+_DIGITS = 8
 # The columns of a state row besides states and segments, in lower case.
 ROW_COLUMNS = frozenset({"batch", "segment", "chunk", ROWS})
 
@@ -27,26 +28,26 @@ class StateRegistry:
     """Collects the state columns of a model; equal aggregates are scanned once.
 
     The state `rows` (the number of rows of the batch and segment) is always there. `relations` are
-    the other relations that checks read, by their SQL text; `segments` the columns of segments,
-    which stand beside the states.
+    the other relations that checks read, by their SQL text.
+
+    A state column is named by what it holds: a word for readers, and a hash of the aggregate with
+    its filter and of what it is taken over. So stored states mean the same whatever checks there
+    are, and in whatever order they stand.
     """
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
-    segments: Sequence[str] = ()
-    _by_scan: dict[Hashable, StateColumn] = field(default_factory=dict)
-    _names: set[str] = field(default_factory=set)
+    _by_identity: dict[str, StateColumn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = exp.Anonymous(this="count", expressions=[exp.Star()])
         merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
         rows = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
-        self._by_scan[_identity(Component(ROWS, count, None))] = rows
-        self._names |= {*ROW_COLUMNS, *(s.lower() for s in self.segments)}
+        self._by_identity[_identity(Component(ROWS, count, None))] = rows
 
     @property
     def states(self) -> tuple[StateColumn, ...]:
         """All state columns in order of registration."""
-        return tuple(self._by_scan.values())
+        return tuple(self._by_identity.values())
 
     def finish(self, metric: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
@@ -64,15 +65,15 @@ class StateRegistry:
     def _register(self, components: tuple[Component, ...], aggregate: exp.Expr) -> tuple[str, ...]:
         stem = _stem(aggregate)
         keys = [_identity(c) for c in components]
-        existing = [self._by_scan.get(key) for key in keys]
+        known = [self._by_identity.get(key) for key in keys]
         names = tuple(
-            state.name if state else self._free_name(stem, c.suffix)
-            for state, c in zip(existing, components, strict=True)
+            state.name if state else f"{stem}__{c.suffix}_{_hash(key)}"
+            for state, c, key in zip(known, components, keys, strict=True)
         )
-        for key, state, component, name in zip(keys, existing, components, names, strict=True):
-            if state is None:
+        for key, component, name in zip(keys, components, names, strict=True):
+            if key not in self._by_identity:
                 merge = component.merge(name, names) if component.merge else None
-                self._by_scan[key] = StateColumn(
+                self._by_identity[key] = StateColumn(
                     name,
                     component.scan,
                     merge,
@@ -82,15 +83,6 @@ class StateRegistry:
                     component.whole_only,
                 )
         return names
-
-    def _free_name(self, stem: str, suffix: str) -> str:
-        """A name that is unique without regard to case, as Spark compares names."""
-        base = f"{stem}__{suffix}"
-        name, number = base, 2
-        while name.lower() in self._names:
-            name, number = f"{base}_{number}", number + 1
-        self._names.add(name.lower())
-        return name
 
 
 def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str, ...]:
@@ -102,13 +94,19 @@ def _group(name: str, merge: exp.Expr | None, names: Sequence[str]) -> tuple[str
     return tuple(n for n in names if n == name or n in read)
 
 
-def _identity(component: Component) -> Hashable:
-    """What makes two state columns the same: the aggregate, and what it is taken over.
-
-    Expressions are equal where their trees are.
-    """
+def _identity(component: Component) -> str:
+    """What makes two state columns the same: the aggregate, and what it is taken over, as text."""
     source = component.source
-    return (component.scan, source.sql if isinstance(source, Relation) else source)
+    over = () if source is None else (type(source).__name__, *source.identity)
+    return "\n".join([to_sql(component.scan), *map(_text, over)])
+
+
+def _text(part: object) -> str:
+    return to_sql(part) if isinstance(part, exp.Expr) else str(part)
+
+
+def _hash(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
 
 
 def _canonical(metric: exp.Expr) -> exp.Expr:
@@ -137,24 +135,15 @@ def _as_call(node: exp.Expr) -> AggregateCall:
 
 
 def _stem(aggregate: exp.Expr) -> str:
-    """What the state column is about, as a name that every table format accepts."""
+    """What the state column is about, in letters that every table format accepts."""
     call = _as_call(aggregate)
     rule = find(call.name)
-    subject = rule.subject(call) if rule else None
-    if rule:
-        call = replace(call, args=tuple(rule.in_state(call.args)))
-    if subject is not None:
-        text, exact = subject, True
-    elif not call.args or isinstance(call.args[0], exp.Star):
-        text, exact = "row", True
-    elif len(call.args) == 1 and isinstance(call.args[0], exp.Column):
-        text, exact = call.args[0].sql(dialect="spark").replace("`", ""), True
-    else:
-        text, exact = "_".join(to_sql(a) for a in call.args), False
-    if call.where is not None and subject is None:
-        text, exact = f"{text}_where_{to_sql(call.where)}", False
+    text = rule.subject(call) if rule else None
+    args = rule.in_state(call.args) if rule else call.args
+    if text is None:
+        stars = not args or isinstance(args[0], exp.Star)
+        text = "row" if stars else "_".join(to_sql(a).replace("`", "") for a in args)
+        if call.where is not None:
+            text = f"{text}_where_{to_sql(call.where)}"
     slug = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
-    if exact and slug == text.lower() and len(slug) <= _MAX_NAME:
-        return slug
-    digest = f"{zlib.crc32(text.encode()):08x}"
-    return f"{slug[:_MAX_NAME]}_{digest}".lstrip("_")
+    return slug[:_MAX_STEM].strip("_") or "x"

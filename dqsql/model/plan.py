@@ -52,6 +52,11 @@ class StateSource(ABC):
     def over_rows(self) -> tuple[exp.Expr, ...]:
         """The expressions over the model's rows that the source is made of."""
 
+    @property
+    @abstractmethod
+    def identity(self) -> tuple[object, ...]:
+        """What makes it differ from others of its kind: SQL expressions, words and numbers."""
+
     @abstractmethod
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> StateSource:
         """The same of changed expressions over rows."""
@@ -75,6 +80,11 @@ class FrequencyTable(StateSource):
     def over_rows(self) -> tuple[exp.Expr, ...]:
         """The columns and the condition."""
         return self.columns if self.where is None else (*self.columns, self.where)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What is counted, of which rows."""
+        return (self.entries, len(self.columns), *self.over_rows)
 
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> FrequencyTable:
         """The same of changed columns and condition."""
@@ -102,6 +112,11 @@ class Relation(StateSource):
     def over_rows(self) -> tuple[exp.Expr, ...]:
         """None."""
         return ()
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What Spark reads, and its batches."""
+        return (self.sql,) if self.batch is None else (self.sql, self.batch)
 
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> Relation:
         """Itself."""

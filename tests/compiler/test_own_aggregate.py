@@ -50,6 +50,10 @@ class _Dates(StateSource):
     def over_rows(self) -> tuple[exp.Expr, ...]:
         return (self.value,)
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        return (self.value,)
+
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> _Dates:
         return _Dates(change(self.value))
 
@@ -141,7 +145,7 @@ def test_it_is_measured(make_project: Callable[..., Path], spark: SparkSession) 
         f"from {rows} as t(batch_name, placed, price)"
     )
     result = dqsql.run(make_project({"checks/m.sql": sql}), spark=spark)
-    found = {(r.batch, r.check_id): (r.status.value, r.value) for r in result.models[0].results}
+    found = {(r.batch, r.check_id): (r.status.value, r.observed) for r in result.models[0].results}
     assert found == {
         ("a", "m.placed.gap_days_placed_eq_4"): ("pass", 4.0),
         ("b", "m.placed.gap_days_placed_eq_4"): ("no_data", None),

@@ -85,6 +85,11 @@ class Classification(StateSource):
         where = () if self.where is None else (self.where,)
         return (self.target, *self.features, *where)
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Buckets, and what they are of."""
+        return (self.buckets, len(self.features), *self.over_rows)
+
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> Classification:
         """The same of changed expressions."""
         where = None if self.where is None else change(self.where)
