@@ -58,7 +58,7 @@ class Kept:
     """The history of one family of tables of a model, for statements that read the view `view`.
 
     `columns` are what a row holds besides batch and segment, with the types that they have in a
-    total.
+    total. A total of `few` rows is stored without a job of Spark's.
     """
 
     spark: SparkSession
@@ -67,6 +67,7 @@ class Kept:
     family: Family
     view: str
     columns: Mapping[str, str]
+    few: bool = False
 
     def use(self, history: History, passed: frozenset[str]) -> bool:
         """Put the rows of `history` before the statements; `passed` tested batches count.
@@ -104,7 +105,8 @@ class Kept:
             rows = self.spark.sql(to_sql(total))
             rows = rows.selectExpr("segment", *self._texts(rows))
             rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
-        self.store.replace_total(self.model, rows, self.family)
+            total_rows = rows.toArrow() if self.few else rows
+        self.store.replace_total(self.model, total_rows, self.family)
 
     # --- rows ----------------------------------------------------------------------------------
 

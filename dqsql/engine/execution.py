@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from sqlglot import exp
 
 from dqsql.dialect import to_sql
@@ -139,6 +140,7 @@ class ModelExecution:
     scan: ScanBuilder
     measure: MetricBuilder
     withheld: Callable[[Feasible], Collection[str]] = lambda part: ()
+    _held: pa.Table | None = None
     _local: DataFrame | None = None
 
     @property
@@ -220,7 +222,6 @@ class ModelExecution:
         self,
         part: Feasible,
         batches: Collection[str],
-        checked: Collection[str],
         *,
         local: bool = False,
     ) -> None:
@@ -231,15 +232,13 @@ class ModelExecution:
         """
         local = local and all(map(survives_arrow, part.types.values()))
         try:
-            sorting_if_too_large(
-                self.spark, lambda: self._scan_states(part, batches, checked, local)
-            )
+            sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
             failing = _failing_states(part.scanned, self._run_states(part))
             if not failing:
                 raise
             part.drop_states(failing)
-            self._scan_states(part, batches, checked, local)
+            self._scan_states(part, batches, local)
 
     def store_counts(
         self,
@@ -247,7 +246,6 @@ class ModelExecution:
         counted: Sequence[StateColumn],
         build: CountBuilder,
         batches: Collection[str],
-        checked: Collection[str],
     ) -> None:
         """Store the frequency tables of `counted` states; isolate those that cannot be counted.
 
@@ -258,7 +256,7 @@ class ModelExecution:
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
                 frame = self.spark.sql(to_sql(build(states)))
-            self.store.replace_state(model, frame, batches, checked, COUNTS)
+            self.store.replace_state(model, frame, batches, COUNTS)
 
         try:
             sorting_if_too_large(self.spark, lambda: store(counted))
@@ -272,9 +270,7 @@ class ModelExecution:
             if left:
                 store(left)
 
-    def _scan_states(
-        self, part: Feasible, batches: Collection[str], checked: Collection[str], local: bool
-    ) -> None:
+    def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
             frame = self.spark.sql(to_sql(self.scan(part.scanned, part.types)))
@@ -282,20 +278,21 @@ class ModelExecution:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
                 held = rows if rows.num_rows else []
+                self._held = rows
                 self._local = self.spark.createDataFrame(held, frame.schema)
                 return
-        self.store.replace_state(model, frame, batches, checked)
+        self.store.replace_state(model, frame, batches)
 
     @property
     def holds_states(self) -> bool:
         """Whether there are state rows that are not stored yet."""
-        return self._local is not None
+        return self._held is not None
 
-    def store_states(self, batches: Collection[str], checked: Collection[str]) -> None:
+    def store_states(self, batches: Collection[str]) -> None:
         """Store the state rows that are held, if any."""
-        if self._local is not None:
-            self.store.replace_state(self.plan.model.name, self._local, batches, checked)
-            self._local = None
+        if self._held is not None:
+            self.store.replace_state(self.plan.model.name, self._held, batches)
+            self._held = None
 
     def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
         return lambda states: self._run_only(self.scan(states, part.types))

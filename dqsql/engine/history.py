@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dqsql.engine.failures import translated
-from dqsql.engine.layout import chunk_of
-from dqsql.engine.storage_base import among, text_literal
 from dqsql.model.tables import METRICS, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from dqsql.engine.storage import Store
 
 # What identifies a stored metric and its value.
 _METRIC = ("batch", "segment", "column_name", "metric", "parameters", "scope", "value")
-# More batches than this are picked in Python: they would make a statement of megabytes.
-_MOST_IN_STATEMENT = 1_000
 
 
 def stored_rows(
@@ -30,20 +25,14 @@ def stored_rows(
     batches: Collection[str],
     metrics: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of some batches of a model in a table laid out by batch; of some metrics, if given.
+    """The rows of some batches of a model in a table of rows by batch; of some metrics, if given.
 
-    Raises EngineError.
+    Raises StorageError.
     """
     if not batches:
         return []
-
-    def wanted(frame: DataFrame) -> DataFrame:
-        found = _of_batches(frame, model, batches).where(among("batch", batches))
-        if metrics:
-            found = found.where(among("metric", metrics))
-        return found.select(*(c for c in table.column_names if c in found.columns))
-
-    return store.collect(table, wanted)
+    where = {"model": [model], "batch": batches}
+    return store.select(table, where={**where, "metric": metrics} if metrics else where)
 
 
 def stored_metrics(
@@ -51,39 +40,27 @@ def stored_metrics(
 ) -> list[dict[str, Any]]:
     """What identifies metrics of some batches of a model, by their names, and their values.
 
-    Those of segments are read only where `segments` asks for it. Raises EngineError.
+    Those of segments are read only where `segments` asks for it. Raises StorageError.
     """
     if not batches or not metrics:
         return []
-
-    def wanted(frame: DataFrame) -> DataFrame:
-        found = _of_batches(frame, model, batches).where(among("metric", metrics))
-        if not segments:
-            found = found.where("segment is null")
-        if len(batches) <= _MOST_IN_STATEMENT:
-            found = found.where(among("batch", batches))
-        return found.select(*_METRIC)
-
-    known = frozenset(batches)
-    return [row for row in store.collect(METRICS, wanted) if row["batch"] in known]
-
-
-def _of_batches(frame: DataFrame, model: str, batches: Collection[str]) -> DataFrame:
-    """The rows of a model in the parts of a table that hold some batches, and maybe others."""
-    found = frame.where(f"model = {text_literal(model)}")
-    if "chunk" in found.columns:
-        found = found.where(among("chunk", {chunk_of(b) for b in batches}))
-    return found
+    where: dict[str, Collection[str] | None] = {
+        "model": [model],
+        "batch": batches,
+        "metric": metrics,
+    }
+    return store.select(METRICS, _METRIC, where if segments else {**where, "segment": None})
 
 
 def stored_of_model(store: Store, table: Table, model: str) -> list[dict[str, Any]]:
-    """All rows of a model in a small table. Raises EngineError."""
-    mine = f"model = {text_literal(model)}"
-    return store.collect(table, lambda frame: frame.where(mine).select(*table.column_names))
+    """All rows of a model in a small table. Raises StorageError."""
+    return store.select(table, where={"model": [model]})
 
 
 def batches_where(spark: SparkSession, batches: Collection[str], condition: str) -> frozenset[str]:
     """The batches that meet a SQL condition on `batch`, their names. Raises EngineError."""
+    from dqsql.engine.failures import translated
+
     if not batches:
         return frozenset()
     with translated(f"the condition {condition!r} on batches does not work"):

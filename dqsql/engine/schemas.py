@@ -6,8 +6,6 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dqsql.dialect import literal, to_sql
-from dqsql.engine.failures import translated
 from dqsql.model.tables import METRICS
 
 if TYPE_CHECKING:
@@ -24,12 +22,17 @@ class StoredSchema:
 
 
 def stored_schemas(store: Store, model: str) -> list[StoredSchema]:
-    """The stored columns of a model, one entry a batch that was checked with `@schema`."""
-    frame = store.read(METRICS)
-    if frame is None:
-        return []
-    with translated(f"cannot read the earlier columns of {model}"):
-        found = frame.where(f"model = {to_sql(literal(model))}")
-        found = found.where("metric = 'schema' and segment is null and value_text is not null")
-        rows = found.select("batch", "value_text", "computed_at").toArrow().to_pylist()
-    return [StoredSchema(r["batch"], r["value_text"], r["computed_at"]) for r in rows]
+    """The stored columns of a model, one entry a batch that was checked with `@schema`.
+
+    Raises StorageError.
+    """
+    rows = store.select(
+        METRICS,
+        ("batch", "value_text", "computed_at"),
+        {"model": [model], "metric": ["schema"], "segment": None},
+    )
+    return [
+        StoredSchema(r["batch"], r["value_text"], r["computed_at"])
+        for r in rows
+        if r["value_text"] is not None
+    ]

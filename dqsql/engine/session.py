@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _RUNTIME_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # A setting is the whole session's: models that are checked at the same time must not change it.
-    "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    # What Delta tables hold; Spark's own default is a format that Parquet has given up.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 # What the embedded session starts with: small, quiet, and leaving nothing behind.
 _EMBEDDED_CONF = {

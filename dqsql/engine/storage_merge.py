@@ -1,122 +1,173 @@
-"""Delta and Iceberg tables: every write is one MERGE INTO, which happens whole or not at all.
+"""Tables of a catalog: every write is one MERGE INTO, which happens whole or not at all.
 
 The rows of a write are matched with the table's by key, null equal to null; rows in the replaced
-part of the table that the write does not bring are deleted by the same statement. The part is the
-same as with Parquet (the chunks of the batches, less the other checked batches), so that what an
-interrupted run left behind goes in the same way, and tables pass through the same states whatever
-their format.
+part of the table that the write does not bring are deleted by the same statement.
 """
 
 from __future__ import annotations
 
 import uuid
-import zlib
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from dqsql.dialect import quoted
-from dqsql.engine.formats import ICEBERG_CATALOG, iceberg_catalog_conf
+from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
 from dqsql.engine.layout import STATES, Family
-from dqsql.engine.storage_base import BaseStore, BatchPart, Row, among, neighbours
-from dqsql.engine.storage_tables import NamedTables
+from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
+from dqsql.engine.storage_sql import among, condition_of_where
+from dqsql.engine.storage_tables import MISSING, NamedTables
+from dqsql.errors import StorageError
 from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _T_BATCH = "t.`batch`"
 _T_MODEL = "t.`model`"
+# More values than this are picked in Python: they would make a statement of megabytes.
+_MOST_IN_STATEMENT = 1_000
+_UNKNOWN_FORMAT = ("DATA_SOURCE_NOT_FOUND", "CATALOG_NOT_FOUND", "CATALOG_PLUGIN_CLASS_NOT_FOUND")
+_DUPLICATES = ("MULTIPLE_SOURCE_ROW", "MERGE_CARDINALITY_VIOLATION")
 
 
-class MergeStore(BaseStore):
-    """Tables of a format that knows MERGE INTO.
+class MergeStore(Store):
+    """Tables of one format in a schema of the session's catalog, written by Spark.
 
     Tables that several models share are partitioned by `model`, so that runs of different models
-    do not get in each other's way; there is no partition by chunk.
+    do not get in each other's way. `conflicts` are the words by which the format says that another
+    writer was faster; `caches` says whether the source of a MERGE is planned twice.
     """
 
-    def __init__(self, spark: SparkSession, location: str, tables: NamedTables) -> None:
-        super().__init__(spark, location)
-        self._tables = tables
-
-    def read(self, table: Table) -> DataFrame | None:
-        """The whole table, or None when it does not exist yet. Raises StorageError."""
-        frame = self._existing(lambda: self._tables.frame(table.name))
-        return None if frame is None else self._tables.aligned(frame, table.columns)
-
-    def read_state(
-        self, model: str, batches: Collection[str], family: Family = STATES
-    ) -> DataFrame | None:
-        """The state rows of some batches of a model; None when there is none yet.
-
-        A column that was added later is null for the batches before. Raises StorageError.
-        """
-        if not batches:
-            return None
-        frame = self._existing(lambda: self._tables.frame(family.rows(model)))
-        return None if frame is None else frame.where(among("`batch`", batches))
-
-    def replace_state(
+    def __init__(
         self,
-        model: str,
-        rows: DataFrame,
-        batches: Collection[str],
-        checked: Collection[str],
-        family: Family = STATES,
+        session: Session,
+        schema: str,
+        table_format: str,
+        *,
+        conflicts: Collection[str],
+        caches: bool,
     ) -> None:
-        """Replace the state rows of `batches`; keep those of other `checked` batches.
+        super().__init__(session, f"schema {schema}")
+        parts = schema.split(".")
+        self._tables = NamedTables(
+            session, table_format, lambda name: quoted(*parts, name), schema=quoted(*parts)
+        )
+        self._conflicts = conflicts
+        self._caches = caches
 
-        Raises StorageError: nothing was replaced.
-        """
-        scope = _scope(batches, checked, family)
-        name = family.rows(model)
-        self._merge(name, rows, family.keys, (), "true", scope, large=family.large)
+    # --- tables --------------------------------------------------------------------------------
 
-    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
-        """The running totals of a model; None when there are none yet. Raises StorageError."""
-        return self._existing(lambda: self._tables.frame(family.total(model)))
-
-    def replace_total(self, model: str, rows: DataFrame, family: Family = STATES) -> None:
-        """Replace all running totals of a model. Raises StorageError: nothing was replaced."""
-        name = family.total(model)
-        self._merge(name, rows, family.total_keys, (), "true", "true", large=family.large)
+    def select(
+        self, table: Table, columns: Sequence[str] = (), where: Where | None = None
+    ) -> list[dict[str, Any]]:
+        """See `Store.select`."""
+        frame = self._existing(table.name)
+        if frame is None:
+            return []
+        wanted = list(columns or table.column_names)
+        given = where or {}
+        many = {n: frozenset(v) for n, v in given.items() if v and len(v) > _MOST_IN_STATEMENT}
+        few = {n: v for n, v in given.items() if n not in many}
+        needed = [*wanted, *(n for n in many if n not in wanted)]
+        try:
+            aligned = self._tables.aligned(frame, table.columns).where(condition_of_where(few))
+            rows = aligned.select(*map(quoted, needed)).toArrow().to_pylist()
+        except SPARK_FAILURES as error:
+            raise self._failure(f"cannot read {table.name}", error) from error
+        kept = (r for r in rows if all(r[n] in values for n, values in many.items()))
+        return [{name: row[name] for name in wanted} for row in kept]
 
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
-        """Replace the rows of batches of some models, each named once, in one write.
-
-        Raises StorageError: nothing was replaced.
-        """
+        """See `Store.replace_batches`."""
         rows = [row for part in parts for row in part.rows]
         if not parts or (not rows and not self._tables.exists(table.name)):
             return
         models = among(_T_MODEL, [part.model for part in parts])
         scopes = (
-            f"{among(_T_MODEL, [part.model])} and {_scope(part.batches, part.checked)}"
-            for part in parts
+            f"{among(_T_MODEL, [part.model])} and {among(_T_BATCH, part.batches)}" for part in parts
         )
         scope = f"({' or '.join(scopes)})"
-        frame = self._frame(table, rows)
+        frame = self._framed(table, rows)
         self._merge(table.name, frame, table.keys, _partitions(table), models, scope)
 
     def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
-        """Replace the partitions that `rows` lie in by `rows`. Raises StorageError."""
+        """See `Store.replace_partition`."""
         if not rows:
             return
-        parts = [among(f"t.{quoted(p)}", {row[p] for row in rows}) for p in table.partitions]
-        scope = " and ".join(parts) or "true"
-        frame = self._frame(table, rows)
+        has_models = "model" in table.column_names
+        scope = among(_T_MODEL, {row["model"] for row in rows}) if has_models else "true"
+        frame = self._framed(table, rows)
         self._merge(table.name, frame, table.keys, _partitions(table), scope, scope)
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
-        """Add rows that are not there yet, without looking at the others. Raises StorageError."""
+        """See `Store.append`. The others are not looked at."""
 
         def insert() -> None:
-            frame = self._frame(table, rows)
+            frame = self._framed(table, rows)
             columns = self._tables.prepare(table.name, frame.schema, _partitions(table))
             fresh = self._tables.aligned(frame, columns).coalesce(1)
             fresh.write.insertInto(self._tables.name(table.name))
 
         self._attempt(f"cannot write {table.name}", insert)
+
+    # --- states --------------------------------------------------------------------------------
+
+    def read_state(
+        self, model: str, batches: Collection[str], family: Family = STATES
+    ) -> DataFrame | None:
+        """See `Store.read_state`."""
+        frame = self._existing(family.rows(model)) if batches else None
+        return None if frame is None else frame.where(among("`batch`", batches))
+
+    def replace_state(
+        self,
+        model: str,
+        rows: DataFrame | pa.Table,
+        batches: Collection[str],
+        family: Family = STATES,
+    ) -> None:
+        """See `Store.replace_state`."""
+        scope = among(_T_BATCH, batches)
+        name = family.rows(model)
+        self._merge(name, self._sent(rows), family.keys, (), "true", scope, large=family.large)
+
+    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+        """See `Store.read_total`."""
+        return self._existing(family.total(model))
+
+    def replace_total(
+        self, model: str, rows: DataFrame | pa.Table, family: Family = STATES
+    ) -> None:
+        """See `Store.replace_total`."""
+        name, keys = family.total(model), family.total_keys
+        self._merge(name, self._sent(rows), keys, (), "true", "true", large=family.large)
+
+    # --- statements ----------------------------------------------------------------------------
+
+    def _existing(self, name: str) -> DataFrame | None:
+        """A table, or None when there is nothing to read yet."""
+        try:
+            frame = self._tables.frame(name)
+            frame.schema  # noqa: B018 - Spark Connect looks at the table only when asked
+        except SPARK_FAILURES as error:
+            if condition_of(error).startswith(MISSING):
+                return None
+            raise self._failure("cannot read the warehouse", error) from error
+        return frame
+
+    def _framed(self, table: Table, rows: Sequence[Row]) -> DataFrame:
+        """Rows as a frame with the columns of a table."""
+        if rows:
+            return self._sent(as_arrow(table, rows))
+        # Spark Connect takes no empty Arrow table.
+        empty: DataFrame = self._spark.createDataFrame([], table.ddl)
+        return empty
+
+    def _sent(self, rows: DataFrame | pa.Table) -> DataFrame:
+        frame: DataFrame = self._spark.createDataFrame(rows) if isinstance(rows, pa.Table) else rows
+        return frame
 
     def _merge(
         self,
@@ -135,100 +186,46 @@ class MergeStore(BaseStore):
         def merge() -> None:
             columns = self._tables.prepare(name, rows.schema, partitions)
             fresh = self._tables.aligned(rows, columns)
-            fresh = self._source(fresh if large else fresh.coalesce(1))
+            fresh = fresh if large else fresh.coalesce(1)
+            fresh = fresh.persist() if self._caches else fresh
             fresh.createOrReplaceTempView(source)
             try:
                 self._spark.sql(_merge_sql(self._tables.name(name), source, keys, part, scope))
             finally:
                 self._spark.catalog.dropTempView(source)
-                self._release(fresh)
+                if self._caches:
+                    fresh.unpersist()
 
         self._attempt(f"cannot write {name}", merge)
 
-    def _source(self, rows: DataFrame) -> DataFrame:
-        """The rows of a write, such that they are computed once."""
-        return rows
+    def _attempt(self, doing: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except SPARK_FAILURES as error:
+            raise self._failure(doing, error) from error
 
-    def _release(self, rows: DataFrame) -> None:
-        """Give back what `_source` took."""
-
-
-class DeltaStore(MergeStore):
-    """Delta tables, by path under `root` or in a schema of the session's catalog."""
-
-    @classmethod
-    def by_path(cls, spark: SparkSession, root: str) -> DeltaStore:
-        """Tables that are folders under `root`."""
-        root = root.rstrip("/")
-        tables = NamedTables(spark, "delta", lambda name: quoted("delta", f"{root}/{name}"))
-        return cls(spark, root, tables)
-
-    @classmethod
-    def in_schema(cls, spark: SparkSession, schema: str) -> DeltaStore:
-        """Managed tables of a schema."""
-        parts = schema.split(".")
-        tables = NamedTables(
-            spark, "delta", lambda name: quoted(*parts, name), schema=quoted(*parts)
-        )
-        return cls(spark, f"schema {schema}", tables)
+    def _failure(self, doing: str, error: Exception) -> StorageError:
+        """The StorageError for one of Spark's exceptions: what happened, and what helps."""
+        text = f"{condition_of(error)} {error}"
+        if _mentions(text, self._conflicts):
+            return StorageError(
+                f"{doing}: another run wrote to the same table at the same time",
+                hint="nothing of this write was stored; run again",
+            )
+        hint = f"the warehouse is {self.location}"
+        if _mentions(text, _UNKNOWN_FORMAT):
+            hint = "the session lacks the table format's jars or settings, see docs/storage.md"
+        elif _mentions(text, _DUPLICATES):
+            hint = "several rows have the same key, which is a defect of dqsql: please report it"
+        return StorageError(translate(error, doing).message, hint=hint)
 
 
-class IcebergStore(MergeStore):
-    """Iceberg tables, in a catalog of folders under a path or in a schema of a catalog."""
-
-    @classmethod
-    def by_path(cls, spark: SparkSession, warehouse: str, schema: str) -> IcebergStore:
-        """Tables in `<warehouse>/<schema>`, by Iceberg's catalog of type `hadoop`."""
-        catalog = _iceberg_catalog(spark, warehouse)
-        return cls._named(spark, f"{warehouse}/{schema}", [catalog, schema])
-
-    @classmethod
-    def in_schema(cls, spark: SparkSession, schema: str) -> IcebergStore:
-        """Tables of a schema, whose catalog must be one of Iceberg's."""
-        return cls._named(spark, f"schema {schema}", schema.split("."))
-
-    @classmethod
-    def _named(cls, spark: SparkSession, location: str, parts: Sequence[str]) -> IcebergStore:
-        tables = NamedTables(
-            spark, "iceberg", lambda name: quoted(*parts, name), schema=quoted(*parts)
-        )
-        return cls(spark, location, tables)
-
-    def _source(self, rows: DataFrame) -> DataFrame:
-        # Spark plans the source of a MERGE twice for Iceberg; Delta keeps it by itself.
-        return rows.persist()
-
-    def _release(self, rows: DataFrame) -> None:
-        rows.unpersist()
-
-
-def _iceberg_catalog(spark: SparkSession, warehouse: str) -> str:
-    """The catalog over a warehouse, which is set up when the session has none.
-
-    A session loads a catalog once and keeps it: another warehouse needs another name.
-    """
-    name = ICEBERG_CATALOG
-    taken = spark.conf.get(f"spark.sql.catalog.{name}.warehouse", None)
-    if taken == warehouse:
-        return name
-    if taken is not None:
-        name = f"{name}_{zlib.crc32(warehouse.encode()):08x}"
-    for key, value in iceberg_catalog_conf(warehouse, name).items():
-        spark.conf.set(key, value)
-    return name
+def _mentions(text: str, words: Collection[str]) -> bool:
+    return any(word in text for word in words)
 
 
 def _partitions(table: Table) -> tuple[str, ...]:
-    return tuple(p for p in table.partitions if p == "model")
-
-
-def _scope(batches: Collection[str], checked: Collection[str], family: Family = STATES) -> str:
-    """The condition on rows `t` that a write of `batches` replaces."""
-    if not batches:
-        return "false"
-    condition = among(family.chunk_sql(_T_BATCH), {family.chunk(b) for b in batches})
-    kept = neighbours(batches, checked, family)
-    return f"{condition} and not {among(_T_BATCH, kept)}" if kept else condition
+    return ("model",) if "model" in table.column_names else ()
 
 
 def _merge_sql(target: str, source: str, keys: Sequence[str], part: str, scope: str) -> str:

@@ -7,32 +7,34 @@ from typing import TYPE_CHECKING
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of
-from dqsql.engine.storage_base import MISSING
+from dqsql.engine.storage_base import Session
 from dqsql.errors import StorageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 Columns = Sequence[tuple[str, str]]
+# How Spark says that a table is not there.
+MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
 
 
 class NamedTables:
     """Makes tables of one format and keeps their columns up to date.
 
     `naming` gives a table's SQL identifier; `schema` is the identifier of the schema that is
-    created when missing, or None where there is none.
+    created when missing.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
+        session: Session,
         table_format: str,
         naming: Callable[[str], str],
         *,
-        schema: str | None = None,
+        schema: str,
     ) -> None:
-        self._spark = spark
+        self._session = session
         self._format = table_format
         self._naming = naming
         self._schema = schema
@@ -43,7 +45,7 @@ class NamedTables:
 
     def frame(self, table: str) -> DataFrame:
         """The whole table. Spark's exceptions pass through."""
-        frame: DataFrame = self._spark.table(self.name(table))
+        frame: DataFrame = self._session().table(self.name(table))
         return frame
 
     def prepare(self, table: str, schema: StructType, partitions: Sequence[str]) -> Columns:
@@ -60,7 +62,7 @@ class NamedTables:
         if not added:
             return present
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in added)
-        self._spark.sql(f"alter table {self.name(table)} add columns ({listed})")
+        self._session().sql(f"alter table {self.name(table)} add columns ({listed})")
         return _columns(self.frame(table).schema)
 
     def exists(self, table: str) -> bool:
@@ -74,13 +76,13 @@ class NamedTables:
         return True
 
     def _create(self, table: str, columns: Columns, partitions: Sequence[str]) -> None:
-        if self._schema is not None and not self._spark.catalog.databaseExists(self._schema):
-            self._spark.sql(f"create schema if not exists {self._schema}")
+        if not self._session().catalog.databaseExists(self._schema):
+            self._session().sql(f"create schema if not exists {self._schema}")
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         statement = f"create table if not exists {self.name(table)} ({listed}) using {self._format}"
         if partitions:
             statement += f" partitioned by ({', '.join(quoted(p) for p in partitions)})"
-        self._spark.sql(statement)
+        self._session().sql(statement)
 
     @staticmethod
     def aligned(frame: DataFrame, columns: Columns) -> DataFrame:

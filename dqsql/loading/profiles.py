@@ -12,7 +12,7 @@ from dqsql.errors import ProfileError, Span, nearest
 from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.settings import as_bool, as_int, as_mapping, as_text
 from dqsql.loading.sources import resolve_path
-from dqsql.model.project import METHODS, TABLE_FORMATS, Target
+from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "profiles.yml"
@@ -257,8 +257,8 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         master=output.read("master", as_text),
         url=_url(output) if method == "connect" else None,
         schema=output.read("schema", as_text) or "dq",
-        warehouse=_warehouse(output, method, conf, root),
         table_format=_table_format(output),
+        warehouse=_warehouse(output, method, conf, root),
         spark_conf=conf,
         ansi=ansi,
         threads=output.read("threads", _as_positive) or 1,
@@ -317,23 +317,39 @@ def _url(output: Section) -> str:
 
 
 def _warehouse(output: Section, method: str, conf: Mapping[str, str], root: Path) -> str | None:
-    """The folder of path-based tables; None when the tables live in a catalog."""
+    """The folder of path-based tables; None when the tables live in a catalog.
+
+    A catalog keeps them where the target names their format, which its session must know: tables
+    in a folder need nothing.
+    """
+    table_format = output.read("table_format", as_text)
     if warehouse := output.read("warehouse", as_text):
+        if table_format is not None and table_format.lower() != DELTA:
+            raise output.problem(
+                f"a warehouse that is a path keeps Delta tables, not {table_format}",
+                "table_format",
+                hint="leave `warehouse` out, so that the tables live in the session's catalog",
+            )
         return resolve_path(warehouse, root)
     has_catalog = conf.get(_SESSION_CATALOG) == "hive" or any(
         key == _DEFAULT_CATALOG or key.startswith("spark.sql.catalog.") for key in conf
     )
-    if method != "session" or has_catalog:
+    if table_format is not None and (method != "session" or has_catalog):
         return None
+    if table_format is not None and table_format.lower() != DELTA:
+        raise output.problem(
+            f"{table_format} tables need a catalog, and this target names none",
+            "table_format",
+            hint="set `catalog`, or leave `table_format` out for tables in a folder",
+        )
     return str(root / "warehouse")
 
 
 def _table_format(output: Section) -> str:
-    chosen = str(output.read("table_format", as_text) or "parquet").lower()
+    chosen = str(output.read("table_format", as_text) or DELTA).lower()
     if chosen not in TABLE_FORMATS:
-        raise output.problem(
-            f"unknown table format {chosen!r}",
-            "table_format",
-            hint=f"one of {', '.join(TABLE_FORMATS)}",
-        )
+        hint = f"one of {', '.join(TABLE_FORMATS)}"
+        if chosen == "parquet":
+            hint = "leave it out: tables in a folder are Delta tables, which need no jar"
+        raise output.problem(f"unknown table format {chosen!r}", "table_format", hint=hint)
     return chosen

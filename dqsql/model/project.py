@@ -22,7 +22,8 @@ DBT_FRESHNESS = "dbt_freshness"
 
 # How dqsql reaches Spark, and the formats that it keeps its tables in.
 METHODS = ("session", "connect")
-TABLE_FORMATS = ("parquet", "delta", "iceberg")
+DELTA = "delta"
+TABLE_FORMATS = (DELTA, "iceberg")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
@@ -196,8 +197,8 @@ class Target:
     """One output of a profile: how to reach Spark and where the warehouse tables live.
 
     `method` is `session` (embedded or by `spark_conf`) or `connect`. `warehouse` is the root of
-    path-based tables, absolute, or None when tables live in the session's catalog. `schema` is
-    the schema (or folder) of dqsql's tables.
+    path-based tables, absolute, or None when tables live in the session's catalog, in the format
+    `table_format`. `schema` is the schema (or folder) of dqsql's tables.
     """
 
     name: str
@@ -207,7 +208,7 @@ class Target:
     url: str | None = None
     schema: str = "dq"
     warehouse: str | None = None
-    table_format: str = "parquet"
+    table_format: str = DELTA
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     ansi: bool = False
     threads: int = 1
@@ -261,11 +262,15 @@ class Project:
         return self.target_dir / "logs"
 
 
-def local_folder(target: Target) -> Path | None:
-    """The folder of the tables; None where they are elsewhere, or Spark is."""
-    if target.warehouse is None or target.method == "connect":
-        return None
-    root = target.warehouse.removeprefix("file://")
+def local_path(warehouse: str) -> Path | None:
+    """A warehouse that is a folder of this machine; None where it is elsewhere."""
+    root = warehouse.removeprefix("file://")
     if root.startswith("file:"):
         root = root.removeprefix("file:")
-    return None if _SCHEME.match(root) else Path(root) / target.schema
+    return None if _SCHEME.match(root) else Path(root)
+
+
+def local_folder(target: Target) -> Path | None:
+    """The folder of the tables on this machine; None where they are elsewhere."""
+    root = None if target.warehouse is None else local_path(target.warehouse)
+    return None if root is None else root / target.schema

@@ -13,7 +13,7 @@ class Table:
 
     `scope` are the columns whose values name the part of the table that a write replaces: all rows
     of the part are exchanged for the new ones, so that writing twice is writing once. `partitions`
-    are the columns by which path-based formats lay out files.
+    are the columns by which tables in folders are laid out: what grows by models and batches.
     """
 
     name: str
@@ -77,7 +77,6 @@ MODELS = Table(
     ),
     keys=("model", "valid_from"),
     scope=("model",),
-    partitions=("model",),
 )
 
 CHECKS = Table(
@@ -101,7 +100,6 @@ CHECKS = Table(
     ),
     keys=("check_id", "valid_from"),
     scope=("model",),
-    partitions=("model",),
 )
 
 BATCHES = Table(
@@ -118,7 +116,6 @@ BATCHES = Table(
     ),
     keys=("model", "batch"),
     scope=("model", "batch"),
-    partitions=("model",),
 )
 
 METRICS = Table(
@@ -139,7 +136,7 @@ METRICS = Table(
     ),
     keys=("model", "batch", "segment", "column_name", "metric", "parameters", "scope"),
     scope=("model", "batch"),
-    partitions=("model", "chunk"),
+    partitions=("model",),
 )
 
 RESULTS = Table(
@@ -166,7 +163,7 @@ RESULTS = Table(
     ),
     keys=("check_id", "batch", "segment"),
     scope=("model", "batch"),
-    partitions=("model", "chunk"),
+    partitions=("model",),
 )
 
 FAILURES = Table(
@@ -183,7 +180,7 @@ FAILURES = Table(
     # A row may be there twice.
     keys=(),
     scope=("model", "batch"),
-    partitions=("model", "chunk"),
+    partitions=("model",),
 )
 
 DISTRIBUTIONS = Table(
@@ -204,7 +201,7 @@ DISTRIBUTIONS = Table(
     ),
     keys=("model", "batch", "segment", "column_name", "profile", "parameters"),
     scope=("model", "batch"),
-    partitions=("model", "chunk"),
+    partitions=("model",),
 )
 
 PROGRAMS = Table(
@@ -229,7 +226,6 @@ PROGRAMS = Table(
     ),
     keys=("check_id", "version"),
     scope=("model",),
-    partitions=("model",),
 )
 
 REVIEWS = Table(

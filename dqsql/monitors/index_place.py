@@ -143,15 +143,8 @@ class TablePlace:
             self.store.replace_partition(_FILES, rows)
 
     def _fetch(self, folder: Path, contributions: bool) -> bool:
-        frame = self.store.read(_FILES)
-        if frame is None:
-            return False
-        if not contributions:
-            frame = frame.where("file in ('index.json', 'patterns.parquet')")
-        from dqsql.engine.failures import translated
-
-        with translated(f"cannot read {self.location}"):
-            rows = frame.select("file", "content").toArrow().to_pylist()
+        wanted = {} if contributions else {"file": ("index.json", "patterns.parquet")}
+        rows = self.store.select(_FILES, where=wanted)
         for row in rows:
             path = folder / row["file"]
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from dqsql.runner.adoption import (
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.exclusive import Locks, alone
+from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.journal import Journal
 from dqsql.runner.limits import limits_of
@@ -178,15 +178,15 @@ class _Run:
         from dqsql.engine.session import open_session
 
         log_dir = self._project.log_dir
-        with alone(self._project.target, [p.model.name for p in plans]) as locks:
+        with alone(self._project.target, [p.model.name for p in plans]):
             if spark is None:
                 self.listener.session_starting()
             with open_session(self._project.target, log_dir, spark) as session:
-                result = self._run_models(session, locks)
+                result = self._run_models(session)
         self.listener.run_finished(result)
         return result
 
-    def _run_models(self, spark: SparkSession, locks: Locks) -> RunResult:
+    def _run_models(self, spark: SparkSession) -> RunResult:
         from dqsql.engine.storage import open_store
 
         target = self._project.target
@@ -223,8 +223,8 @@ class _Run:
             described = [p for p in plans if p.model.name in worked]
             _store_dimensions(store, described, self.started)
             row = run_row(result, target.ansi, _git_sha(self._project.root))
-            with locks.turn(RUNS.name):
-                store.append(RUNS, [row])
+            store.append(RUNS, [row])
+        store.tidy()
         return result
 
     def _report_unstored(

@@ -32,6 +32,7 @@ from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import History, Kept, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.layout import COUNTS, STATES, Family
+from dqsql.engine.values import survives_arrow
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
 from dqsql.model.project import Scope
@@ -123,7 +124,9 @@ class CumulativeRun:
     def _kept(self, family: Family, view: str, columns: Mapping[str, str]) -> Kept:
         model = self.execution.plan.model.name
         name = f"dqsql__{model}: {view}"
-        return Kept(self.execution.spark, self.execution.store, model, family, name, columns)
+        segmented = bool(self.execution.plan.model.config.segment_by)
+        few = not family.large and not segmented and all(map(survives_arrow, columns.values()))
+        return Kept(self.execution.spark, self.execution.store, model, family, name, columns, few)
 
     def _history(self, parts: Iterable[str]) -> History:
         tested = set(self.batches)

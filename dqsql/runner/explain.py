@@ -19,7 +19,7 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
-from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.warehouse import Step, open_tables, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,7 +100,7 @@ def explain(
     compiled = compile_project(
         project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
     )
-    with open_warehouse(compiled.project, spark, step) as (_, store):
+    with open_tables(compiled.project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)
         row = _Finder(store, checks, result, batch, segment).row()

@@ -222,9 +222,6 @@ class ModelRun:
             choice = BatchChoice((choice.newest,), (), (*choice.notes, note))
         return choice, kind
 
-    def _checked(self) -> list[str]:
-        return list(self.ledger)
-
     def _reopen(self, batches: Sequence[str]) -> None:
         """Take batches that were checked before out of the ledger's good books.
 
@@ -271,10 +268,10 @@ class ModelRun:
         batches, part, execution = tested.batches, tested.part, tested.execution
         cumulates = tested.cumulates
         self._step(f"scanning {plural(len(batches), 'batch')}")
-        execution.scan_states(part, batches, self._checked(), local=self._is_small(part, batches))
+        execution.scan_states(part, batches, local=self._is_small(part, batches))
         if cumulates:
             # Merging reads them where all states are.
-            execution.store_states(batches, self._checked())
+            execution.store_states(batches)
             self._count_values(tested)
 
     def _count_values(self, tested: _Tested) -> None:
@@ -288,7 +285,7 @@ class ModelRun:
         def build(states: Sequence[StateColumn]) -> exp.Expr:
             return stored_query(self._scan(states, {}, tested.choice, tested.batch_type), batches)
 
-        tested.execution.store_counts(part, counted, build, batches, self._checked())
+        tested.execution.store_counts(part, counted, build, batches)
 
     def _scans(self, tested: _Tested) -> int:
         part = tested.part
@@ -403,9 +400,7 @@ class ModelRun:
         if found.cumulative is not None:
             found.cumulative.store_total()
         if tested.execution.holds_states:
-            known = self._checked()
-            store = partial(tested.execution.store_states, tested.batches, known)
-            work = replace(work, state=store)
+            work = replace(work, state=partial(tested.execution.store_states, tested.batches))
         self.journal.add(work)
 
     def _work(
@@ -415,7 +410,7 @@ class ModelRun:
         samples: Samples,
         sound: Collection[str],
     ) -> Work:
-        known, measured, judged = self._checked(), found.measured, found.judged
+        measured, judged = found.measured, found.judged
         plain = [v for v in measured.values if v.metric not in PROFILES]
         rows: dict[Table, Sequence[Row]] = {
             METRICS: [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)],
@@ -438,7 +433,7 @@ class ModelRun:
             )
         return Work(
             model,
-            {table: BatchPart(model, mine, batches, known) for table, mine in rows.items()},
+            {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             self._ledger_rows(),
         )

@@ -32,7 +32,7 @@ from dqsql.runner.grouping import grouped
 from dqsql.runner.review import newest_rows
 from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.selection import chosen_names
-from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
@@ -95,7 +95,7 @@ def write_report(
     path = default if output_file is None else Path(output_file)
     left_out = {m.name for m in project.models} - set(names)
     profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
-    with open_warehouse(project, spark, step) as (_, store):
+    with open_tables(project, spark, step) as store:
         step("Reading verdicts")
         facts = _Reader(store, days).read(names)
     page = make_page(project, facts, days, dt.datetime.now(dt.UTC), profiles)

@@ -19,10 +19,10 @@ from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import Locks, alone
+from dqsql.runner.exclusive import alone
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.verdicts import REVIEWED
-from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
@@ -115,11 +115,11 @@ def review(
         raise UsageError("a review needs a batch", hint="`dqsql review list` shows what waits")
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
     with (
-        alone(project.target, [model]) as locks,
-        open_warehouse(project, spark, step) as (_, store),
+        alone(project.target, [model]),
+        open_tables(project, spark, step) as store,
     ):
         step("Writing the review")
-        work = _Review(store, locks, model, verdict, reason.strip(), author or _user())
+        work = _Review(store, model, verdict, reason.strip(), author or _user())
         return work.write(batches, [m.name for m in project.models])
 
 
@@ -141,7 +141,7 @@ def waiting(
     """
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
     names = chosen_names(project, select, exclude)
-    with open_warehouse(project, spark, step) as (_, store):
+    with open_tables(project, spark, step) as store:
         step("Reading findings")
         return tuple(_waiting(store, names))
 
@@ -167,7 +167,6 @@ def newest_rows(
 @dataclass(frozen=True)
 class _Review:
     store: Store
-    locks: Locks
     model: str
     verdict: Verdict
     reason: str
@@ -180,8 +179,7 @@ class _Review:
         chosen = list(dict.fromkeys(batches))
         self._check(chosen, ledger, {r["model"] for r in rows}, models)
         now = dt.datetime.now(dt.UTC)
-        with self.locks.turn(REVIEWS.name):
-            self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
+        self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
         reviewed = []
         for batch in chosen:
             row = ledger[batch]

@@ -54,6 +54,24 @@ def open_spark(
 
 
 @contextmanager
+def open_tables(
+    project: Project, spark: SparkSession | None, step: Step = silent
+) -> Iterator[Store]:
+    """The tables of the project's target, for commands that look at no data and no states.
+
+    Spark is started only where the tables are those of a catalog. Raises DqsqlError.
+    """
+    from dqsql.engine import storage
+
+    if spark is None and not storage.needs_session(project.target):
+        ensure_target(project)
+        yield storage.open_tables(project.target)
+        return
+    with open_warehouse(project, spark, step) as (_, store):
+        yield store
+
+
+@contextmanager
 def open_warehouse(
     project: Project, spark: SparkSession | None, step: Step = silent
 ) -> Iterator[tuple[SparkSession, Store]]:

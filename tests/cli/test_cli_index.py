@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import Result
 
-from dqsql.engine.storage import ParquetStore
+from dqsql.engine.storage import open_tables
 from dqsql.errors import PatternError
+from dqsql.model.project import Target
 from dqsql.monitors.index_place import TablePlace
 from dqsql.patterns import load_index
 from dqsql.runner import index
@@ -154,8 +155,8 @@ def test_a_column_without_a_domain_is_said_so(dqsql: Dqsql, lake: Path) -> None:
     assert "did you mean 'said'?" in missing.stderr
 
 
-def test_an_index_in_a_warehouse_elsewhere_is_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    place = TablePlace(ParquetStore(spark, str(tmp_path)))
+def test_an_index_in_a_warehouse_elsewhere_is_a_table(tmp_path: Path) -> None:
+    place = TablePlace(open_tables(Target("t", "t", warehouse=str(tmp_path))))
     with place.reading(contributions=True) as nothing:
         assert nothing is None
     with place.writing(afresh=True) as work:

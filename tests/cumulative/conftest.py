@@ -14,6 +14,7 @@ import pytest
 
 import dqsql
 from dqsql.model.results import RunResult
+from tests.tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,9 +127,7 @@ class Project:
 
     def rows(self, table: str) -> list[Row]:
         """The rows of a warehouse table."""
-        found: list[Row] = []
-        for file in sorted((self.root / "warehouse" / "dq" / table).rglob("*.parquet")):
-            found += pq.ParquetFile(file).read().to_pylist()
+        found = table_rows(self.root / "warehouse" / "dq", table)
         return sorted(found, key=lambda r: str([r.get(k) for k in KEYS]))
 
     def tables(self) -> dict[str, list[Row]]:

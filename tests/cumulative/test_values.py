@@ -9,8 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
-from dqsql.engine.storage import ParquetStore
+from dqsql.engine.storage import open_store, open_tables
+from dqsql.engine.storage_delta import DeltaFolderStore
+from dqsql.model.project import Target
 
 from .conftest import NewProject, Project, Values, assert_same, same
 
@@ -106,7 +109,7 @@ def reject(project: Project, batch: str) -> None:
     """What a review does to the ledger."""
     from dqsql.model.tables import BATCHES
 
-    store = ParquetStore(project.spark, str(project.root / "warehouse" / "dq"))
+    store = open_tables(Target("t", "t", warehouse=str(project.root / "warehouse")))
     rows = store.rows(BATCHES)
     for row in rows:
         if row["batch"] == batch:
@@ -120,22 +123,22 @@ def test_a_new_batch_reads_the_total_and_its_own_state(
 ) -> None:
     filled.run(*DAYS[:4])
     asked: list[list[str]] = []
-    read = ParquetStore.read_state
+    read = DeltaFolderStore.read_state
 
-    def spy(self: ParquetStore, model: str, batches: Collection[str], *family: Any) -> Any:
+    def spy(self: DeltaFolderStore, model: str, batches: Collection[str], *family: Any) -> Any:
         asked.append(sorted(batches))
         return read(self, model, batches, *family)
 
-    monkeypatch.setattr(ParquetStore, "read_state", spy)
-    # Another month, so that no neighbours in the chunk are written along.
+    monkeypatch.setattr(DeltaFolderStore, "read_state", spy)
     filled.run(DAYS[4])
     assert [a for a in asked if a not in ([], [DAYS[4]])] == []
 
     # A total of something else is built again from the rows of the batches.
-    store = ParquetStore(filled.spark, str(filled.root / "warehouse" / "dq"))
+    target = Target("t", "t", warehouse=str(filled.root / "warehouse"))
+    store = open_store(filled.spark, target)
     before = store.read_total("m")
     assert before is not None
-    store.replace_total("m", before.drop("chunk", "made_of").selectExpr("*", "'x' as made_of"))
+    store.replace_total("m", before.drop("made_of").selectExpr("*", "'x' as made_of"))
     asked.clear()
     filled.run(DAYS[5])
     assert [d for d in DAYS if d != BAD] in asked
@@ -144,10 +147,9 @@ def test_a_new_batch_reads_the_total_and_its_own_state(
 
 @pytest.mark.slow
 def test_stored_state_that_was_lost_is_told(filled: Project) -> None:
-    """As by a crash while Spark moved a chunk into its place."""
     filled.run(*DAYS[:4])
     warehouse = filled.root / "warehouse" / "dq"
-    shutil.rmtree(warehouse / "dq_state__m" / "chunk=2024-01")
+    DeltaTable(warehouse / "dq_state__m").delete()
     shutil.rmtree(warehouse / "dq_total__m")
     (note,) = filled.run(DAYS[4]).models[0].notes
     assert "leave out 3 earlier batches" in note
@@ -179,19 +181,19 @@ def test_killed_between_any_two_writes(
         shutil.copytree(start.root, root)
         return Project(root, start.spark)
 
-    write = ParquetStore._write
+    commit = DeltaFolderStore._commit
     writes: list[str] = []
     limit: list[int] = []
     lock = threading.Lock()
 
-    def counted(self: ParquetStore, frame: Any, name: str, partitions: Any) -> None:
+    def counted(self: DeltaFolderStore, name: str, write: Any) -> None:
         with lock:
             if limit and len(writes) >= limit[0]:
                 raise Killed(name)
             writes.append(name)
-        write(self, frame, name, partitions)
+        commit(self, name, write)
 
-    monkeypatch.setattr(ParquetStore, "_write", counted)
+    monkeypatch.setattr(DeltaFolderStore, "_commit", counted)
     clean = copy("clean")
     clean.run(DAYS[1], DAYS[3])
     totals = ["dq_total__m", "dq_frequency_total__m"]

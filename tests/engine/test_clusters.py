@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.engine.servers import connect_server, environment, kill_group, standalone
+from tests.tables import table_names, table_rows
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -67,12 +67,9 @@ def tables(root: Path) -> Tables:
     """All tables but the journal of runs, as sorted texts; numbers to twelve digits."""
     warehouse = root / "warehouse" / "dq"
     found: Tables = {}
-    for folder in sorted(p for p in warehouse.iterdir() if p.name != "dq_runs"):
-        rows: list[str] = []
-        for file in folder.rglob("*.parquet"):
-            keys = [p for p in file.relative_to(folder).parts[:-1]]
-            rows += [f"{keys} {comparable(r)}" for r in pq.ParquetFile(file).read().to_pylist()]
-        found[folder.name] = sorted(rows)
+    for name in table_names(warehouse):
+        if name != "dq_runs":
+            found[name] = sorted(map(comparable, table_rows(warehouse, name)))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
+from deltalake import DeltaTable
 
 import dqsql
 from dqsql.model.results import RunResult, Status
@@ -223,11 +224,8 @@ def example(example_project: Path, spark: SparkSession) -> Iterator[ExampleRun]:
         for name, query in RELATIONS.items():
             db.execute(f"create view {name} as {query.format(data=example_project / 'data')}")
         for table in ("dq_metrics", "dq_results", "dq_batches"):
-            files = example_project / "warehouse" / "dq" / table / "**" / "*.parquet"
-            db.execute(
-                f"create view {table} as select * from read_parquet('{files}',"
-                " hive_partitioning = true, hive_types_autocast = false)"
-            )
+            folder = example_project / "warehouse" / "dq" / table
+            db.register(table, DeltaTable(folder).to_pyarrow_dataset())
         yield ExampleRun(example_project, result, db, beside)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import dqsql
 from dqsql.engine.layout import COUNTS, STATES, Family
 from dqsql.engine.storage import Store
+from dqsql.model.project import Target
 from dqsql.model.tables import ALL_TABLES
 
 MODEL = """
@@ -38,18 +39,18 @@ DAYS = ("2024-01-30", "2024-01-31", "2024-02-01", "2024-02-02")
 _VOLATILE = frozenset(
     {
         *("run_id", "computed_at", "evaluated_at", "checked_at", "captured_at", "at", "made_of"),
-        *("started_at", "finished_at", "valid_from", "valid_to", "chunk", "message", "details"),
+        *("started_at", "finished_at", "valid_from", "valid_to", "message", "details"),
     }
 )
 
 
 @dataclass
 class ProjectRuns:
-    """A project under `folder` whose warehouse is of `table_format`."""
+    """A project under `folder` whose tables are those of `warehouse`."""
 
     spark: SparkSession
     folder: Path
-    table_format: str
+    warehouse: Target
 
     def history(self, store: Store) -> list[dict[str, list[str]]]:
         """The tables after a first run, one of new batches, and one of old ones, twice."""
@@ -66,18 +67,18 @@ class ProjectRuns:
         return found
 
     def _make(self) -> None:
+        place = (
+            f"table_format: {self.warehouse.table_format}, spark_conf: {{spark.sql.catalog.x: x}}"
+            if self.warehouse.warehouse is None
+            else f"warehouse: {self.warehouse.warehouse}"
+        )
         files = {
             "dqsql_project.yml": "name: formats\nprofile: formats\n",
             "profiles.yml": f"""\
                 formats:
                   target: t
                   outputs:
-                    t:
-                      type: spark
-                      method: session
-                      schema: dq
-                      warehouse: {self.folder / "warehouse"}
-                      table_format: {self.table_format}
+                    t: {{type: spark, method: session, schema: {self.warehouse.schema}, {place}}}
                 """,
             "checks/m.sql": MODEL,
         }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import shutil
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from dqsql.engine.formats import format_conf
 from dqsql.engine.storage import BatchPart, Store, open_store
+from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
 from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS, Table
@@ -32,6 +32,9 @@ from .projects import ProjectRuns
 NOW = dt.datetime(2024, 3, 1, 6, tzinfo=dt.UTC)
 WRITTEN = (BATCHES, METRICS, RESULTS)
 TABLES = (RUNS, MODELS, CHECKS, *WRITTEN)
+FOLDER = "folder"
+# What the names of schemas begin with.
+CATALOGS = {"delta": "delta_", "iceberg": "ice.iceberg_"}
 FIRST = ("2024-01-30", "2024-01-31", "2024-02-01")
 SECOND = ("2024-01-31", "2024-02-02")
 
@@ -59,10 +62,9 @@ class Run:
         known = sorted({*self.checked, *self.batches})
         if self.checked:
             self._ledger(store, self.checked, "incomplete")
-        checked = list(self.checked)
-        store.replace_state(self.model, self._state(spark), self.batches, checked)
+        store.replace_state(self.model, self._state(spark), self.batches)
         for table, rows in ((METRICS, self._metrics()), (RESULTS, self._results())):
-            store.replace_batches(table, [BatchPart(self.model, rows, self.batches, checked)])
+            store.replace_batches(table, [BatchPart(self.model, rows, self.batches)])
         self._ledger(store, known, "")
 
     def _ledger(self, store: Store, batches: Sequence[str], again: str) -> None:
@@ -169,7 +171,7 @@ def _of_one_run(store: Store) -> dict[str, Any]:
 
 
 def _plain(rows: Sequence[dict[str, Any]], table: Table | None) -> list[str]:
-    names = table.column_names if table else sorted({n for row in rows for n in row} - {"chunk"})
+    names = table.column_names if table else sorted({n for row in rows for n in row})
     return sorted(
         json.dumps([row.get(n) for n in names] + list(names), default=str) for row in rows
     )
@@ -199,7 +201,7 @@ class Counter:
 @contextmanager
 def counted_commits(counter: Counter) -> Iterator[None]:
     """Tell `counter` before each statement or write that changes a table."""
-    sql, parquet, insert = SparkSession.sql, DataFrameWriter.parquet, DataFrameWriter.insertInto
+    sql, insert, commit = SparkSession.sql, DataFrameWriter.insertInto, DeltaFolderStore._commit
 
     def counted(work: Callable[..., Any]) -> Callable[..., Any]:
         def attempt(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -210,13 +212,13 @@ def counted_commits(counter: Counter) -> Iterator[None]:
         return attempt
 
     SparkSession.sql = counted(sql)  # type: ignore[method-assign]
-    DataFrameWriter.parquet = counted(parquet)  # type: ignore[method-assign]
+    DeltaFolderStore._commit = counted(commit)  # type: ignore[method-assign]
     DataFrameWriter.insertInto = counted(insert)  # type: ignore[method-assign]
     try:
         yield
     finally:
         SparkSession.sql = sql  # type: ignore[method-assign]
-        DataFrameWriter.parquet = parquet  # type: ignore[method-assign]
+        DeltaFolderStore._commit = commit  # type: ignore[method-assign]
         DataFrameWriter.insertInto = insert  # type: ignore[method-assign]
 
 
@@ -225,22 +227,17 @@ def counted_commits(counter: Counter) -> Iterator[None]:
 
 @dataclass
 class Scenario:
-    """The history against one kind of store."""
+    """The history against one kind of store: tables in a folder, or of a format in a catalog."""
 
     spark: SparkSession
     folder: Path
-    table_format: str
-    catalog: bool = False
+    kind: str
 
     def target(self, name: str) -> Target:
         """A warehouse of its own."""
-        return Target(
-            "t",
-            "p",
-            schema=f"{self.table_format}_{name}" if self.catalog else "dq",
-            warehouse=None if self.catalog else str(self.folder / name),
-            table_format=self.table_format,
-        )
+        if self.kind == FOLDER:
+            return Target("t", "p", warehouse=str(self.folder / name))
+        return Target("t", "p", schema=f"{CATALOGS[self.kind]}{name}", table_format=self.kind)
 
     def store(self, name: str) -> Store:
         """The store of such a warehouse."""
@@ -262,18 +259,9 @@ class Scenario:
 
     def runs(self) -> list[dict[str, list[str]]]:
         """What the tables of a project hold after each of its runs."""
-        project = ProjectRuns(self.spark, self.folder / "project", self.table_format)
-        target = Target(
-            "t", "p", warehouse=str(project.folder / "warehouse"), table_format=self.table_format
-        )
+        target = self.target("project")
+        project = ProjectRuns(self.spark, self.folder / "files", target)
         return project.history(open_store(self.spark, target))
-
-    def brief(self) -> dict[str, Any]:
-        """What the tables hold after a few runs."""
-        store = self.store("brief")
-        for run in (FLIGHTS, AGAIN, NONE):
-            run.write(self.spark, store)
-        return dump(store)
 
     def killed(self) -> dict[str, Any]:
         """For each place to die in: whether running again gives the tables of a clean run."""
@@ -301,14 +289,8 @@ class Scenario:
         return found
 
     def _base(self, name: str) -> None:
-        """A warehouse in which one run is stored; Iceberg's cannot be copied, they know paths."""
-        base = self.folder / "base"
-        if self.table_format == "iceberg" or not base.exists():
-            FLIGHTS.write(self.spark, self.store(name))
-            if self.table_format != "iceberg":
-                shutil.copytree(self.folder / name, base)
-        else:
-            shutil.copytree(base, self.folder / name)
+        """A warehouse in which one run is stored."""
+        FLIGHTS.write(self.spark, self.store(name))
 
     def _again(self, name: str) -> dict[str, Any]:
         store = self.store(name)
@@ -328,7 +310,7 @@ class Scenario:
 
         def write() -> None:
             try:
-                store.replace_state("flights", slow, FIRST, [])
+                store.replace_state("flights", slow, FIRST)
             except StorageError as error:
                 said.append(str(error))
 
@@ -337,7 +319,7 @@ class Scenario:
         while thread.is_alive() and not begun.exists():
             time.sleep(0.05)
         try:
-            store.replace_state("flights", rows, FIRST, [])
+            store.replace_state("flights", rows, FIRST)
         finally:
             go_on.touch()
             thread.join()
@@ -348,7 +330,7 @@ class Scenario:
         frame = FLIGHTS._state(self.spark).withColumnRenamed("price__hll", "x")
         frame = frame.drop("price__sum").withColumnRenamed("x", "price__sum")
         try:
-            self.store("clean").replace_state("flights", frame, FIRST, [])
+            self.store("clean").replace_state("flights", frame, FIRST)
         except StorageError as error:
             return str(error)
         return ""
@@ -390,9 +372,12 @@ def start(folder: Path, formats: set[str]) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    for name in sorted(formats - {"parquet"}):
-        target = Target("t", "p", warehouse=str(folder), table_format=name, spark_conf=conf)
-        conf |= format_conf(target)
+    for name in sorted(formats - {FOLDER}):
+        conf |= format_conf(Target("t", "p", table_format=name, spark_conf=conf))
+    catalog = "spark.sql.catalog.ice"
+    if "iceberg" in formats:
+        conf |= {catalog: "org.apache.iceberg.spark.SparkCatalog"}
+        conf |= {f"{catalog}.type": "hadoop", f"{catalog}.warehouse": str(folder / "ice")}
     builder = SparkSession.builder.master("local[2]")
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -402,9 +387,9 @@ def start(folder: Path, formats: set[str]) -> SparkSession:
 
 
 def main(folder: Path, names: Sequence[str]) -> None:
-    """Run the history for stores such as `delta`, `delta-catalog`; print one JSON document."""
+    """Run the history for some kinds of stores; print one JSON document."""
     clock = time.monotonic()
-    spark = start(folder, {name.split("-")[0] for name in names})
+    spark = start(folder, set(names))
     found: dict[str, Any] = {"seconds": {"start": time.monotonic() - clock}}
 
     def step(name: str, part: str, work: Callable[[], object]) -> None:
@@ -414,17 +399,13 @@ def main(folder: Path, names: Sequence[str]) -> None:
         print(name, part, found["seconds"][f"{name} {part}"], file=sys.stderr, flush=True)
 
     for name in names:
-        table_format, _, place = name.partition("-")
         found[name] = {}
-        scenario = Scenario(spark, folder / name, table_format, place == "catalog")
-        if place == "catalog" or table_format == "parquet":
-            step(name, "brief", scenario.brief)
-        if place != "catalog":
-            step(name, "history", scenario.history)
-            step(name, "runs", scenario.runs)
-            step(name, "killed", scenario.killed)
-        if table_format != "parquet" and place != "catalog":
-            step(name, "retyped", scenario.retyped)
+        scenario = Scenario(spark, folder / name, name)
+        step(name, "history", scenario.history)
+        step(name, "runs", scenario.runs)
+        step(name, "killed", scenario.killed)
+        step(name, "retyped", scenario.retyped)
+        if name != FOLDER:
             step(name, "conflict", scenario.conflict)
     spark.stop()
     print(json.dumps(found))

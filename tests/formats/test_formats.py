@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 
 
 def target(table_format: str, spark_conf: Mapping[str, str] | None = None, **more: Any) -> Target:
-    settings = {"warehouse": "/w", "table_format": table_format, **more}
+    settings = {"table_format": table_format, **more}
     return Target("local", "p", spark_conf=spark_conf or {}, **settings)
 
 
@@ -54,81 +54,52 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.fixture(scope="module")
-def delta(outcome: Any) -> JsonObject:
-    """What Parquet and Delta stores did."""
-    found: JsonObject = outcome("parquet", "parquet-catalog", "delta", "delta-catalog")
+def folder(outcome: Any) -> JsonObject:
+    """What the store of tables in a folder did."""
+    found: JsonObject = outcome("folder")["folder"]
     return found
 
 
 @pytest.mark.slow
-def test_delta_tables_go_through_the_states_of_parquet_tables(delta: JsonObject) -> None:
-    expected = delta["parquet"]["history"]
-    assert len(expected[1]["dq_metrics"]) == 3 * 4 + 3 * 4 + 4
-    assert delta["delta"]["history"] == expected
-
-
-@pytest.mark.slow
-def test_runs_of_a_project_give_the_tables_that_they_give_in_parquet(delta: JsonObject) -> None:
-    expected = delta["parquet"]["runs"]
-    for rows in expected[-1]["dq_failures"], expected[-1]["dq_frequency__m"]:
+def test_tables_in_a_folder(folder: JsonObject) -> None:
+    history = folder["history"]
+    assert len(history[1]["dq_metrics"]) == 3 * 4 + 3 * 4 + 4
+    results = [json.loads(row) for row in history[-1]["dq_results"]]
+    # A batch that ends up without rows leaves none behind.
+    assert {row[3] for row in results if row[2] == "flights"} == {"2024-02-02"}
+    for rows in folder["runs"][-1]["dq_failures"], folder["runs"][-1]["dq_frequency__m"]:
         assert rows
     # A row that fails a check may be there twice.
-    assert len(set(expected[-1]["dq_failures"])) < len(expected[-1]["dq_failures"])
-    assert delta["delta"]["runs"] == expected
+    failures = folder["runs"][-1]["dq_failures"]
+    assert len(set(failures)) < len(failures)
+    assert folder["killed"]["places"] == 5
+    assert all(folder["killed"]["same"])
+    assert "column price__sum is double in the table and now binary" in folder["retyped"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", ["parquet-catalog", "delta-catalog"])
-def test_catalog_tables_equal_tables_by_path(delta: JsonObject, store: str) -> None:
-    assert delta[store]["brief"] == delta["parquet"]["brief"]
-
-
-@pytest.mark.slow
-def test_an_emptied_batch_leaves_no_rows_behind(delta: JsonObject) -> None:
-    results = [json.loads(row) for row in delta["parquet"]["brief"]["dq_results"]]
-    assert [row[3] for row in results] == ["2024-02-02"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("store", "places"), [("parquet", 5), ("delta", 6)])
-def test_running_again_after_dying_anywhere_gives_the_tables_of_a_clean_run(
-    delta: JsonObject, store: str, places: int
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_tables_of_a_catalog_go_through_the_same_states(
+    outcome: Any, folder: JsonObject, name: str
 ) -> None:
-    killed = delta[store]["killed"]
-    assert killed["places"] == places
-    assert all(killed["same"])
-
-
-@pytest.mark.slow
-def test_two_runs_that_replace_the_same_batches(delta: JsonObject) -> None:
-    said = delta["delta"]["conflict"]
-    assert "cannot write dq_state__flights: another run wrote to the same table" in said
-    assert "run again" in said
-
-
-@pytest.mark.slow
-def test_a_state_column_of_another_type_is_not_cast(delta: JsonObject) -> None:
-    said = delta["delta"]["retyped"]
-    assert "column price__sum is double in the table and now binary" in said
-
-
-@pytest.mark.slow
-def test_iceberg_tables_go_through_the_states_of_parquet_tables(outcome: Any) -> None:
     try:
-        format_conf(target("iceberg"))
+        format_conf(target(name))
     except ConfigError as error:
         pytest.skip(error.message)
-    found = outcome("parquet", "iceberg")
-    assert found["iceberg"]["history"] == found["parquet"]["history"]
-    assert all(found["iceberg"]["killed"]["same"])
-    assert "another run wrote to the same table" in found["iceberg"]["conflict"]
+    found = outcome(name)[name]
+    assert found["history"] == folder["history"]
+    assert found["runs"] == folder["runs"]
+    assert all(found["killed"]["same"])
+    assert "cannot write dq_state__flights: another run wrote to the same" in found["conflict"]
+    assert "run again" in found["conflict"]
+    assert "column price__sum is double in the table and now binary" in found["retyped"]
 
 
 # --- settings ------------------------------------------------------------------------------------
 
 
-def test_parquet_and_connect_need_no_settings() -> None:
-    assert format_conf(target("parquet")) == {}
+def test_folders_and_connect_need_no_settings() -> None:
+    assert format_conf(target("delta", warehouse="/w")) == {}
     assert format_conf(target("delta", method="connect")) == {}
 
 
@@ -151,7 +122,6 @@ def test_settings_of_the_user_are_kept() -> None:
 def test_a_jar_that_the_user_names_is_taken() -> None:
     conf = format_conf(target("iceberg", {"spark.jars": "/x/iceberg-spark-runtime.jar"}), "4.2.0")
     assert "spark.jars.packages" not in conf
-    assert conf["spark.sql.catalog.dqsql_iceberg.warehouse"] == "/w"
 
 
 def test_iceberg_without_a_runtime_for_this_spark_is_an_error() -> None:
@@ -163,7 +133,7 @@ def test_iceberg_without_a_runtime_for_this_spark_is_an_error() -> None:
 def test_an_unknown_format_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError) as raised:
         open_store(None, target("hudi"))  # type: ignore[arg-type]
-    assert raised.value.hint == "one of parquet, delta, iceberg"
+    assert raised.value.hint == "one of delta, iceberg"
 
 
 def test_the_versions_match_the_installed_pyspark() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import dqsql
 from dqsql.model.results import ModelResult
+from tests.tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,10 +51,9 @@ class Shop:
 
     def failures(self) -> dict[tuple[str, str], list[dict[str, Any]]]:
         """The stored rows by batch and check, each check without the name of its model."""
-        path = str(self.root / "warehouse" / "dq" / "dq_failures")
         found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        rows = self._spark.read.option("basePath", path).parquet(path).orderBy("row").toArrow()
-        for row in rows.to_pylist():
+        rows = table_rows(self.root / "warehouse" / "dq", "dq_failures")
+        for row in sorted(rows, key=lambda r: str(r["row"])):
             key = (str(row["batch"]), row["check_id"].removeprefix("orders."))
             found.setdefault(key, []).append(json.loads(row["row"]))
         return found

@@ -47,7 +47,7 @@ def test_session(write: Write) -> None:
 )
 def test_connect(write: Write, output: str, url: str) -> None:
     target = target_of(write, output)
-    assert (target.method, target.url, target.warehouse) == ("connect", url, None)
+    assert (target.method, target.url) == ("connect", url)
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
@@ -58,10 +58,14 @@ def test_another_time_zone_is_not_overridden_without_a_word(write: Write, zone: 
     assert len(said) == (zone != "UTC")
 
 
-def test_a_catalog_needs_no_warehouse(write: Write) -> None:
-    assert target_of(write, "catalog: hive").warehouse is None
-    assert target_of(write, "spark_conf: {spark.sql.catalog.x: y}").warehouse is None
-    assert target_of(write, "catalog: hive, warehouse: /w").warehouse == "/w"
+def test_tables_live_in_a_catalog_where_their_format_is_named(write: Write) -> None:
+    for catalog in ("catalog: hive", "spark_conf: {spark.sql.catalog.x: y}"):
+        assert str(target_of(write, catalog).warehouse).endswith("/project/warehouse")
+        assert target_of(write, f"{catalog}, table_format: iceberg").warehouse is None
+    connect = "method: connect, url: 'sc://h:1'"
+    assert str(target_of(write, connect).warehouse).endswith("/project/warehouse")
+    assert target_of(write, f"{connect}, table_format: delta").warehouse is None
+    assert target_of(write, "catalog: hive, warehouse: /w, table_format: delta").warehouse == "/w"
 
 
 def test_jinja_and_the_environment(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +121,9 @@ def test_project_settings_are_defaults(write: Write) -> None:
         ("threads: 0", "whole number of at least 1", "profiles.yml:4:24"),
         ("ansi: maybe", "true or false", "profiles.yml:4:24"),
         ("table_format: parket", "unknown table format", "profiles.yml:4:24"),
+        ("table_format: parquet", "unknown table format", "profiles.yml:4:24"),
+        ("table_format: iceberg", "iceberg tables need a catalog", "profiles.yml:4:24"),
+        ("table_format: iceberg, warehouse: w", "keeps Delta tables", "profiles.yml:4:24"),
         ("schema: \"{{ env_var('DQSQL_NO') }}\"", "'DQSQL_NO' is not set", "profiles.yml:4:32"),
         ('schema: "{{ x"', "Jinja syntax", "profiles.yml:4:32"),
         ("dqsql: {urll: x}", "unknown key 'urll'", "profiles.yml:4:32"),

@@ -10,6 +10,7 @@ import pytest
 
 import dqsql
 from dqsql.model.results import Result, RunResult, Status
+from tests.tables import table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +39,13 @@ class Project:
                 raise model.error
         return result
 
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows of a warehouse table."""
+        return table_rows(self.root / "warehouse" / "dq", table)
+
     def metrics(self, metric: str) -> dict[tuple[str, str | None], Any]:
         """Stored values by batch and segment: the number, or both number and text."""
-        frame = self.spark.read.parquet(str(self.root / "warehouse/dq/dq_metrics"))
-        rows = frame.where(f"metric = '{metric}'").collect()
+        rows = [r for r in self.rows("dq_metrics") if r["metric"] == metric]
         return {
             (r["batch"], r["segment"]): r["value"]
             if r["value_text"] is None

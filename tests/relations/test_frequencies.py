@@ -88,7 +88,7 @@ def test_counts_are_those_of_spark(
     )
     project.run()
     whole_batch = "'all'" if not settings else "cast(b as string)"
-    found = spark.read.parquet(str(project.root / "warehouse/dq/dq_metrics")).collect()
+    found = project.rows("dq_metrics")
     got = {
         (
             r["batch"] if settings else "all",

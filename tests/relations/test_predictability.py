@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.metrics import f1_score, precision_score, recall_score
@@ -127,7 +126,7 @@ def test_measures_are_those_of_scikit_learn(
         ' {where: "n is not null"}\n  kind\nfrom a_t',
     )
     project.run()
-    found = pq.read_table(project.root / "warehouse/dq/dq_metrics").to_pylist()
+    found = project.rows("dq_metrics")
     got = {
         (r["scope"], r["batch"], r["segment"], r["parameters"].split("'")[1]): r["value"]
         for r in found
@@ -197,9 +196,8 @@ def test_state_is_bounded_and_its_merge_too(project: Project, table: Table) -> N
         f"select b, xxhash64(cast(k as string), {buckets}) as h from ({rows})"
         " where pmod(xxhash64(cast(k as string), array(word)), 5) = 4"
     ).collect()
-    warehouse = project.root / "warehouse/dq"
-    states = {r["batch"]: r for r in pq.read_table(warehouse / "dq_state__a").to_pylist()}
-    (total,) = pq.read_table(warehouse / "dq_total__a").to_pylist()
+    states = {r["batch"]: r for r in project.rows("dq_state__a")}
+    (total,) = project.rows("dq_total__a")
     for row, batches in ((states["1"], "1"), (states["2"], "2"), (total, "12")):
         (entries,) = [v for k, v in row.items() if "__nb_" in k]
         least = sorted({r["h"] for r in held if r["b"] in batches})[:5_000]

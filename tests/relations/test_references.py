@@ -213,8 +213,7 @@ def test_samples_of_orphans(project: Project) -> None:
         "from flights_t",
     )
     project.run(store_failures=True)
-    rows = project.spark.read.parquet(str(project.root / "warehouse/dq/dq_failures")).collect()
-    found = {json.loads(r["row"])["n"] for r in rows}
+    found = {json.loads(r["row"])["n"] for r in project.rows("dq_failures")}
     assert found == {2, 4, 5}
 
 
@@ -234,7 +233,7 @@ def test_keys_too_large_to_be_broadcast(project: Project, table: Table) -> None:
         left = {name: project.spark.conf.get(name) for name in limits}
     assert found.status is Status.FAIL
     assert found.message.startswith("100 of 600 rows have a id that is not in keys_t.id")
-    assert project.spark.read.parquet(str(project.root / "warehouse/dq/dq_failures")).count() == 100
+    assert len(project.rows("dq_failures")) == 100
     assert left == limits
 
 

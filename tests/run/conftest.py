@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import dqsql
 from dqsql.model.results import Result, RunResult
+from tests.tables import table_names, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,15 +66,7 @@ class Project:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """The rows of a warehouse table, sorted."""
-        folder = self.root / "warehouse" / "dq" / table
-        if not folder.exists():
-            return []
-        # File by file: older state files lack the columns of newer checks.
-        found: list[dict[str, Any]] = []
-        for file in sorted(folder.rglob("*.parquet")):
-            keys = dict(p.split("=", 1) for p in file.relative_to(folder).parts[:-1])
-            found += [{**row, **keys} for row in pq.ParquetFile(file).read().to_pylist()]
-        return sorted(found, key=str)
+        return sorted(table_rows(self.root / "warehouse" / "dq", table), key=str)
 
     def results(self) -> list[dict[str, Any]]:
         """The entries of `run_results.json`."""
@@ -84,11 +76,9 @@ class Project:
 
     def tables(self) -> Tables:
         """All tables but the journal of runs, without what is the single run's."""
-        folder = self.root / "warehouse" / "dq"
-        names = sorted(p.name for p in folder.iterdir()) if folder.exists() else []
         return {
             name: sorted(comparable(row) for row in self.rows(name))
-            for name in names
+            for name in table_names(self.root / "warehouse" / "dq")
             if name != "dq_runs"
         }
 

@@ -27,22 +27,6 @@ with alone(Target("t", "t", warehouse=sys.argv[1]), sys.argv[2:]):
     sys.stdin.read()
 """
 
-# Writes a line while it has its turn; waits for a word of ours before that, unless told otherwise.
-APPENDER = """
-import sys
-from dqsql.model.project import Target
-from dqsql.runner.exclusive import alone
-warehouse, model, log, *waits = sys.argv[1:]
-with alone(Target("t", "t", warehouse=warehouse), [model]) as locks:
-    print("ready", flush=True)
-    with locks.turn("dq_runs"):
-        if waits:
-            print("my turn", flush=True)
-            sys.stdin.readline()
-        with open(log, "a") as file:
-            print(model, file=file)
-"""
-
 
 @contextmanager
 def held(warehouse: Path, *models: str) -> Iterator[subprocess.Popen[str]]:
@@ -73,11 +57,10 @@ def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
                 alone(mine, models),
             ):
                 pytest.fail("two at a time")
-        # Another model, another schema, and tables that have commits.
+        # Another model, another schema, and tables elsewhere.
         for other, models in (
             (mine, ["weather"]),
             (replace(mine, schema="other"), ["orders"]),
-            (replace(mine, table_format="delta"), ["orders"]),
             (replace(mine, warehouse="s3://bucket/x"), ["orders"]),
             (replace(mine, warehouse=None), ["orders"]),
         ):
@@ -109,22 +92,3 @@ def test_nothing_is_started_nor_written(make_project: Callable[..., Path]) -> No
                 attempt()
             assert told.value.hint is not None and "docs/storage.md" in told.value.hint
     assert list((root / "warehouse" / "dq").iterdir()) == []
-
-
-def test_two_append_to_a_shared_table_one_after_the_other(tmp_path: Path) -> None:
-    (tmp_path / "dq").mkdir()
-    log = tmp_path / "log"
-
-    def start(model: str, *waits: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", APPENDER, str(tmp_path), model, str(log), *waits]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    with start("first", "waits") as first:
-        assert first.stdout is not None
-        assert [first.stdout.readline(), first.stdout.readline()] == ["ready\n", "my turn\n"]
-        with start("second") as second:
-            assert second.stdout is not None
-            assert second.stdout.readline() == "ready\n"
-            first.communicate("go on\n")
-    assert [first.returncode, second.returncode] == [0, 0]
-    assert log.read_text().split() == ["first", "second"]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dqsql.engine.storage import BatchPart, ParquetStore
+from dqsql.engine.storage import BatchPart
+from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError, UsageError
 from dqsql.model.events import SilentListener
 from dqsql.model.results import ModelResult
@@ -112,16 +113,16 @@ def test_what_cannot_be_stored_is_an_error_of_its_model(
 ) -> None:
     files = {name: MODELS[name] for name in ("checks/days.sql", "checks/parts.sql")}
     project = new_project(files=files, data=DATA)
-    write = ParquetStore.replace_batches
+    write = DeltaFolderStore.replace_batches
 
-    def refusing(self: ParquetStore, table: Table, parts: list[BatchPart]) -> None:
+    def refusing(self: DeltaFolderStore, table: Table, parts: list[BatchPart]) -> None:
         if table == METRICS and any(part.model == "days" for part in parts):
             raise StorageError("the disk is full")
         write(self, table, parts)
 
     listener = Listener()
     with monkeypatch.context() as patch:
-        patch.setattr(ParquetStore, "replace_batches", refusing)
+        patch.setattr(DeltaFolderStore, "replace_batches", refusing)
         result = project.attempt(listener=listener)
     assert result.exit_code == 2
     assert [(m.model, m.error and m.error.message) for m in result.models] == [

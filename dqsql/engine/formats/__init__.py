@@ -1,0 +1,45 @@
+"""Table formats of catalogs: what each needs of a session, and the store that writes it.
+
+A format is a file beside this one, named in `_FORMATS`. Warehouses that are paths have one format,
+which needs nothing of Spark: see `dqsql.engine.storage_delta`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyspark
+
+from dqsql.engine.formats import delta, iceberg
+from dqsql.engine.formats.base import TableFormat
+from dqsql.errors import ConfigError, nearest
+from dqsql.model.project import Target
+
+_FORMATS: Mapping[str, TableFormat] = {f.name: f for f in (delta.FORMAT, iceberg.FORMAT)}
+
+
+def format_of(target: Target) -> TableFormat:
+    """The format of a target's tables in a catalog. Raises ConfigError: there is no such format."""
+    found = _FORMATS.get(target.table_format)
+    if found is None:
+        raise ConfigError(
+            f"unknown table format {target.table_format!r}",
+            hint=nearest(target.table_format, _FORMATS) or f"one of {', '.join(_FORMATS)}",
+        )
+    return found
+
+
+def format_conf(target: Target, spark_version: str | None = None) -> dict[str, str]:
+    """Settings with which an embedded session must start for the target's tables.
+
+    The user's own settings (`target.spark_conf`) are kept and merged in, so the result is applied
+    after them. Jars that the user names are taken; others come by `spark.jars.packages`, from the
+    local Maven repository where they are. Empty for a warehouse that is a path, and for Spark
+    Connect, whose server must have been started with these settings.
+
+    Raises ConfigError: no such format, or none that fits this Spark.
+    """
+    found = format_of(target)
+    if target.warehouse is not None or target.method == "connect":
+        return {}
+    return found.conf(target.spark_conf, spark_version or pyspark.__version__)

@@ -1,0 +1,497 @@
+"""Delta tables in folders under a path, which this process reads and writes itself (delta-rs).
+
+A write is one commit: a file of the table's log, which is there or not. Spark takes part only in
+what is large: it reads the files that the log lists, and writes files that a commit then adds. So
+Spark needs no jar, and the tables that people look at need no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, RemoveAction
+
+from dqsql.engine.layout import STATES, Family
+from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
+from dqsql.engine.storage_types import delta_fields, spark_schema
+from dqsql.errors import ConfigError, StorageError
+from dqsql.model.project import local_path
+from dqsql.model.tables import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FAILURES = (DeltaError, OSError, pa.ArrowException)
+# Another process committed in between: each of the two is right by itself, so it is tried again.
+_ATTEMPTS = 10
+_PAUSE = 0.05
+# delta-rs ends the process over them.
+_REFUSED = frozenset("[]^|\\%")
+_CONFIGURATION = {
+    "delta.checkpointInterval": "20",
+    "delta.deletedFileRetentionDuration": "interval 1 day",
+    "delta.logRetentionDuration": "interval 7 days",
+}
+# A table is compacted when it has this many files, and as many more for each partition.
+_MOST_FILES = 16
+_MOST_PER_PARTITION = 8
+# Old files are deleted, and the log is cleared, every so many commits.
+_UPKEEP = 10
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of a table by the log, with the smallest and the largest batch in it if known."""
+
+    path: str
+    size: int
+    first: str | None
+    last: str | None
+
+    def may_have(self, batches: Collection[str]) -> bool:
+        """Whether rows of some of the batches may be in it."""
+        if self.first is None or self.last is None:
+            return True
+        first, last = self.first, self.last
+        return any(first <= batch <= last for batch in batches)
+
+
+class DeltaFolderStore(Store):
+    """Delta tables that are folders under `root`: of this machine, or of an object store."""
+
+    def __init__(self, session: Session, root: str) -> None:
+        """Raises ConfigError: delta-rs cannot keep tables in this folder."""
+        super().__init__(session, root.rstrip("/"))
+        folder = local_path(self.location)
+        self._folder = folder
+        odd = sorted(_REFUSED.intersection(str(folder or "")))
+        if odd:
+            raise ConfigError(
+                f"no Delta tables can be kept in {folder}: its name has a {odd[0]!r}",
+                hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
+            )
+        self._written: set[str] = set()
+
+    # --- tables --------------------------------------------------------------------------------
+
+    def select(
+        self, table: Table, columns: Sequence[str] = (), where: Where | None = None
+    ) -> list[dict[str, Any]]:
+        """See `Store.select`."""
+        wanted = list(columns or table.column_names)
+        with self._telling(f"cannot read {table.name}"):
+            found = self._open(table.name)
+            if found is None:
+                return []
+            rows = _selected(found, table, wanted, where or {})
+        absent = [name for name in wanted if name not in rows.column_names]
+        for name in absent:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows))
+        listed: list[dict[str, Any]] = rows.select(wanted).to_pylist()
+        return listed
+
+    def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
+        """See `Store.replace_batches`."""
+        rows = as_arrow(table, [row for part in parts for row in part.rows])
+        wanted = (
+            f"({_among('model', [part.model])} and {_among('batch', part.batches)})"
+            for part in parts
+            if part.batches
+        )
+        condition = " or ".join(wanted)
+        if condition:
+            self._overwrite(table.name, rows, condition, table.partitions)
+
+    def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
+        """See `Store.replace_partition`."""
+        if not rows:
+            return
+        has_models = "model" in table.column_names
+        condition = _among("model", {row["model"] for row in rows}) if has_models else None
+        self._overwrite(table.name, as_arrow(table, rows), condition, table.partitions)
+
+    def append(self, table: Table, rows: Sequence[Row]) -> None:
+        """See `Store.append`."""
+        self._append(table.name, as_arrow(table, rows), table.partitions)
+
+    # --- states --------------------------------------------------------------------------------
+
+    def read_state(
+        self, model: str, batches: Collection[str], family: Family = STATES
+    ) -> DataFrame | None:
+        """See `Store.read_state`."""
+        if not batches:
+            return None
+        frame = self._frame(family.rows(model), batches)
+        return None if frame is None else frame.where(_spark_among("batch", batches))
+
+    def replace_state(
+        self,
+        model: str,
+        rows: DataFrame | pa.Table,
+        batches: Collection[str],
+        family: Family = STATES,
+    ) -> None:
+        """See `Store.replace_state`."""
+        name = family.rows(model)
+        if isinstance(rows, pa.Table):
+            self._overwrite(name, rows, _among("batch", batches), ())
+        else:
+            self._exchange(name, rows, batches)
+
+    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+        """See `Store.read_total`."""
+        return self._frame(family.total(model), None)
+
+    def replace_total(
+        self, model: str, rows: DataFrame | pa.Table, family: Family = STATES
+    ) -> None:
+        """See `Store.replace_total`."""
+        name = family.total(model)
+        if isinstance(rows, pa.Table):
+            self._overwrite(name, rows, None, ())
+        else:
+            self._exchange(name, rows, None)
+
+    # --- upkeep --------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Compact what this store has written where it has many files; delete what no one reads.
+
+        What fails is left to the next run: another process may be at work on the same table.
+        """
+        for name in sorted(self._written):
+            try:
+                table = self._open(name)
+                if table is not None:
+                    _tidy(table)
+            except _FAILURES as error:
+                logging.getLogger(__name__).info("could not compact %s: %s", name, error)
+        self._written.clear()
+
+    # --- commits -------------------------------------------------------------------------------
+
+    def _uri(self, name: str) -> str:
+        if self._folder is None:
+            return f"{self.location}/{name}"
+        return str(self._folder / name)
+
+    def _open(self, name: str) -> DeltaTable | None:
+        """A table as it is now, or None when there is none. delta-rs's exceptions pass through."""
+        try:
+            return DeltaTable(self._uri(name))
+        except TableNotFoundError:
+            return None
+
+    def _overwrite(
+        self, name: str, rows: pa.Table, condition: str | None, partitions: Sequence[str]
+    ) -> None:
+        """Replace the rows that meet a condition (all without one) by others, in one commit."""
+
+        def write() -> None:
+            table = self._open(name)
+            if table is None:
+                if rows.num_rows:
+                    self._create(name, rows, partitions)
+                return
+            _check_types(name, table, Schema.from_arrow(rows.schema))
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite",
+                schema_mode="merge",
+                predicate=condition,
+            )
+
+        self._commit(name, write)
+
+    def _append(self, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
+        def write() -> None:
+            table = self._open(name)
+            if table is None:
+                self._create(name, rows, partitions)
+            else:
+                write_deltalake(table, rows, mode="append", schema_mode="merge")
+
+        self._commit(name, write)
+
+    def _create(self, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
+        """Make a table with its first rows; one that another process made meanwhile is an error."""
+        write_deltalake(
+            self._uri(name),
+            rows,
+            mode="error",
+            partition_by=list(partitions) or None,
+            configuration=_CONFIGURATION,
+        )
+
+    def _commit(self, name: str, write: Callable[[], None]) -> None:
+        """Do a write; again where another process was faster, as it may be done twice."""
+        with self._telling(f"cannot write {name}"):
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    write()
+                except DeltaError as error:
+                    if not left or not _was_slower(error):
+                        raise
+                    time.sleep(_PAUSE)
+                else:
+                    break
+        self._written.add(name)
+
+    @contextmanager
+    def _telling(self, doing: str) -> Iterator[None]:
+        """Turn the exceptions of delta-rs and Arrow into StorageErrors."""
+        try:
+            yield
+        except _FAILURES as error:
+            if _was_slower(error):
+                raise StorageError(
+                    f"{doing}: other runs write to the same table all the time",
+                    hint="nothing of this write was stored; run again",
+                ) from error
+            raise StorageError(
+                f"{doing}: {_sentence(error)}",
+                hint=f"the warehouse is {self.location}; `dqsql doctor` says what is damaged",
+            ) from error
+
+    # --- what Spark reads and writes -----------------------------------------------------------
+
+    def _frame(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
+        """The files of a table that may have rows of some batches, or of any, as a frame."""
+        with self._telling(f"cannot read {name}"):
+            table = self._open(name)
+            if table is None:
+                return None
+            files = [f for f in _files(table) if batches is None or f.may_have(batches)]
+            return self._read(table, files)
+
+    def _read(self, table: DeltaTable, files: Sequence[_File]) -> DataFrame:
+        """Files of a table as Spark reads them, with all columns of the table."""
+        from dqsql.engine.failures import SPARK_FAILURES
+        from dqsql.engine.paths import escaped
+
+        schema = spark_schema(table.schema().to_json())
+        if self._is_out_of_reach:
+            # A server may be on another machine: it gets the rows instead of the files.
+            return self._sent(table, files, schema)
+        root = table.table_uri.rstrip("/") if self._folder is None else self._uri_of(table)
+        paths = [escaped(f"{root}/{file.path}") for file in files]
+        if not paths:
+            empty: DataFrame = self._spark.createDataFrame([], schema)
+            return empty
+        try:
+            frame: DataFrame = self._spark.read.schema(schema).parquet(*paths)
+        except SPARK_FAILURES as error:
+            raise StorageError(
+                f"Spark cannot read the files of {root}",
+                hint="the warehouse must be a place that Spark and this process both reach",
+            ) from error
+        return frame
+
+    def _uri_of(self, table: DeltaTable) -> str:
+        name = table.table_uri.rstrip("/").rpartition("/")[2]
+        return f"{self._folder}/{name}"
+
+    @property
+    def _is_out_of_reach(self) -> bool:
+        """Whether the tables are in a folder of this machine and Spark may be on another."""
+        return self._folder is not None and ".connect." in type(self._spark).__module__
+
+    def _sent(self, table: DeltaTable, files: Sequence[_File], schema: Any) -> DataFrame:
+        handler = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+        parts = [pq.read_table(file.path, filesystem=handler) for file in files]
+        rows = pa.concat_tables(parts, promote_options="default") if parts else None
+        if rows is None or not rows.num_rows:
+            empty: DataFrame = self._spark.createDataFrame([], schema)
+            return empty
+        for field in schema.fields:
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field.name, pa.nulls(rows.num_rows))
+        frame: DataFrame = self._spark.createDataFrame(rows.select(schema.names), schema)
+        return frame
+
+    def _exchange(self, name: str, rows: DataFrame, batches: Collection[str] | None) -> None:
+        """Replace the rows of some batches, or all, by files that Spark writes, in one commit.
+
+        Files that hold other batches as well are written again without the replaced ones.
+        """
+        if self._is_out_of_reach:
+            fresh = rows.toArrow()
+            self._overwrite(name, fresh, None if batches is None else _among("batch", batches), ())
+            return
+
+        def write() -> None:
+            table = self._open(name)
+            if table is None:
+                table = self._create_empty(name, rows)
+            else:
+                table = self._widened(name, table, rows)
+            old = [f for f in _files(table) if batches is None or f.may_have(batches)]
+            whole = rows
+            if batches is not None and old:
+                kept = self._read(table, old).where(f"not {_spark_among('batch', batches)}")
+                whole = kept.unionByName(rows, allowMissingColumns=True)
+            added = self._spark_files(table, name, whole)
+            now = int(time.time() * 1000)
+            gone = [RemoveAction(f.path, True, now, f.size, {}) for f in old]
+            table.create_write_transaction([*added, *gone], "append", table.schema())
+
+        self._commit(name, write)
+
+    def _create_empty(self, name: str, rows: DataFrame) -> DeltaTable:
+        schema = Schema.from_json(delta_fields(rows.schema))
+        return DeltaTable.create(self._uri(name), schema, configuration=_CONFIGURATION)
+
+    def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
+        """The table with the columns that some rows have and it has not."""
+        wanted = Schema.from_json(delta_fields(rows.schema))
+        _check_types(name, table, wanted)
+        present = {field.name for field in table.schema().fields}
+        added = [field for field in wanted.fields if field.name not in present]
+        if not added:
+            return table
+        table.alter.add_columns(added)
+        return DeltaTable(self._uri(name))
+
+    def _spark_files(self, table: DeltaTable, name: str, rows: DataFrame) -> list[AddAction]:
+        """Let Spark write rows as files beside the table's; what adds them to it."""
+        from dqsql.engine.failures import SPARK_FAILURES, translate
+
+        folder = f"spark-{uuid.uuid4().hex}"
+        writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        try:
+            writer.parquet(f"{self._uri(name)}/{folder}")
+        except SPARK_FAILURES as error:
+            told = translate(error, f"cannot write {name}")
+            raise StorageError(told.message, hint=told.hint) from error
+        files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+        added = []
+        for found in files.get_file_info(pa_fs.FileSelector(folder)):
+            if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_")):
+                added.append(_add_action(files, f"{folder}/{found.base_name}", found.size))
+        if not added:
+            raise StorageError(
+                f"the files that Spark wrote for {name} are not to be seen in {self.location}",
+                hint="the warehouse must be a place that Spark and this process both reach",
+            )
+        return added
+
+
+def _selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Where) -> pa.Table:
+    """The rows that meet all conditions, with those of the wanted columns that there are."""
+    present = {field.name for field in found.schema().fields}
+    pruning = [
+        (name, "in", sorted(values))
+        for name, values in where.items()
+        if values is not None and name in table.partitions
+    ]
+    conditions = []
+    for name, values in where.items():
+        if name not in present:
+            # A column that came later is null in all rows.
+            conditions.append(pc.scalar(values is None))
+        elif values is None:
+            conditions.append(pc.field(name).is_null())
+        else:
+            conditions.append(pc.field(name).isin(sorted(values)))
+    data = found.to_pyarrow_dataset(file_pruning_predicate=pruning or None)
+    condition = reduce(lambda a, b: a & b, conditions) if conditions else None
+    return data.to_table(columns=[name for name in wanted if name in present], filter=condition)
+
+
+def _tidy(table: DeltaTable) -> None:
+    partitioned = bool(table.metadata().partition_columns)
+    files = len(table.file_uris())
+    partitions = len(table.partitions()) if partitioned else 1
+    if files > _MOST_FILES + _MOST_PER_PARTITION * partitions:
+        table.optimize.compact()
+        table.update_incremental()
+    if table.version() % _UPKEEP == 0:
+        table.vacuum(dry_run=False)
+        table.cleanup_metadata()
+
+
+def _files(table: DeltaTable) -> list[_File]:
+    """The files of an unpartitioned table by its log."""
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    return [
+        _File(a["path"], a["size_bytes"], a.get("min.batch"), a.get("max.batch")) for a in actions
+    ]
+
+
+def _add_action(files: pa_fs.FileSystem, path: str, size: int) -> AddAction:
+    """What adds a Parquet file to a table, with what the log should know of its rows."""
+    meta = pq.read_metadata(path, filesystem=files)
+    stats: dict[str, Any] = {"numRecords": meta.num_rows}
+    names = [meta.schema.column(i).path for i in range(meta.num_columns)]
+    if "batch" in names and meta.num_row_groups:
+        place = names.index("batch")
+        found = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
+        if all(s is not None and s.has_min_max for s in found):
+            stats["minValues"] = {"batch": min(s.min for s in found)}
+            stats["maxValues"] = {"batch": max(s.max for s in found)}
+    return AddAction(path, size, {}, int(time.time() * 1000), True, json.dumps(stats))
+
+
+def _check_types(name: str, table: DeltaTable, wanted: Schema) -> None:
+    """Raise StorageError where a column would change its type."""
+    before = {field.name: field for field in table.schema().fields}
+    for field in wanted.fields:
+        old = before.get(field.name)
+        if old is not None and _plain(old) != _plain(field):
+            raise StorageError(
+                f"cannot write {name}: column {field.name} is {_kind(old)} in the table and now"
+                f" {_kind(field)}",
+                hint=f"delete {name} and run again with --full-refresh",
+            )
+
+
+def _plain(field: Any) -> Any:
+    """The type of a field, without what does not change how it is stored."""
+    text = json.dumps(json.loads(field.to_json())["type"])
+    return text.replace('"containsNull": false', '"containsNull": true').replace(
+        '"nullable": false', '"nullable": true'
+    )
+
+
+def _kind(field: Any) -> str:
+    kind = json.loads(field.to_json())["type"]
+    return kind if isinstance(kind, str) else str(kind.get("type", kind))
+
+
+def _was_slower(error: Exception) -> bool:
+    """Whether a commit failed since another process had committed."""
+    return isinstance(error, CommitFailedError) or "already exists" in str(error)
+
+
+def _sentence(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _among(name: str, values: Collection[str]) -> str:
+    """The condition, as delta-rs reads it, that a column has one of some values."""
+    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(set(values)))
+    return f'"{name}" in ({listed})' if listed else "false"
+
+
+def _spark_among(name: str, values: Collection[str]) -> str:
+    from dqsql.engine.storage_sql import among
+
+    return among(f"`{name}`", values)
