@@ -13,7 +13,6 @@ from dqsql.model.tables import (
 )
 
 
-
 @dataclass(frozen=True)
 class Family:
     """What is kept of a model by batch (`rows`), and of all batches that count (`total`).
