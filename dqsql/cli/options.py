@@ -64,6 +64,13 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--store-failures",),
         {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
     ),
+    "only_new": (
+        ("--only-new",),
+        {
+            "is_flag": True,
+            "help": "Exit with 0 where nothing is new, whatever waits for a review.",
+        },
+    ),
     "dbt_tests": (
         ("--dbt-tests/--no-dbt-tests",),
         {

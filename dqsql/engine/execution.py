@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,16 +44,23 @@ class CheckOutcome:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The metric values and check outcomes of some batches, and what could not be had."""
+    """The metric values and check outcomes of some batches.
+
+    By batch, `rows` are the rows of the data, and `states` those in which its state is kept.
+    """
 
     values: tuple[MetricValue, ...]
     outcomes: tuple[CheckOutcome, ...]
     rows: Mapping[str, int]
+    states: Mapping[str, int] = field(default_factory=dict)
 
     def joined(self, other: Measurement) -> Measurement:
         """Both; the numbers of rows are those of this one."""
         return Measurement(
-            (*self.values, *other.values), (*self.outcomes, *other.outcomes), self.rows
+            (*self.values, *other.values),
+            (*self.outcomes, *other.outcomes),
+            self.rows,
+            self.states,
         )
 
 
@@ -360,7 +368,8 @@ class ModelExecution:
                 if all(a in by_alias for a in check.metrics)
             )
         sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
-        return Measurement(tuple(values), tuple(outcomes), sizes)
+        states = Counter(r["batch"] for r in rows)
+        return Measurement(tuple(values), tuple(outcomes), sizes, states)
 
     def _value(self, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:
         value, text = as_number_or_text(row[metric.alias])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,22 @@ class Store(ABC):
 
         `rows` may be computed from the old ones.
         """
+
+    # --- what there is ---------------------------------------------------------------------------
+
+    def versions(self, names: Iterable[str]) -> dict[str, int]:
+        """The versions of tables by name, without those that do not exist.
+
+        Versions grow with each commit. Empty for tables of a catalog, whose owners see to them.
+        """
+        return {}
+
+    def sizes(self, name: str) -> Mapping[str, int] | None:
+        """The numbers of rows of a table by model, by its log; of a table without models as ''.
+
+        None for tables of a catalog, and for one that does not exist.
+        """
+        return None
 
     # --- upkeep --------------------------------------------------------------------------------
 

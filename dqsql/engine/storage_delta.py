@@ -7,25 +7,34 @@ Spark needs no jar, and the tables that people look at need no Spark.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
+from dqsql.engine import storage_sql
+from dqsql.engine.delta_log import (
+    LoggedFile,
+    add_action,
+    among,
+    logged_files,
+    refuse_other_types,
+    selected,
+    sentence,
+    tidy,
+    was_slower,
+)
 from dqsql.engine.layout import STATES, Family
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_types import delta_fields, spark_schema
@@ -47,28 +56,6 @@ _CONFIGURATION = {
     "delta.deletedFileRetentionDuration": "interval 1 day",
     "delta.logRetentionDuration": "interval 7 days",
 }
-# A table is compacted when it has this many files, and as many more for each partition.
-_MOST_FILES = 16
-_MOST_PER_PARTITION = 8
-# Old files are deleted, and the log is cleared, every so many commits.
-_UPKEEP = 10
-
-
-@dataclass(frozen=True)
-class _File:
-    """A file of a table by the log, with the smallest and the largest batch in it if known."""
-
-    path: str
-    size: int
-    first: str | None
-    last: str | None
-
-    def may_have(self, batches: Collection[str]) -> bool:
-        """Whether rows of some of the batches may be in it."""
-        if self.first is None or self.last is None:
-            return True
-        first, last = self.first, self.last
-        return any(first <= batch <= last for batch in batches)
 
 
 class DeltaFolderStore(Store):
@@ -98,7 +85,7 @@ class DeltaFolderStore(Store):
             found = self._open(table.name)
             if found is None:
                 return []
-            rows = _selected(found, table, wanted, where or {})
+            rows = selected(found, table, wanted, where or {})
         absent = [name for name in wanted if name not in rows.column_names]
         for name in absent:
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
@@ -109,7 +96,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_batches`."""
         rows = as_arrow(table, [row for part in parts for row in part.rows])
         wanted = (
-            f"({_among('model', [part.model])} and {_among('batch', part.batches)})"
+            f"({among('model', [part.model])} and {among('batch', part.batches)})"
             for part in parts
             if part.batches
         )
@@ -122,7 +109,7 @@ class DeltaFolderStore(Store):
         if not rows:
             return
         has_models = "model" in table.column_names
-        condition = _among("model", {row["model"] for row in rows}) if has_models else None
+        condition = among("model", {row["model"] for row in rows}) if has_models else None
         self._overwrite(table.name, as_arrow(table, rows), condition, table.partitions)
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
@@ -138,7 +125,7 @@ class DeltaFolderStore(Store):
         if not batches:
             return None
         frame = self._frame(family.rows(model), batches)
-        return None if frame is None else frame.where(_spark_among("batch", batches))
+        return None if frame is None else frame.where(storage_sql.among("`batch`", batches))
 
     def replace_state(
         self,
@@ -150,7 +137,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_state`."""
         name = family.rows(model)
         if isinstance(rows, pa.Table):
-            self._overwrite(name, rows, _among("batch", batches), ())
+            self._overwrite(name, rows, among("batch", batches), ())
         else:
             self._exchange(name, rows, batches)
 
@@ -168,6 +155,30 @@ class DeltaFolderStore(Store):
         else:
             self._exchange(name, rows, None)
 
+    # --- what there is ---------------------------------------------------------------------------
+
+    def versions(self, names: Iterable[str]) -> dict[str, int]:
+        """See `Store.versions`."""
+        found = {}
+        for name in names:
+            with self._telling(f"cannot read {name}"):
+                table = self._open(name)
+            if table is not None:
+                found[name] = table.version()
+        return found
+
+    def sizes(self, name: str) -> Mapping[str, int] | None:
+        """See `Store.sizes`."""
+        with self._telling(f"cannot read {name}"):
+            table = self._open(name)
+            if table is None:
+                return None
+            files = logged_files(table)
+        found: Counter[str] = Counter()
+        for file in files:
+            found[file.model or ""] += file.rows
+        return found
+
     # --- upkeep --------------------------------------------------------------------------------
 
     def tidy(self) -> None:
@@ -179,7 +190,7 @@ class DeltaFolderStore(Store):
             try:
                 table = self._open(name)
                 if table is not None:
-                    _tidy(table)
+                    tidy(table)
             except _FAILURES as error:
                 logging.getLogger(__name__).info("could not compact %s: %s", name, error)
         self._written.clear()
@@ -209,7 +220,7 @@ class DeltaFolderStore(Store):
                 if rows.num_rows:
                     self._create(name, rows, partitions)
                 return
-            _check_types(name, table, Schema.from_arrow(rows.schema))
+            refuse_other_types(name, table, Schema.from_arrow(rows.schema))
             write_deltalake(
                 table,
                 rows,
@@ -247,7 +258,7 @@ class DeltaFolderStore(Store):
                 try:
                     write()
                 except DeltaError as error:
-                    if not left or not _was_slower(error):
+                    if not left or not was_slower(error):
                         raise
                     time.sleep(_PAUSE)
                 else:
@@ -260,13 +271,13 @@ class DeltaFolderStore(Store):
         try:
             yield
         except _FAILURES as error:
-            if _was_slower(error):
+            if was_slower(error):
                 raise StorageError(
                     f"{doing}: other runs write to the same table all the time",
                     hint="nothing of this write was stored; run again",
                 ) from error
             raise StorageError(
-                f"{doing}: {_sentence(error)}",
+                f"{doing}: {sentence(error)}",
                 hint=f"the warehouse is {self.location}; `dqsql doctor` says what is damaged",
             ) from error
 
@@ -278,10 +289,10 @@ class DeltaFolderStore(Store):
             table = self._open(name)
             if table is None:
                 return None
-            files = [f for f in _files(table) if batches is None or f.may_have(batches)]
+            files = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
             return self._read(table, files)
 
-    def _read(self, table: DeltaTable, files: Sequence[_File]) -> DataFrame:
+    def _read(self, table: DeltaTable, files: Sequence[LoggedFile]) -> DataFrame:
         """Files of a table as Spark reads them, with all columns of the table."""
         from dqsql.engine.failures import SPARK_FAILURES
         from dqsql.engine.paths import escaped
@@ -313,7 +324,7 @@ class DeltaFolderStore(Store):
         """Whether the tables are in a folder of this machine and Spark may be on another."""
         return self._folder is not None and ".connect." in type(self._spark).__module__
 
-    def _sent(self, table: DeltaTable, files: Sequence[_File], schema: Any) -> DataFrame:
+    def _sent(self, table: DeltaTable, files: Sequence[LoggedFile], schema: Any) -> DataFrame:
         handler = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
         parts = [pq.read_table(file.path, filesystem=handler) for file in files]
         rows = pa.concat_tables(parts, promote_options="default") if parts else None
@@ -333,7 +344,7 @@ class DeltaFolderStore(Store):
         """
         if self._is_out_of_reach:
             fresh = rows.toArrow()
-            self._overwrite(name, fresh, None if batches is None else _among("batch", batches), ())
+            self._overwrite(name, fresh, None if batches is None else among("batch", batches), ())
             return
 
         def write() -> None:
@@ -342,10 +353,10 @@ class DeltaFolderStore(Store):
                 table = self._create_empty(name, rows)
             else:
                 table = self._widened(name, table, rows)
-            old = [f for f in _files(table) if batches is None or f.may_have(batches)]
+            old = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
             whole = rows
             if batches is not None and old:
-                kept = self._read(table, old).where(f"not {_spark_among('batch', batches)}")
+                kept = self._read(table, old).where(f"not {storage_sql.among('`batch`', batches)}")
                 whole = kept.unionByName(rows, allowMissingColumns=True)
             added = self._spark_files(table, name, whole)
             now = int(time.time() * 1000)
@@ -361,7 +372,7 @@ class DeltaFolderStore(Store):
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""
         wanted = Schema.from_json(delta_fields(rows.schema))
-        _check_types(name, table, wanted)
+        refuse_other_types(name, table, wanted)
         present = {field.name for field in table.schema().fields}
         added = [field for field in wanted.fields if field.name not in present]
         if not added:
@@ -384,114 +395,10 @@ class DeltaFolderStore(Store):
         added = []
         for found in files.get_file_info(pa_fs.FileSelector(folder)):
             if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_")):
-                added.append(_add_action(files, f"{folder}/{found.base_name}", found.size))
+                added.append(add_action(files, f"{folder}/{found.base_name}", found.size))
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} are not to be seen in {self.location}",
                 hint="the warehouse must be a place that Spark and this process both reach",
             )
         return added
-
-
-def _selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Where) -> pa.Table:
-    """The rows that meet all conditions, with those of the wanted columns that there are."""
-    present = {field.name for field in found.schema().fields}
-    pruning = [
-        (name, "in", sorted(values))
-        for name, values in where.items()
-        if values is not None and name in table.partitions
-    ]
-    conditions = []
-    for name, values in where.items():
-        if name not in present:
-            # A column that came later is null in all rows.
-            conditions.append(pc.scalar(values is None))
-        elif values is None:
-            conditions.append(pc.field(name).is_null())
-        else:
-            conditions.append(pc.field(name).isin(sorted(values)))
-    data = found.to_pyarrow_dataset(file_pruning_predicate=pruning or None)
-    condition = reduce(lambda a, b: a & b, conditions) if conditions else None
-    return data.to_table(columns=[name for name in wanted if name in present], filter=condition)
-
-
-def _tidy(table: DeltaTable) -> None:
-    partitioned = bool(table.metadata().partition_columns)
-    files = len(table.file_uris())
-    partitions = len(table.partitions()) if partitioned else 1
-    if files > _MOST_FILES + _MOST_PER_PARTITION * partitions:
-        table.optimize.compact()
-        table.update_incremental()
-    if table.version() % _UPKEEP == 0:
-        table.vacuum(dry_run=False)
-        table.cleanup_metadata()
-
-
-def _files(table: DeltaTable) -> list[_File]:
-    """The files of an unpartitioned table by its log."""
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    return [
-        _File(a["path"], a["size_bytes"], a.get("min.batch"), a.get("max.batch")) for a in actions
-    ]
-
-
-def _add_action(files: pa_fs.FileSystem, path: str, size: int) -> AddAction:
-    """What adds a Parquet file to a table, with what the log should know of its rows."""
-    meta = pq.read_metadata(path, filesystem=files)
-    stats: dict[str, Any] = {"numRecords": meta.num_rows}
-    names = [meta.schema.column(i).path for i in range(meta.num_columns)]
-    if "batch" in names and meta.num_row_groups:
-        place = names.index("batch")
-        found = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
-        if all(s is not None and s.has_min_max for s in found):
-            stats["minValues"] = {"batch": min(s.min for s in found)}
-            stats["maxValues"] = {"batch": max(s.max for s in found)}
-    return AddAction(path, size, {}, int(time.time() * 1000), True, json.dumps(stats))
-
-
-def _check_types(name: str, table: DeltaTable, wanted: Schema) -> None:
-    """Raise StorageError where a column would change its type."""
-    before = {field.name: field for field in table.schema().fields}
-    for field in wanted.fields:
-        old = before.get(field.name)
-        if old is not None and _plain(old) != _plain(field):
-            raise StorageError(
-                f"cannot write {name}: column {field.name} is {_kind(old)} in the table and now"
-                f" {_kind(field)}",
-                hint=f"delete {name} and run again with --full-refresh",
-            )
-
-
-def _plain(field: Any) -> Any:
-    """The type of a field, without what does not change how it is stored."""
-    text = json.dumps(json.loads(field.to_json())["type"])
-    return text.replace('"containsNull": false', '"containsNull": true').replace(
-        '"nullable": false', '"nullable": true'
-    )
-
-
-def _kind(field: Any) -> str:
-    kind = json.loads(field.to_json())["type"]
-    return kind if isinstance(kind, str) else str(kind.get("type", kind))
-
-
-def _was_slower(error: Exception) -> bool:
-    """Whether a commit failed since another process had committed."""
-    return isinstance(error, CommitFailedError) or "already exists" in str(error)
-
-
-def _sentence(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _among(name: str, values: Collection[str]) -> str:
-    """The condition, as delta-rs reads it, that a column has one of some values."""
-    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(set(values)))
-    return f'"{name}" in ({listed})' if listed else "false"
-
-
-def _spark_among(name: str, values: Collection[str]) -> str:
-    from dqsql.engine.storage_sql import among
-
-    return among(f"`{name}`", values)

@@ -138,12 +138,32 @@ class BatchFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRows:
+    """How many rows of a batch each table has, and which version of the tables had them first.
+
+    Attributes:
+        metrics: rows in `dq_metrics`.
+        results: rows in `dq_results`.
+        states: rows in the model's state table.
+        versions: versions by the name of a table; empty where tables have none.
+    """
+
+    metrics: int
+    results: int
+    states: int
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class BatchRecord:
     """A row of `dq_batches`: a batch of a model whose verdicts are stored.
 
     `counted` is whether no check of scope `delta` and severity error failed on the batch (or a
     review accepted it nevertheless); None where it is not known, as for batches that are about to
-    be checked again and those of older versions.
+    be checked again.
+
+    `stored` is what the ledger vouches for; None of a batch that is about to be checked again, of
+    which the tables may have anything.
     """
 
     model: str
@@ -153,6 +173,8 @@ class BatchRecord:
     run_id: str
     fingerprint: str
     counted: bool | None = None
+    checked_at: datetime | None = None
+    stored: StoredRows | None = None
 
     @property
     def counts(self) -> bool:
@@ -177,7 +199,8 @@ class ModelResult:
     """What a run did for one check model.
 
     `error` is set when the model could not be checked. `groups` are the findings put together by
-    batch, oldest first.
+    batch, oldest first. `waiting` are the batches that the run before flagged and that nobody has
+    reviewed, where there was nothing new to check.
     """
 
     model: str
@@ -193,6 +216,7 @@ class ModelResult:
     skipped: str | None = None
     notes: tuple[str, ...] = ()
     groups: tuple[BatchFinding, ...] = ()
+    waiting: tuple[str, ...] = ()
 
     def count(self, *statuses: Status) -> int:
         """Number of results with one of the given statuses."""
@@ -203,7 +227,7 @@ class ModelResult:
         """The worst that happened: error, fail, warn, skipped or pass."""
         if self.error is not None or self.count(Status.ERROR):
             return Status.ERROR
-        if self.count(Status.FAIL):
+        if self.count(Status.FAIL) or self.waiting:
             return Status.FAIL
         if self.count(Status.WARN, Status.NO_DATA):
             return Status.WARN
@@ -215,7 +239,8 @@ class RunResult:
     """The outcome of `dqsql run`, returned by the Python API.
 
     `exit_code` is 0 when everything passed (or only warned), 1 when a check of severity error
-    failed, 2 when dqsql could not do its work.
+    failed or the batches on which it did still wait for a review, 2 when dqsql could not do its
+    work.
     """
 
     run_id: str

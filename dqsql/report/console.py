@@ -167,6 +167,9 @@ class ConsoleListener:
         warnings = counts.warned + counts.no_data
         if warnings:
             problems.append(plural(warnings, "warning"))
+        waiting = sum(len(m.waiting) for m in result.models)
+        if waiting:
+            problems.append(plural(waiting, "unreviewed batch", "unreviewed batches"))
         if not problems:
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"
@@ -191,6 +194,12 @@ def _outcome(result: ModelResult) -> str:
     """What happened to a model, after its name."""
     if result.error is not None:
         return f"could not be checked (after {duration(result.seconds)})"
+    if result.waiting:
+        batches = ", ".join(map(printable, result.waiting[:MAX_BATCHES]))
+        rest = len(result.waiting) - MAX_BATCHES
+        more = f" and {rest} more" if rest > 0 else ""
+        count = plural(len(result.waiting), "flagged batch", "flagged batches")
+        return f"nothing new, {count} to be reviewed: {batches}{more}"
     if result.skipped:
         return printable(result.skipped)
     if not result.batches and not result.results:

@@ -16,7 +16,7 @@ from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
-from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
+from dqsql.model.results import FAIL_FAST, BatchRecord, ModelResult, RunResult, Status
 from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import (
     left_while_running,
@@ -27,12 +27,19 @@ from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
+from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.limits import limits_of
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.review import newest_reviews
-from dqsql.runner.rows import check_dimensions, merge_dimension, model_dimension, run_row
+from dqsql.runner.rows import (
+    batch_record,
+    check_dimensions,
+    merge_dimension,
+    model_dimension,
+    run_row,
+)
 from dqsql.runner.warehouse import refuse_foreign_method
 from dqsql.version import VERSION
 
@@ -60,6 +67,7 @@ def run(
     event_time_start: str | None = None,
     event_time_end: str | None = None,
     store_failures: bool = False,
+    only_new: bool = False,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
     threads: int | None = None,
@@ -85,6 +93,8 @@ def run(
         event_time_start: check the batches from this time or number on, new or not; UTC.
         event_time_end: check the batches before this time or number, new or not; UTC.
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
+        only_new: do not fail where there is nothing new and the batches that the run before
+            flagged still wait for a review.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
         threads: how many models are checked at a time; None: as the profile says (1 without a
@@ -115,6 +125,7 @@ def run(
         "event_time_start": event_time_start,
         "event_time_end": event_time_end,
         "store_failures": store_failures,
+        "only_new": only_new,
         "dbt_tests": dbt_tests,
     }
     request = BatchRequest(tuple(batches), event_time_start, event_time_end, full_refresh)
@@ -193,6 +204,8 @@ class _Run:
         store = open_store(spark, target)
         journal = Journal(store)
         ledgers = read_ledgers(store)
+        if not self.request.full_refresh:
+            refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
         self._reviews = newest_reviews(store.rows(REVIEWS))
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         # What is not begun any more after a failure must not depend on who was faster.
@@ -222,8 +235,9 @@ class _Run:
         if worked:
             described = [p for p in plans if p.model.name in worked]
             _store_dimensions(store, described, self.started)
-            row = run_row(result, target.ansi, _git_sha(self._project.root))
-            store.append(RUNS, [row])
+            versions_of_tables = versions_after(store, ledgers)
+            sha = _git_sha(self._project.root)
+            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
         store.tidy()
         return result
 
@@ -281,6 +295,7 @@ class _Run:
                     fpr=self._fpr,
                 ),
                 reviews=self._reviews.get(model.name, {}),
+                only_new=bool(self.arguments["only_new"]),
             )
             return work.execute()
         except DqsqlError as error:
@@ -315,15 +330,7 @@ def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
     """The ledger of every model: its batches by name."""
     ledgers: dict[str, dict[str, BatchRecord]] = {}
     for row in store.rows(BATCHES):
-        record = BatchRecord(
-            row["model"],
-            row["batch"],
-            BatchStatus(row["status"]),
-            row["rows"],
-            row["run_id"],
-            row["fingerprint"],
-            row["counted"],
-        )
+        record = batch_record(row)
         ledgers.setdefault(record.model, {})[record.batch] = record
     return ledgers
 

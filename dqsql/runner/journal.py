@@ -8,6 +8,7 @@ batches that are not in the ledger are checked by the next run.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
-from dqsql.model.tables import BATCHES, PROGRAMS, Table
+from dqsql.model.tables import BATCHES, METRICS, PROGRAMS, RESULTS, Table, state_table_name
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
@@ -31,10 +32,12 @@ _WRITERS = 4
 class Work:
     """What a run of one model leaves: rows by table, then the ledger, which makes them count.
 
+    `batches` are those that the rows are of; the `ledger` is the model's, with all batches.
     `state` writes the model's state rows, unless they are stored already.
     """
 
     model: str
+    batches: Sequence[str]
     parts: Mapping[Table, BatchPart]
     programs: Sequence[Mapping[str, Any]]
     ledger: Sequence[Mapping[str, Any]]
@@ -111,7 +114,14 @@ class Journal:
         if programs:
             writes.append(partial(self.store.replace_partition, PROGRAMS, programs))
         self._do(writes)
-        self.store.replace_partition(BATCHES, [row for work in works for row in work.ledger])
+        self.store.replace_partition(BATCHES, [row for w in works for row in self._vouched(w)])
+
+    def _vouched(self, work: Work) -> list[Mapping[str, Any]]:
+        """The ledger's rows with the versions of the tables that have the batches of this run."""
+        names = (METRICS.name, RESULTS.name, state_table_name(work.model))
+        versions = json.dumps(self.store.versions(names), sort_keys=True)
+        batches = set(work.batches)
+        return [{**r, "versions": versions} if r["batch"] in batches else r for r in work.ledger]
 
     def _do(self, writes: Sequence[Callable[[], None]]) -> None:
         """Do all writes, of different tables, in any order; raises what the first one raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +25,7 @@ from dqsql.engine.storage import BatchPart
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Project, Scope
-from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
 from dqsql.model.tables import (
     DISTRIBUTIONS,
     FAILURES,
@@ -50,7 +51,13 @@ from dqsql.runner.limits import Limits
 from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import Row, batch_row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
-from dqsql.runner.verdicts import batch_statuses, constraint_result, error_result, metrics_by_alias
+from dqsql.runner.verdicts import (
+    batch_statuses,
+    constraint_result,
+    error_result,
+    flagged_last,
+    metrics_by_alias,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,7 +118,8 @@ class ModelRun:
     """One run of one model. The model's view must be registered.
 
     What it finds goes to the `journal`, and is stored when that is written. `tell` is told the
-    model's name and what is being done.
+    model's name and what is being done. With `only_new`, flagged batches of an earlier run are no
+    failure of this one.
     """
 
     plan: Plan
@@ -126,6 +134,7 @@ class ModelRun:
     journal: Journal
     limits: Limits = field(default_factory=Limits)
     reviews: Mapping[str, str] = field(default_factory=dict)
+    only_new: bool = False
     _own_batch: str = field(init=False)
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
@@ -139,7 +148,10 @@ class ModelRun:
         start = time.monotonic()
         choice, batch_type = self._choose()
         if not choice.batches:
-            return self._result(start, skipped="nothing new", notes=choice.notes, scans=1)
+            waiting = () if self.only_new else flagged_last(self.ledger)
+            return self._result(
+                start, skipped="nothing new", notes=choice.notes, scans=1, waiting=waiting
+            )
         tested = self._analysed(choice, batch_type)
         self._reopen(tested.batches)
         self._scan_states(tested)
@@ -232,7 +244,9 @@ class ModelRun:
             return
         for batch in again:
             record = self.ledger[batch]
-            self.ledger[batch] = replace(record, status=BatchStatus.INCOMPLETE, counted=None)
+            self.ledger[batch] = replace(
+                record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
+            )
         self.journal.reopen(self._ledger_rows())
 
     # --- statements ----------------------------------------------------------------------------
@@ -421,6 +435,7 @@ class ModelRun:
             profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
             rows[DISTRIBUTIONS] = [distribution_row(v, self.run_id, self.now) for v in profiles]
         model = self.plan.model.name
+        sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
         for batch, status in batch_statuses(samples.results, batches, self.reviews).items():
             self.ledger[batch] = BatchRecord(
                 model,
@@ -430,9 +445,14 @@ class ModelRun:
                 self.run_id,
                 self.plan.model.checksum,
                 batch in sound,
+                self.now,
+                StoredRows(
+                    sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
+                ),
             )
         return Work(
             model,
+            tuple(batches),
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             self._ledger_rows(),
@@ -440,7 +460,7 @@ class ModelRun:
 
     def _ledger_rows(self) -> list[Row]:
         ordered = sorted(self.ledger.values(), key=lambda r: batch_order(r.batch))
-        return [batch_row(r, self.now) for r in ordered]
+        return [batch_row(r) for r in ordered]
 
     def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
         """Whether state rows are few enough to be handed to Spark from here, without a file."""
@@ -459,6 +479,7 @@ class ModelRun:
         rows: int = 0,
         notes: tuple[str, ...] = (),
         skipped: str | None = None,
+        waiting: tuple[str, ...] = (),
     ) -> ModelResult:
         return ModelResult(
             model=self.plan.model.name,
@@ -473,4 +494,5 @@ class ModelRun:
             seconds=time.monotonic() - start,
             notes=(*self.plan.notes, *notes) if batches else notes,
             skipped=skipped,
+            waiting=waiting,
         )

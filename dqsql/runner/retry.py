@@ -13,7 +13,7 @@ from dqsql.errors import UsageError
 # What the last run was told, and a retry is told again.
 _KEPT = (
     *("target", "profile", "profiles_dir", "vars", "dbt_tests"),
-    *("fail_fast", "full_refresh", "store_failures"),
+    *("fail_fast", "full_refresh", "store_failures", "only_new"),
     *("batches", "event_time_start", "event_time_end"),
 )
 _REPEATED = ("error", "fail", "skipped")

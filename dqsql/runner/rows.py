@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dqsql.model.plan import Plan
-from dqsql.model.results import BatchRecord, MetricValue, Result, RunResult
+from dqsql.model.results import (
+    BatchRecord,
+    BatchStatus,
+    MetricValue,
+    Result,
+    RunResult,
+    StoredRows,
+)
 from dqsql.monitors.history import Profile
 
 Row = dict[str, Any]
@@ -87,8 +94,9 @@ def _json_safe(value: Any) -> Any:
     return value
 
 
-def batch_row(record: BatchRecord, now: dt.datetime) -> Row:
+def batch_row(record: BatchRecord) -> Row:
     """A row of dq_batches."""
+    stored = record.stored
     return {
         "model": record.model,
         "batch": record.batch,
@@ -96,13 +104,36 @@ def batch_row(record: BatchRecord, now: dt.datetime) -> Row:
         "rows": record.rows,
         "fingerprint": record.fingerprint,
         "run_id": record.run_id,
-        "checked_at": now,
+        "checked_at": record.checked_at,
         "counted": record.counted,
+        "metrics": stored and stored.metrics,
+        "results": stored and stored.results,
+        "states": stored and stored.states,
+        "versions": stored and json.dumps(stored.versions, sort_keys=True),
     }
 
 
-def run_row(result: RunResult, ansi: bool, git_sha: str | None) -> Row:
-    """The row of dq_runs."""
+def batch_record(row: Row) -> BatchRecord:
+    """What a row of dq_batches says."""
+    stored = None
+    if row["versions"] is not None:
+        versions = json.loads(row["versions"])
+        stored = StoredRows(row["metrics"], row["results"], row["states"], versions)
+    return BatchRecord(
+        row["model"],
+        row["batch"],
+        BatchStatus(row["status"]),
+        row["rows"],
+        row["run_id"],
+        row["fingerprint"],
+        row["counted"],
+        row["checked_at"],
+        stored,
+    )
+
+
+def run_row(result: RunResult, ansi: bool, git_sha: str | None, versions: Mapping[str, int]) -> Row:
+    """The row of dq_runs; `versions` are those of the tables when the run ends."""
     names = {0: "pass", 1: "fail", 2: "error"}
     return {
         "run_id": result.run_id,
@@ -122,6 +153,7 @@ def run_row(result: RunResult, ansi: bool, git_sha: str | None) -> Row:
         "scans": sum(m.scans for m in result.models),
         "rows_scanned": sum(m.rows for m in result.models),
         "bytes_read": None,
+        "versions": json.dumps(versions, sort_keys=True),
     }
 
 

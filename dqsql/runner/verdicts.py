@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from dqsql.decisions.constraints import Observation, decide, number_text
 from dqsql.errors import DqsqlError, IncomparableError
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME
-from dqsql.model.results import BatchStatus, MetricValue, Result, Status
+from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
     from dqsql.engine.execution import CheckOutcome
@@ -129,6 +130,21 @@ def batch_statuses(
         if status is BatchStatus.FLAGGED and batch in reviews:
             statuses[batch] = REVIEWED[reviews[batch]]
     return statuses
+
+
+def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
+    """The batches that the run which checked the newest one flagged, and that nobody has reviewed.
+
+    A retry of that run finds nothing new, and is to end as it did.
+    """
+    newest = max(ledger, key=batch_order, default=None)
+    if newest is None:
+        return ()
+    run = ledger[newest].run_id
+    flagged = (
+        r.batch for r in ledger.values() if r.run_id == run and r.status is BatchStatus.FLAGGED
+    )
+    return tuple(sorted(flagged, key=batch_order))
 
 
 def metrics_by_alias(plan: Plan) -> dict[str, Metric]:

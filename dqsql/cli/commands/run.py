@@ -21,6 +21,7 @@ _RUN = (
     "event_time_start",
     "event_time_end",
     "store_failures",
+    "only_new",
     "threads",
     "run_output",
 )
@@ -42,7 +43,8 @@ def command(
 ) -> int:
     """Check the batches that are new, and store and print the verdicts.
 
-    Exits with 1 when a check of severity error failed, with 2 when something could not be checked.
+    Exits with 1 when a check of severity error failed, also in the run before when nothing is new
+    and nobody has reviewed it; with 2 when something could not be checked.
     """
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api

@@ -1,0 +1,157 @@
+"""What the log of a Delta table says, and statements about its rows in delta-rs's words."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction
+
+from dqsql.engine.storage_base import Where
+from dqsql.errors import StorageError
+from dqsql.model.tables import Table
+
+# A table is compacted when it has this many files, and as many more for each partition.
+_MOST_FILES = 16
+_MOST_PER_PARTITION = 8
+# Old files are deleted, and the log is cleared, every so many commits.
+_UPKEEP = 10
+
+
+@dataclass(frozen=True)
+class LoggedFile:
+    """A file of a table by the log, with the smallest and the largest batch in it if known.
+
+    `path` is as the log has it; `model` is that of all rows in a table laid out by models.
+    """
+
+    path: str
+    size: int
+    rows: int
+    model: str | None
+    first: str | None
+    last: str | None
+
+    def may_have(self, batches: Collection[str]) -> bool:
+        """Whether rows of some of the batches may be in it."""
+        if self.first is None or self.last is None:
+            return True
+        first, last = self.first, self.last
+        return any(first <= batch <= last for batch in batches)
+
+
+def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Where) -> pa.Table:
+    """The rows that meet all conditions, with those of the wanted columns that there are."""
+    present = {field.name for field in found.schema().fields}
+    pruning = [
+        (name, "in", sorted(values))
+        for name, values in where.items()
+        if values is not None and name in table.partitions
+    ]
+    conditions = []
+    for name, values in where.items():
+        if name not in present:
+            # A column that came later is null in all rows.
+            conditions.append(pc.scalar(values is None))
+        elif values is None:
+            conditions.append(pc.field(name).is_null())
+        else:
+            conditions.append(pc.field(name).isin(sorted(values)))
+    data = found.to_pyarrow_dataset(file_pruning_predicate=pruning or None)
+    condition = reduce(lambda a, b: a & b, conditions) if conditions else None
+    return data.to_table(columns=[name for name in wanted if name in present], filter=condition)
+
+
+def tidy(table: DeltaTable) -> None:
+    """Compact a table of many files; now and then delete what no one reads any more."""
+    partitioned = bool(table.metadata().partition_columns)
+    files = len(table.file_uris())
+    partitions = len(table.partitions()) if partitioned else 1
+    if files > _MOST_FILES + _MOST_PER_PARTITION * partitions:
+        table.optimize.compact()
+        table.update_incremental()
+    if table.version() % _UPKEEP == 0:
+        table.vacuum(dry_run=False)
+        table.cleanup_metadata()
+
+
+def logged_files(table: DeltaTable) -> list[LoggedFile]:
+    """The files of a table by its log."""
+    return [
+        LoggedFile(
+            action["path"],
+            action["size_bytes"],
+            action["num_records"],
+            action.get("partition.model"),
+            action.get("min.batch"),
+            action.get("max.batch"),
+        )
+        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    ]
+
+
+def add_action(files: pa_fs.FileSystem, path: str, size: int) -> AddAction:
+    """What adds a Parquet file to a table, with what the log should know of its rows."""
+    meta = pq.read_metadata(path, filesystem=files)
+    stats: dict[str, Any] = {"numRecords": meta.num_rows}
+    names = [meta.schema.column(i).path for i in range(meta.num_columns)]
+    if "batch" in names and meta.num_row_groups:
+        place = names.index("batch")
+        found = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
+        if all(s is not None and s.has_min_max for s in found):
+            stats["minValues"] = {"batch": min(s.min for s in found)}
+            stats["maxValues"] = {"batch": max(s.max for s in found)}
+    return AddAction(path, size, {}, int(time.time() * 1000), True, json.dumps(stats))
+
+
+def refuse_other_types(name: str, table: DeltaTable, wanted: Schema) -> None:
+    """Raise StorageError where a column would change its type."""
+    before = {field.name: field for field in table.schema().fields}
+    for field in wanted.fields:
+        old = before.get(field.name)
+        if old is not None and _plain(old) != _plain(field):
+            raise StorageError(
+                f"cannot write {name}: column {field.name} is {_kind(old)} in the table and now"
+                f" {_kind(field)}",
+                hint=f"delete {name} and run again with --full-refresh",
+            )
+
+
+def _plain(field: Any) -> Any:
+    """The type of a field, without what does not change how it is stored."""
+    text = json.dumps(json.loads(field.to_json())["type"])
+    return text.replace('"containsNull": false', '"containsNull": true').replace(
+        '"nullable": false', '"nullable": true'
+    )
+
+
+def _kind(field: Any) -> str:
+    kind = json.loads(field.to_json())["type"]
+    return kind if isinstance(kind, str) else str(kind.get("type", kind))
+
+
+def was_slower(error: Exception) -> bool:
+    """Whether a commit failed since another process had committed."""
+    return isinstance(error, CommitFailedError) or "already exists" in str(error)
+
+
+def sentence(error: Exception) -> str:
+    """The first line of what an exception says."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def among(name: str, values: Collection[str]) -> str:
+    """The condition, as delta-rs reads it, that a column has one of some values."""
+    listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(set(values)))
+    return f'"{name}" in ({listed})' if listed else "false"

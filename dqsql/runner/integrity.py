@@ -1,0 +1,85 @@
+"""Whether the tables have what the ledger and the journal of runs say of them.
+
+A run writes its tables one after the other and the ledger last, so that a crash leaves more than
+the ledger says and never less. Less means that something was deleted, cut or put back from a copy.
+Looked at are the logs of the tables, not their rows; `dqsql doctor` looks at these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dqsql.errors import StorageError
+from dqsql.model.results import BatchRecord
+from dqsql.model.tables import ALL_TABLES, METRICS, RESULTS, RUNS, state_table_name
+from dqsql.model.wording import plural
+
+if TYPE_CHECKING:
+    from dqsql.engine.storage import Store
+
+Ledgers = Mapping[str, Mapping[str, BatchRecord]]
+
+
+def refuse_lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> None:
+    """Raise StorageError where a table lacks rows of some models, or is older than it was."""
+    found = next(lost_rows(store, ledgers, models), None)
+    if found is not None:
+        raise StorageError(
+            found,
+            hint="`dqsql doctor` says what is lost, `dqsql doctor --repair` has it checked again",
+        )
+
+
+def lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Iterator[str]:
+    """What the tables lack, a sentence each."""
+    yield from _older_tables(store)
+    stored = {table.name: store.sizes(table.name) for table in (METRICS, RESULTS)}
+    for model in models:
+        vouched = [r.stored for r in ledgers.get(model, {}).values() if r.stored is not None]
+        if not vouched or not any(v.versions for v in vouched):
+            continue
+        state = state_table_name(model)
+        for name, expected, sizes in (
+            (METRICS.name, sum(v.metrics for v in vouched), stored[METRICS.name]),
+            (RESULTS.name, sum(v.results for v in vouched), stored[RESULTS.name]),
+            (state, sum(v.states for v in vouched), store.sizes(state)),
+        ):
+            key = "" if name == state else model
+            has = 0 if sizes is None else sizes.get(key, 0)
+            if has < expected:
+                yield (
+                    f"{name} in {store.location} has {plural(has, 'row')} of {model}, and the"
+                    f" ledger vouches for {expected:,}"
+                )
+
+
+def _older_tables(store: Store) -> Iterator[str]:
+    """Tables that are gone, or have a version below the one that a run ended with."""
+    expected = _expected_versions(store)
+    versions = store.versions(expected)
+    for name, version in sorted(expected.items()):
+        if name not in versions:
+            yield f"the table {name} is gone from {store.location}"
+        elif versions[name] < version:
+            yield (
+                f"the table {name} in {store.location} is older than it was: version"
+                f" {versions[name]}, and a run ended with {version}"
+            )
+
+
+def _expected_versions(store: Store) -> Mapping[str, int]:
+    """The versions of the tables when the newest run ended; empty before the first."""
+    runs = store.select(RUNS, ("versions",))
+    known = [json.loads(r["versions"]) for r in runs if r["versions"] is not None]
+    # Not by the clock, which may go backwards: each run adds to dq_runs.
+    return max(known, key=lambda v: v.get(RUNS.name, -1), default={})
+
+
+def versions_after(store: Store, models: Iterable[str]) -> dict[str, int]:
+    """The versions of all tables when a run ends, for the row that it adds to dq_runs."""
+    names = [table.name for table in ALL_TABLES]
+    names += [state_table_name(model) for model in models]
+    found = store.versions(names)
+    return {**found, RUNS.name: found.get(RUNS.name, -1) + 1} if found else {}
