@@ -69,7 +69,13 @@ def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Wher
             conditions.append(pc.field(name).isin(sorted(values)))
     data = found.to_pyarrow_dataset(file_pruning_predicate=pruning or None)
     condition = reduce(lambda a, b: a & b, conditions) if conditions else None
-    return data.to_table(columns=[name for name in wanted if name in present], filter=condition)
+    columns = [name for name in wanted if name in present]
+    try:
+        return data.to_table(columns=columns, filter=condition)
+    except pa.ArrowNotImplementedError:
+        # delta-rs's DELETE and UPDATE write texts as views, which Arrow does not compare with
+        # statistics of texts. dqsql writes no such files, other tools may.
+        return data.to_table().filter(condition).select(columns)
 
 
 def tidy(table: DeltaTable) -> None:

@@ -45,7 +45,7 @@ from dqsql.model.tables import Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_FAILURES = (DeltaError, OSError, pa.ArrowException)
+FAILURES = (DeltaError, OSError, pa.ArrowException)
 # Another process committed in between: each of the two is right by itself, so it is tried again.
 _ATTEMPTS = 10
 _PAUSE = 0.05
@@ -65,7 +65,7 @@ class DeltaFolderStore(Store):
         """Raises ConfigError: delta-rs cannot keep tables in this folder."""
         super().__init__(session, root.rstrip("/"))
         folder = local_path(self.location)
-        self._folder = folder
+        self.folder = folder
         odd = sorted(_REFUSED.intersection(str(folder or "")))
         if odd:
             raise ConfigError(
@@ -81,8 +81,8 @@ class DeltaFolderStore(Store):
     ) -> list[dict[str, Any]]:
         """See `Store.select`."""
         wanted = list(columns or table.column_names)
-        with self._telling(f"cannot read {table.name}"):
-            found = self._open(table.name)
+        with self.telling(f"cannot read {table.name}"):
+            found = self.table(table.name)
             if found is None:
                 return []
             rows = selected(found, table, wanted, where or {})
@@ -137,9 +137,9 @@ class DeltaFolderStore(Store):
         """See `Store.replace_state`."""
         name = family.rows(model)
         if isinstance(rows, pa.Table):
-            self._overwrite(name, rows, among("batch", batches), ())
+            self._overwrite(name, _nullable(rows), among("batch", batches), ())
         else:
-            self._exchange(name, rows, batches)
+            self._exchange(name, rows, batches, large=family.large)
 
     def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
         """See `Store.read_total`."""
@@ -151,9 +151,9 @@ class DeltaFolderStore(Store):
         """See `Store.replace_total`."""
         name = family.total(model)
         if isinstance(rows, pa.Table):
-            self._overwrite(name, rows, None, ())
+            self._overwrite(name, _nullable(rows), None, ())
         else:
-            self._exchange(name, rows, None)
+            self._exchange(name, rows, None, large=family.large)
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -161,16 +161,16 @@ class DeltaFolderStore(Store):
         """See `Store.versions`."""
         found = {}
         for name in names:
-            with self._telling(f"cannot read {name}"):
-                table = self._open(name)
+            with self.telling(f"cannot read {name}"):
+                table = self.table(name)
             if table is not None:
                 found[name] = table.version()
         return found
 
     def sizes(self, name: str) -> Mapping[str, int] | None:
         """See `Store.sizes`."""
-        with self._telling(f"cannot read {name}"):
-            table = self._open(name)
+        with self.telling(f"cannot read {name}"):
+            table = self.table(name)
             if table is None:
                 return None
             files = logged_files(table)
@@ -188,22 +188,22 @@ class DeltaFolderStore(Store):
         """
         for name in sorted(self._written):
             try:
-                table = self._open(name)
+                table = self.table(name)
                 if table is not None:
                     tidy(table)
-            except _FAILURES as error:
+            except FAILURES as error:
                 logging.getLogger(__name__).info("could not compact %s: %s", name, error)
         self._written.clear()
 
     # --- commits -------------------------------------------------------------------------------
 
     def _uri(self, name: str) -> str:
-        if self._folder is None:
+        if self.folder is None:
             return f"{self.location}/{name}"
-        return str(self._folder / name)
+        return str(self.folder / name)
 
-    def _open(self, name: str) -> DeltaTable | None:
-        """A table as it is now, or None when there is none. delta-rs's exceptions pass through."""
+    def table(self, name: str) -> DeltaTable | None:
+        """A table as it is now, or None when there is none. FAILURES pass through."""
         try:
             return DeltaTable(self._uri(name))
         except TableNotFoundError:
@@ -215,7 +215,7 @@ class DeltaFolderStore(Store):
         """Replace the rows that meet a condition (all without one) by others, in one commit."""
 
         def write() -> None:
-            table = self._open(name)
+            table = self.table(name)
             if table is None:
                 if rows.num_rows:
                     self._create(name, rows, partitions)
@@ -233,7 +233,7 @@ class DeltaFolderStore(Store):
 
     def _append(self, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
         def write() -> None:
-            table = self._open(name)
+            table = self.table(name)
             if table is None:
                 self._create(name, rows, partitions)
             else:
@@ -253,7 +253,7 @@ class DeltaFolderStore(Store):
 
     def _commit(self, name: str, write: Callable[[], None]) -> None:
         """Do a write; again where another process was faster, as it may be done twice."""
-        with self._telling(f"cannot write {name}"):
+        with self.telling(f"cannot write {name}"):
             for left in reversed(range(_ATTEMPTS)):
                 try:
                     write()
@@ -266,11 +266,11 @@ class DeltaFolderStore(Store):
         self._written.add(name)
 
     @contextmanager
-    def _telling(self, doing: str) -> Iterator[None]:
+    def telling(self, doing: str) -> Iterator[None]:
         """Turn the exceptions of delta-rs and Arrow into StorageErrors."""
         try:
             yield
-        except _FAILURES as error:
+        except FAILURES as error:
             if was_slower(error):
                 raise StorageError(
                     f"{doing}: other runs write to the same table all the time",
@@ -285,8 +285,8 @@ class DeltaFolderStore(Store):
 
     def _frame(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
         """The files of a table that may have rows of some batches, or of any, as a frame."""
-        with self._telling(f"cannot read {name}"):
-            table = self._open(name)
+        with self.telling(f"cannot read {name}"):
+            table = self.table(name)
             if table is None:
                 return None
             files = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
@@ -301,7 +301,7 @@ class DeltaFolderStore(Store):
         if self._is_out_of_reach:
             # A server may be on another machine: it gets the rows instead of the files.
             return self._sent(table, files, schema)
-        root = table.table_uri.rstrip("/") if self._folder is None else self._uri_of(table)
+        root = table.table_uri.rstrip("/") if self.folder is None else self._uri_of(table)
         paths = [escaped(f"{root}/{file.path}") for file in files]
         if not paths:
             empty: DataFrame = self._spark.createDataFrame([], schema)
@@ -317,12 +317,12 @@ class DeltaFolderStore(Store):
 
     def _uri_of(self, table: DeltaTable) -> str:
         name = table.table_uri.rstrip("/").rpartition("/")[2]
-        return f"{self._folder}/{name}"
+        return f"{self.folder}/{name}"
 
     @property
     def _is_out_of_reach(self) -> bool:
         """Whether the tables are in a folder of this machine and Spark may be on another."""
-        return self._folder is not None and ".connect." in type(self._spark).__module__
+        return self.folder is not None and ".connect." in type(self._spark).__module__
 
     def _sent(self, table: DeltaTable, files: Sequence[LoggedFile], schema: Any) -> DataFrame:
         handler = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
@@ -337,18 +337,20 @@ class DeltaFolderStore(Store):
         frame: DataFrame = self._spark.createDataFrame(rows.select(schema.names), schema)
         return frame
 
-    def _exchange(self, name: str, rows: DataFrame, batches: Collection[str] | None) -> None:
+    def _exchange(
+        self, name: str, rows: DataFrame, batches: Collection[str] | None, *, large: bool
+    ) -> None:
         """Replace the rows of some batches, or all, by files that Spark writes, in one commit.
 
         Files that hold other batches as well are written again without the replaced ones.
         """
         if self._is_out_of_reach:
-            fresh = rows.toArrow()
+            fresh = _nullable(rows.toArrow())
             self._overwrite(name, fresh, None if batches is None else among("batch", batches), ())
             return
 
         def write() -> None:
-            table = self._open(name)
+            table = self.table(name)
             if table is None:
                 table = self._create_empty(name, rows)
             else:
@@ -358,6 +360,11 @@ class DeltaFolderStore(Store):
             if batches is not None and old:
                 kept = self._read(table, old).where(f"not {storage_sql.among('`batch`', batches)}")
                 whole = kept.unionByName(rows, allowMissingColumns=True)
+            if not large:
+                whole = whole.coalesce(1)
+            elif batches is not None:
+                # Rows of a batch in as few files as Spark finds good.
+                whole = whole.hint("rebalance", "batch")
             added = self._spark_files(table, name, whole)
             now = int(time.time() * 1000)
             gone = [RemoveAction(f.path, True, now, f.size, {}) for f in old]
@@ -402,3 +409,8 @@ class DeltaFolderStore(Store):
                 hint="the warehouse must be a place that Spark and this process both reach",
             )
         return added
+
+
+def _nullable(rows: pa.Table) -> pa.Table:
+    """The same rows with columns that may be null: a column that comes later is, in older rows."""
+    return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))

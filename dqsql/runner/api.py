@@ -17,7 +17,7 @@ from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, ModelResult, RunResult, Status
-from dqsql.model.tables import BATCHES, CHECKS, MODELS, REVIEWS, RUNS
+from dqsql.model.tables import CHECKS, MODELS, REVIEWS, RUNS
 from dqsql.runner.adoption import (
     left_while_running,
     project_warnings,
@@ -29,12 +29,12 @@ from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
+from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.limits import limits_of
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.review import newest_reviews
 from dqsql.runner.rows import (
-    batch_record,
     check_dimensions,
     merge_dimension,
     model_dimension,
@@ -324,15 +324,6 @@ class _Run:
 def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
     """The error of a model during which Spark ended, if that has happened."""
     return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
-
-
-def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
-    """The ledger of every model: its batches by name."""
-    ledgers: dict[str, dict[str, BatchRecord]] = {}
-    for row in store.rows(BATCHES):
-        record = batch_record(row)
-        ledgers.setdefault(record.model, {})[record.batch] = record
-    return ledgers
 
 
 def _store_dimensions(store: Store, plans: Sequence[Plan], now: dt.datetime) -> None:

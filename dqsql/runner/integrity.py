@@ -12,14 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dqsql.errors import StorageError
-from dqsql.model.results import BatchRecord
 from dqsql.model.tables import ALL_TABLES, METRICS, RESULTS, RUNS, state_table_name
 from dqsql.model.wording import plural
+from dqsql.runner.ledger import Ledgers
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
-
-Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
 
 def refuse_lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> None:
@@ -57,7 +55,7 @@ def lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Iterator
 
 def _older_tables(store: Store) -> Iterator[str]:
     """Tables that are gone, or have a version below the one that a run ended with."""
-    expected = _expected_versions(store)
+    expected = expected_versions(store)
     versions = store.versions(expected)
     for name, version in sorted(expected.items()):
         if name not in versions:
@@ -69,7 +67,7 @@ def _older_tables(store: Store) -> Iterator[str]:
             )
 
 
-def _expected_versions(store: Store) -> Mapping[str, int]:
+def expected_versions(store: Store) -> Mapping[str, int]:
     """The versions of the tables when the newest run ended; empty before the first."""
     runs = store.select(RUNS, ("versions",))
     known = [json.loads(r["versions"]) for r in runs if r["versions"] is not None]

@@ -17,7 +17,7 @@ from dqsql.monitors.injection import Injector
 from dqsql.monitors.judging import MonitorRun, stored_book
 from dqsql.monitors.learning import LEARNERS, Replayer
 from dqsql.monitors.pattern import with_known_patterns
-from dqsql.runner.api import read_ledgers
+from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.rates import project_fpr
 
 if TYPE_CHECKING:

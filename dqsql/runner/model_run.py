@@ -47,9 +47,10 @@ from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.grouping import grouped
 from dqsql.runner.held_back import held_back_note
 from dqsql.runner.journal import Journal, Work
+from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.limits import Limits
 from dqsql.runner.preparation import prepare
-from dqsql.runner.rows import Row, batch_row, distribution_row, metric_row, result_row
+from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
 from dqsql.runner.verdicts import (
     batch_statuses,
@@ -247,7 +248,7 @@ class ModelRun:
             self.ledger[batch] = replace(
                 record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
             )
-        self.journal.reopen(self._ledger_rows())
+        self.journal.reopen(ledger_rows(self.ledger))
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -455,12 +456,8 @@ class ModelRun:
             tuple(batches),
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
-            self._ledger_rows(),
+            ledger_rows(self.ledger),
         )
-
-    def _ledger_rows(self) -> list[Row]:
-        ordered = sorted(self.ledger.values(), key=lambda r: batch_order(r.batch))
-        return [batch_row(r) for r in ordered]
 
     def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
         """Whether state rows are few enough to be handed to Spark from here, without a file."""

@@ -205,7 +205,7 @@ class _Suggesting:
         from dqsql.engine.profiling import rows_of
         from dqsql.engine.relations import expression_types
         from dqsql.model.batches import batch_order
-        from dqsql.runner.api import read_ledgers
+        from dqsql.runner.ledger import read_ledgers
 
         batch_by = self.subject.config.batch_by
         model = made_up_model(self.subject.view, {}, batch_by)

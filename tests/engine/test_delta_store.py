@@ -116,7 +116,9 @@ def test_what_spark_writes_it_reads_back(spark: SparkSession, store: Store) -> N
     read = store.read_state("m", ["2024-01-01"])
     assert read is not None
     assert dict(read.dtypes) == dict(frame.dtypes)
-    assert [r.asDict(True) for r in read.collect()] == [r.asDict(True) for r in frame.collect()]
+    # As texts: PySpark has no values for intervals of months.
+    texts = [f"cast({name} as string) as {name}" for name in frame.columns]
+    assert read.selectExpr(*texts).collect() == frame.selectExpr(*texts).collect()
 
 
 def test_counts_of_batches_share_files(spark: SparkSession, store: Store, warehouse: Path) -> None:
@@ -246,6 +248,14 @@ def test_files_and_log_stay_few(warehouse: Path) -> None:
     table = DeltaTable(warehouse / "dq" / "dq_runs")
     assert len(table.file_uris()) <= 25
     assert len(store.rows(RUNS)) == 60
+
+
+def test_rows_that_another_tool_deleted(warehouse: Path) -> None:
+    store = tables_of(warehouse)
+    store.append(RUNS, [{"run_id": f"r{number}", "target": "t"} for number in range(9)])
+    DeltaTable(warehouse / "dq" / "dq_runs").delete("run_id = 'r8'")
+    found = store.select(RUNS, ("run_id",), {"run_id": ["r1", "r2", "r8"]})
+    assert sorted(r["run_id"] for r in found) == ["r1", "r2"]
 
 
 def test_damage_is_one_error(warehouse: Path) -> None:

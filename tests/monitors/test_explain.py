@@ -73,6 +73,7 @@ def test_a_changed_metric_is_noticed(
 ) -> None:
     copy = Project(tmp_path / "shop", families.spark)
     shutil.copytree(families.root, copy.root)
+    # As a person would, with another tool.
     table = DeltaTable(copy.root / "warehouse" / "dq" / "dq_metrics")
     table.update(
         updates={"value": "coalesce(value, 0.0) + 1.0"},

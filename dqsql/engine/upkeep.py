@@ -1,0 +1,240 @@
+"""Examination and upkeep of Delta tables in folders: what is damaged, left over, or old.
+
+For `dqsql doctor`, `dqsql clean` and `dqsql export`. Nothing here needs Spark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
+from deltalake.fs import DeltaStorageHandler
+from deltalake.transaction import AddAction, RemoveAction
+
+from dqsql.engine.delta_log import LoggedFile, among, logged_files, sentence
+from dqsql.engine.storage_delta import FAILURES, DeltaFolderStore
+from dqsql.errors import StorageError
+from dqsql.model.tables import (
+    ALL_TABLES,
+    frequency_table_name,
+    frequency_total_table_name,
+    state_table_name,
+    total_table_name,
+)
+
+# Files that no log knows may be those of a run that is at work; a day later they are not.
+_GRACE_HOURS = 24
+_LOG = "_delta_log"
+_OF_MODELS = (
+    state_table_name,
+    total_table_name,
+    frequency_table_name,
+    frequency_total_table_name,
+)
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """A file that the log of a table names and that is gone or cut short."""
+
+    file: LoggedFile
+    why: str
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Looks after the tables of a store."""
+
+    store: DeltaFolderStore
+
+    def tables(self, models: Iterable[str]) -> list[str]:
+        """The names of the tables that there are, readable or not; `models` are those known."""
+        if self.store.folder is not None:
+            folders = sorted(self.store.folder.iterdir()) if self.store.folder.exists() else []
+            return [f.name for f in folders if f.name.startswith("dq_") and (f / _LOG).is_dir()]
+        names = [table.name for table in ALL_TABLES]
+        names += [name(model) for model in models for name in _OF_MODELS]
+        return [n for n in names if self.unreadable(n) or self.store.table(n) is not None]
+
+    def unreadable(self, name: str) -> str | None:
+        """Why the log of a table cannot be read; None where it can."""
+        try:
+            self.store.table(name)
+        except FAILURES as error:
+            return sentence(error)
+        return None
+
+    def broken_files(self, name: str) -> list[BrokenFile]:
+        """The files of a table that are not as its log says. Their rows are lost."""
+        table = self._table(name)
+        if table is None:
+            return []
+        files = _filesystem(table)
+        return [
+            BrokenFile(file, why)
+            for file in logged_files(table)
+            if (why := _broken(files, file)) is not None
+        ]
+
+    def drop_files(self, name: str, broken: Sequence[BrokenFile]) -> None:
+        """Take files out of a table, so that the rest of it can be read."""
+        table = self._table(name)
+        if table is None:
+            return
+        now = int(time.time() * 1000)
+        gone: list[AddAction | RemoveAction] = [
+            RemoveAction(
+                b.file.path,
+                True,
+                now,
+                b.file.size,
+                {} if b.file.model is None else {"model": b.file.model},
+            )
+            for b in broken
+        ]
+        table.create_write_transaction(gone, "append", table.schema())
+
+    def set_aside(self, name: str) -> str:
+        """Give a table that cannot be read another name, and return that.
+
+        Raises StorageError: the tables are not in a folder of this machine.
+        """
+        if self.store.folder is None:
+            raise StorageError(
+                f"the log of {name} in {self.store.location} cannot be read",
+                hint="delete the table by the means of its object store, then repair again",
+            )
+        other = f"damaged_{name}_{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S}"
+        (self.store.folder / name).rename(self.store.folder / other)
+        return other
+
+    def rows_by_batch(self, name: str) -> Mapping[tuple[str, str], int]:
+        """The numbers of rows by model and batch; the model of a table of one model is ''.
+
+        The table must be readable; one that is not there has none.
+        """
+        table = self._table(name)
+        if table is None:
+            return {}
+        has_model = any(field.name == "model" for field in table.schema().fields)
+        keys = ["model", "batch"] if has_model else ["batch"]
+        with self.store.telling(f"cannot read {name}"):
+            rows = table.to_pyarrow_dataset().to_table(columns=keys)
+        counted = Counter(
+            zip(
+                rows["model"].to_pylist() if has_model else [""] * rows.num_rows,
+                rows["batch"].to_pylist(),
+                strict=True,
+            )
+        )
+        return counted
+
+    def delete_batches(self, name: str, model: str, batches: Collection[str]) -> int:
+        """Delete the rows of batches of a model; returns how many there were."""
+        table = self._table(name)
+        if table is None or not batches:
+            return 0
+        condition = among("batch", batches)
+        if any(field.name == "model" for field in table.schema().fields):
+            condition = f"{among('model', [model])} and {condition}"
+        return self._delete(name, table, condition)
+
+    def delete_before(self, name: str, column: str, moment: dt.datetime) -> int:
+        """Delete the rows whose `column`, a timestamp, is before a moment; returns how many."""
+        table = self._table(name)
+        if table is None:
+            return 0
+        earlier = f"\"{column}\" < timestamp '{moment:%Y-%m-%dT%H:%M:%SZ}'"
+        return self._delete(name, table, earlier)
+
+    def left_over(self, name: str) -> list[str]:
+        """Files in the folder of a table that its log does not know, a day old or more."""
+        table = self._table(name)
+        if table is None:
+            return []
+        listed: list[str] = table.vacuum(
+            retention_hours=_GRACE_HOURS, enforce_retention_duration=False, full=True
+        )
+        return listed
+
+    def compact(self, name: str) -> int:
+        """Put small files together, delete what is no longer needed; returns the files deleted."""
+        table = self._table(name)
+        if table is None:
+            return 0
+        table.optimize.compact()
+        deleted = table.vacuum(
+            retention_hours=_GRACE_HOURS,
+            dry_run=False,
+            enforce_retention_duration=False,
+            full=True,
+        )
+        table.create_checkpoint()
+        table.cleanup_metadata()
+        return len(deleted)
+
+    def batches_of_rows(self, name: str) -> Iterator[pa.RecordBatch]:
+        """All rows of a table, a piece at a time."""
+        table = self._table(name)
+        if table is not None:
+            yield from table.to_pyarrow_dataset().to_batches()
+
+    def schema(self, name: str) -> pa.Schema:
+        """The columns of a table that is there."""
+        table = self._table(name)
+        assert table is not None, name
+        return table.to_pyarrow_dataset().schema
+
+    def _table(self, name: str) -> DeltaTable | None:
+        with self.store.telling(f"cannot read {name}"):
+            return self.store.table(name)
+
+    def _delete(self, name: str, table: DeltaTable, condition: str) -> int:
+        before = sum(file.rows for file in logged_files(table))
+        # Not by delta-rs's DELETE, which writes texts as views that Arrow cannot filter.
+        nothing = table.to_pyarrow_dataset().schema.empty_table()
+        with self.store.telling(f"cannot write {name}"):
+            write_deltalake(table, nothing, mode="overwrite", predicate=condition)
+        table.update_incremental()
+        return before - sum(file.rows for file in logged_files(table))
+
+
+def export_parquet(upkeep: Upkeep, folder: Path, names: Sequence[str]) -> None:
+    """Write tables as one Parquet file each. Raises StorageError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        with (
+            upkeep.store.telling(f"cannot export {name}"),
+            pq.ParquetWriter(folder / f"{name}.parquet", upkeep.schema(name)) as writer,
+        ):
+            for batch in upkeep.batches_of_rows(name):
+                writer.write_batch(batch)
+
+
+def _filesystem(table: DeltaTable) -> pa_fs.FileSystem:
+    return pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+
+
+def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:
+    """Why a file cannot be what the log says."""
+    # The log has it as part of an URL.
+    path = unquote(file.path)
+    (found,) = files.get_file_info([path])
+    if found.type is pa_fs.FileType.NotFound:
+        return "is gone"
+    if found.size != file.size:
+        return f"has {found.size:,} bytes instead of {file.size:,}"
+    try:
+        pq.read_metadata(path, filesystem=files)
+    except (pa.ArrowException, OSError) as error:
+        return f"cannot be read: {sentence(error)}"
+    return None

@@ -1,0 +1,298 @@
+"""`dqsql doctor`: whether the tables hold together, and what can be mended.
+
+Mending never guesses: rows that no one vouches for go, and batches of which rows are lost are
+marked to be checked again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from dqsql.errors import UsageError
+from dqsql.model.project import Project
+from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.tables import (
+    ALL_TABLES,
+    BATCHES,
+    METRICS,
+    RESULTS,
+    REVIEWS,
+    RUNS,
+    state_table_name,
+)
+from dqsql.model.wording import plural
+from dqsql.runner.compilation import Variables
+from dqsql.runner.exclusive import alone
+from dqsql.runner.integrity import expected_versions, versions_after
+from dqsql.runner.ledger import Ledgers, ledger_rows, read_ledgers
+from dqsql.runner.where import Where
+from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    from dqsql.engine.upkeep import Upkeep
+
+# What follows from the tables themselves: it is built again when it is needed.
+_DERIVED = ("dq_total__", "dq_frequency_total__")
+
+
+@dataclass(frozen=True)
+class Ailment:
+    """Something that is wrong with the tables.
+
+    Attributes:
+        table: the table.
+        what: what is wrong, a sentence without a full stop.
+        remedy: what `--repair` does about it.
+        harmless: whether nothing is lost and nothing counted twice.
+        mended: whether it has been done.
+    """
+
+    table: str
+    what: str
+    remedy: str
+    harmless: bool = False
+    mended: bool = False
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What `dqsql doctor` found, table by table."""
+
+    location: str
+    tables: int
+    ailments: tuple[Ailment, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 when nothing is wrong or all of it was mended, else 1."""
+        return int(any(not a.harmless and not a.mended for a in self.ailments))
+
+
+def doctor(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    repair: bool = False,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+) -> Examination:
+    """Compare the ledger with every table, and the tables' logs with their files.
+
+    Args:
+        project_dir: folder of the project.
+        repair: mend what can be: see `Ailment.remedy`.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+
+    Raises:
+        DqsqlError: the project is wrong, the tables are those of a catalog, or cannot be reached or
+            written, or a run is at work on them.
+    """
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    with upkeep_of(project) as upkeep:
+        return _Doctor(upkeep, repair).examine()
+
+
+@contextmanager
+def upkeep_of(project: Project) -> Iterator[Upkeep]:
+    """The tables of a project, with no run of this machine at work on them. Raises DqsqlError."""
+    from dqsql.engine.storage import open_tables
+    from dqsql.engine.storage_delta import DeltaFolderStore
+    from dqsql.engine.upkeep import Upkeep
+
+    if project.target.warehouse is None:
+        raise UsageError(
+            f"the tables of the target {project.target.name!r} are those of a catalog",
+            hint="use the catalog's own means to examine, clean and copy them",
+        )
+    store = open_tables(project.target)
+    assert isinstance(store, DeltaFolderStore)
+    with alone(project.target, [m.name for m in project.models]):
+        yield Upkeep(store)
+
+
+@dataclass
+class _Doctor:
+    upkeep: Upkeep
+    repair: bool
+
+    def examine(self) -> Examination:
+        store = self.upkeep.store
+        found = list(self._logs())
+        ledgers: Ledgers = {}
+        if not any(a.table == BATCHES.name and not a.mended for a in found):
+            ledgers = self._ledgers()
+        names = self.upkeep.tables(ledgers)
+        for name in names:
+            if not any(a.table == name and not a.mended for a in found):
+                found += self._files(name)
+        broken = {a.table for a in found if not a.mended}
+        if BATCHES.name not in broken:
+            ledgers = self._ledgers()
+            found += self._gone(names)
+            found += self._batches(ledgers, broken)
+        if self.repair and any(a.mended for a in found):
+            self._note_repair(ledgers)
+        return Examination(store.location, len(names), tuple(found))
+
+    def _ledgers(self) -> Ledgers:
+        return read_ledgers(self.upkeep.store)
+
+    # --- logs and files ------------------------------------------------------------------------
+
+    def _logs(self) -> Iterator[Ailment]:
+        for name in self.upkeep.tables(()):
+            why = self.upkeep.unreadable(name)
+            if why is None:
+                continue
+            ailment = Ailment(
+                name, f"its log cannot be read: {why}", "is set aside under another name"
+            )
+            if self.repair:
+                other = self.upkeep.set_aside(name)
+                ailment = replace(ailment, remedy=f"is set aside as {other}", mended=True)
+            yield ailment
+
+    def _files(self, name: str) -> Iterator[Ailment]:
+        broken = self.upkeep.broken_files(name)
+        if broken:
+            rows = sum(b.file.rows for b in broken)
+            first = f"{broken[0].file.path} {broken[0].why}"
+            lost = "what it held is computed again" if name.startswith(_DERIVED) else ""
+            if self.repair:
+                self.upkeep.drop_files(name, broken)
+            yield Ailment(
+                name,
+                f"{plural(len(broken), 'file')} with {plural(rows, 'row')} cannot be read: {first}",
+                lost or "files are taken out; their batches are checked again",
+                mended=self.repair,
+            )
+        if left := self.upkeep.left_over(name):
+            yield Ailment(
+                name,
+                f"{plural(len(left), 'file')} of writes that were never finished",
+                "`dqsql clean --older-than` deletes them",
+                harmless=True,
+            )
+
+    # --- the ledger and the tables -------------------------------------------------------------
+
+    def _gone(self, names: list[str]) -> Iterator[Ailment]:
+        """Tables that a run has left and that are not there, or older, than then."""
+        store = self.upkeep.store
+        if RUNS.name not in names:
+            return
+        expected = expected_versions(store)
+        versions = store.versions(expected)
+        known = {table.name for table in ALL_TABLES} - {REVIEWS.name}
+        for name, version in sorted(expected.items()):
+            has = versions.get(name)
+            if has is not None and has >= version:
+                continue
+            what = "is gone" if has is None else f"has version {has}, and a run left {version}"
+            remedy = "batches that lack rows are checked again"
+            if name == REVIEWS.name:
+                remedy = "reviews that are lost must be given again"
+            elif name in known and name not in (METRICS.name, RESULTS.name):
+                remedy = "runs fill it again"
+            yield Ailment(name, what, remedy, mended=self.repair)
+
+    def _batches(self, ledgers: Ledgers, broken: set[str]) -> Iterator[Ailment]:
+        tables = [t.name for t in (METRICS, RESULTS) if t.name not in broken]
+        stored = {name: self.upkeep.rows_by_batch(name) for name in tables}
+        for model, ledger in ledgers.items():
+            state = state_table_name(model)
+            mine = dict(stored)
+            if state not in broken:
+                counts = self.upkeep.rows_by_batch(state)
+                mine[state] = {(model, batch): n for (_, batch), n in counts.items()}
+            yield from self._lost(model, ledger, mine)
+        for name, counts in stored.items():
+            yield from self._orphans(name, counts, ledgers)
+
+    def _lost(
+        self,
+        model: str,
+        ledger: Mapping[str, BatchRecord],
+        stored: Mapping[str, Mapping[tuple[str, str], int]],
+    ) -> Iterator[Ailment]:
+        """Batches of which a table has other rows than the ledger vouches for."""
+        again: set[str] = set()
+        for name, counts in stored.items():
+            differing = []
+            for batch, record in ledger.items():
+                if record.stored is None or not record.stored.versions:
+                    continue
+                expected = {
+                    METRICS.name: record.stored.metrics,
+                    RESULTS.name: record.stored.results,
+                }.get(name, record.stored.states)
+                if counts.get((model, batch), 0) != expected:
+                    differing.append(batch)
+            if differing:
+                again.update(differing)
+                batches = plural(len(differing), "batch", "batches")
+                yield Ailment(
+                    name,
+                    f"has not the rows of {batches} of {model} that the ledger vouches for, the"
+                    f" first {differing[0]}",
+                    "the next run checks them again",
+                    mended=self.repair,
+                )
+        if again and self.repair:
+            marked = {b: _incomplete(r) if b in again else r for b, r in ledger.items()}
+            self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
+
+    def _orphans(
+        self, name: str, counts: Mapping[tuple[str, str], int], ledgers: Ledgers
+    ) -> Iterator[Ailment]:
+        """Rows of batches that no run has finished."""
+        orphans: dict[str, set[str]] = {}
+        rows = 0
+        for (model, batch), number in counts.items():
+            if batch not in ledgers.get(model, {}):
+                orphans.setdefault(model, set()).add(batch)
+                rows += number
+        if not orphans:
+            return
+        if self.repair:
+            for model, batches in orphans.items():
+                self.upkeep.delete_batches(name, model, batches)
+        unknown = plural(sum(map(len, orphans.values())), "batch", "batches")
+        yield Ailment(
+            name,
+            f"has {plural(rows, 'row')} of {unknown} that are not in the ledger: of a run that"
+            " died, or of a ledger that was lost",
+            "they are deleted",
+            harmless=True,
+            mended=self.repair,
+        )
+
+    def _note_repair(self, ledgers: Ledgers) -> None:
+        """Tell later runs that the versions of now are the right ones."""
+        store, now = self.upkeep.store, dt.datetime.now(dt.UTC)
+        row = {
+            "run_id": str(uuid.uuid4()),
+            "arguments": '{"command": "doctor --repair"}',
+            "started_at": now,
+            "finished_at": now,
+            "status": "repair",
+            "dqsql_version": VERSION,
+        }
+        store.append(RUNS, [{**row, "versions": versions_after(store, ledgers)}])
+
+
+def _incomplete(record: BatchRecord) -> BatchRecord:
+    return replace(record, status=BatchStatus.INCOMPLETE, counted=None, stored=None)
+
+
+__all__ = ["Ailment", "Examination", "doctor"]
