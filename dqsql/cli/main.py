@@ -29,7 +29,9 @@ COMMANDS = {
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
     "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
     "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
-    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder."),
+    "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Examine and mend the warehouse tables."),
+    "export": CommandEntry(f"{_COMMANDS}.export", "Copy the tables to DuckDB or Parquet."),
+    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder, or what is old."),
 }
 
 

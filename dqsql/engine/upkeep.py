@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
@@ -153,7 +153,7 @@ class Upkeep:
         table = self._table(name)
         if table is None:
             return 0
-        earlier = f"\"{column}\" < timestamp '{moment:%Y-%m-%dT%H:%M:%SZ}'"
+        earlier = f"\"{column}\" < '{moment:%Y-%m-%dT%H:%M:%SZ}'"
         return self._delete(name, table, earlier)
 
     def left_over(self, name: str) -> list[str]:
@@ -182,17 +182,11 @@ class Upkeep:
         table.cleanup_metadata()
         return len(deleted)
 
-    def batches_of_rows(self, name: str) -> Iterator[pa.RecordBatch]:
-        """All rows of a table, a piece at a time."""
-        table = self._table(name)
-        if table is not None:
-            yield from table.to_pyarrow_dataset().to_batches()
-
-    def schema(self, name: str) -> pa.Schema:
-        """The columns of a table that is there."""
+    def reader(self, name: str) -> pa.RecordBatchReader:
+        """All rows of a table that is there, a piece at a time."""
         table = self._table(name)
         assert table is not None, name
-        return table.to_pyarrow_dataset().schema
+        return table.to_pyarrow_dataset().scanner().to_reader()
 
     def _table(self, name: str) -> DeltaTable | None:
         with self.store.telling(f"cannot read {name}"):
@@ -209,14 +203,12 @@ class Upkeep:
 
 
 def export_parquet(upkeep: Upkeep, folder: Path, names: Sequence[str]) -> None:
-    """Write tables as one Parquet file each. Raises StorageError."""
+    """Write tables as one Parquet file each. Raises OSError and StorageError."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
-        with (
-            upkeep.store.telling(f"cannot export {name}"),
-            pq.ParquetWriter(folder / f"{name}.parquet", upkeep.schema(name)) as writer,
-        ):
-            for batch in upkeep.batches_of_rows(name):
+        rows = upkeep.reader(name)
+        with pq.ParquetWriter(folder / f"{name}.parquet", rows.schema) as writer:
+            for batch in rows:
                 writer.write_batch(batch)
 
 

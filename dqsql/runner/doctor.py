@@ -7,8 +7,9 @@ marked to be checked again.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -138,7 +139,7 @@ class _Doctor:
         broken = {a.table for a in found if not a.mended}
         if BATCHES.name not in broken:
             ledgers = self._ledgers()
-            found += self._gone(names)
+            found += self._gone(names, broken)
             found += self._batches(ledgers, broken)
         if self.repair and any(a.mended for a in found):
             self._note_repair(ledgers)
@@ -186,12 +187,13 @@ class _Doctor:
 
     # --- the ledger and the tables -------------------------------------------------------------
 
-    def _gone(self, names: list[str]) -> Iterator[Ailment]:
+    def _gone(self, names: Collection[str], broken: Collection[str]) -> Iterator[Ailment]:
         """Tables that a run has left and that are not there, or older, than then."""
         store = self.upkeep.store
-        if RUNS.name not in names:
+        if RUNS.name not in names or RUNS.name in broken:
             return
-        expected = expected_versions(store)
+        left = expected_versions(store)
+        expected = {name: version for name, version in left.items() if name not in broken}
         versions = store.versions(expected)
         known = {table.name for table in ALL_TABLES} - {REVIEWS.name}
         for name, version in sorted(expected.items()):
@@ -206,7 +208,7 @@ class _Doctor:
                 remedy = "runs fill it again"
             yield Ailment(name, what, remedy, mended=self.repair)
 
-    def _batches(self, ledgers: Ledgers, broken: set[str]) -> Iterator[Ailment]:
+    def _batches(self, ledgers: Ledgers, broken: Collection[str]) -> Iterator[Ailment]:
         tables = [t.name for t in (METRICS, RESULTS) if t.name not in broken]
         stored = {name: self.upkeep.rows_by_batch(name) for name in tables}
         for model, ledger in ledgers.items():
@@ -288,7 +290,8 @@ class _Doctor:
             "status": "repair",
             "dqsql_version": VERSION,
         }
-        store.append(RUNS, [{**row, "versions": versions_after(store, ledgers)}])
+        versions = json.dumps(versions_after(store, ledgers), sort_keys=True)
+        store.append(RUNS, [{**row, "versions": versions}])
 
 
 def _incomplete(record: BatchRecord) -> BatchRecord:

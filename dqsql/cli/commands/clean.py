@@ -1,17 +1,19 @@
-"""`dqsql clean`: remove the target folder, and nothing else."""
+"""`dqsql clean`: remove the target folder and nothing else, or what is old in the tables."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, options
+from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError
+from dqsql.model.wording import plural
 from dqsql.report.text import printable
 
 # What dqsql writes at the top of the folder; a folder with other things needs dqsql's own mark.
@@ -22,12 +24,25 @@ _OWN_NAMES = frozenset(
 
 
 @click.command("clean", cls=Command)
-@options("project_dir", "vars", *GLOBAL)
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    help="Delete verdicts, samples and runs of that age (400d, 8w) from the tables instead.",
+)
+@options(*PROJECT, *GLOBAL)
 @with_session
-def command(session: Session, *, project_dir: Path, vars: str | None) -> int:
-    """Remove the folder of compiled SQL and artefacts. The warehouse is never touched."""
+def command(
+    session: Session, *, project_dir: Path, older_than: str | None, vars: str | None, **where: Any
+) -> int:
+    """Remove the folder of compiled SQL and artefacts. The warehouse is not touched.
+
+    With --older-than that folder stays, and old verdicts, samples of failing rows and runs leave
+    the warehouse tables, whose files are put together. Metrics stay: monitors learn from them.
+    """
     from dqsql.loading.project import parse_vars, read_target_path
 
+    if older_than is not None:
+        return _clean_tables(session, project_dir, older_than, vars=vars, **where)
     root = project_dir.expanduser().resolve()
     folder = root / read_target_path(root, parse_vars(vars) if vars else {})
     if not folder.exists() and not folder.is_symlink():
@@ -36,6 +51,15 @@ def command(session: Session, *, project_dir: Path, vars: str | None) -> int:
     refuse_unsafe(folder, root)
     remove(folder)
     session.say(f"Removed {printable(str(folder))}")
+    return 0
+
+
+def _clean_tables(session: Session, project_dir: Path, older_than: str, **where: Any) -> int:
+    from dqsql.runner.retention import clean_tables
+
+    for table in clean_tables(project_dir, older_than=older_than, **where):
+        rows, files = plural(table.rows, "row"), plural(table.files, "file")
+        session.say(f"{table.table}: {rows} and {files} deleted")
     return 0
 
 

@@ -1,0 +1,46 @@
+"""`dqsql doctor`: whether the tables hold together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.model.wording import plural
+from dqsql.report.text import printable
+
+
+@click.command("doctor", cls=Command)
+@click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def command(session: Session, *, project_dir: Path, output: str, repair: bool, **where: Any) -> int:
+    """Compare the ledger with every table, and the tables' logs with their files.
+
+    Exits with 0 when nothing is wrong or all of it was mended, with 1 when something is, with 2
+    when the tables cannot be looked at.
+    """
+    from dqsql.runner.doctor import doctor
+
+    found = doctor(project_dir, repair=repair, **where)
+    if output == "json":
+        session.print_json({**asdict(found), "exit_code": found.exit_code})
+        return found.exit_code
+    for ailment in found.ailments:
+        word = "mended" if ailment.mended else "note" if ailment.harmless else "wrong"
+        session.say(f"{word}: {ailment.table}: {printable(ailment.what)}")
+        session.say(f"    {printable(ailment.remedy)}")
+    wrong = sum(not a.harmless and not a.mended for a in found.ailments)
+    tables = plural(found.tables, "table")
+    if not wrong:
+        session.say(f"{tables} in {printable(found.location)}: nothing is wrong")
+    else:
+        session.say(f"{tables} in {printable(found.location)}: {plural(wrong, 'thing')} wrong")
+        if not repair:
+            session.say("`dqsql doctor --repair` mends what can be mended")
+    return found.exit_code

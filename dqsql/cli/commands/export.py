@@ -1,0 +1,31 @@
+"""`dqsql export`: the tables as a DuckDB file or as Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.model.wording import plural
+from dqsql.report.text import printable
+
+
+@click.command("export", cls=Command)
+@click.argument("destination", type=click.Path(path_type=Path), metavar="FILE.duckdb|FOLDER")
+@options(*PROJECT, *GLOBAL)
+@with_session
+def command(session: Session, *, destination: Path, project_dir: Path, **where: Any) -> int:
+    """Copy the tables that people look at, for tools that read no Delta tables.
+
+    A file whose name ends with .duckdb is made with DuckDB; any other name is that of a folder for
+    one Parquet file a table.
+    """
+    from dqsql.runner.retention import export
+
+    names = export(destination, project_dir, **where)
+    session.say(f"Wrote {plural(len(names), 'table')} to {printable(str(destination))}")
+    return 0

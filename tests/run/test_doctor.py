@@ -1,0 +1,252 @@
+"""`dqsql doctor`, `clean --older-than` and `export`: on tables that a run could have left."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from dqsql.engine.storage import BatchPart, Store, open_tables
+from dqsql.errors import StorageError, UsageError
+from dqsql.model.project import Target
+from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
+from dqsql.model.tables import BATCHES, METRICS, MODELS, RESULTS, RUNS
+from dqsql.runner.doctor import Examination, doctor
+from dqsql.runner.integrity import refuse_lost_rows, versions_after
+from dqsql.runner.ledger import ledger_rows, read_ledgers
+from dqsql.runner.retention import age_of, clean_tables, export
+from tests.tables import table_rows
+
+OLD = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+NOW = dt.datetime.now(dt.UTC)
+DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
+
+
+class Tables:
+    """The tables of a project with one model, as runs leave them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "warehouse" / "dq"
+        self.store: Store = open_tables(Target("t", "t", warehouse=str(root / "warehouse")))
+
+    def run(self, *days: str, at: dt.datetime = NOW) -> None:
+        """What a run of some batches writes."""
+        self.write(days, at)
+        ledger = {**read_ledgers(self.store).get("m", {})}
+        versions = self.store.versions(["dq_metrics", "dq_results", "dq_state__m"])
+        for day in days:
+            stored = StoredRows(2, 1, 1, versions)
+            ledger[day] = BatchRecord("m", day, BatchStatus.ACCEPTED, 10, "r", "", True, at, stored)
+        self.store.replace_partition(BATCHES, ledger_rows(ledger))
+        self.store.replace_partition(MODELS, [{"model": "m", "valid_from": at}])
+        row = {"run_id": f"r {at}", "started_at": at}
+        versions = versions_after(self.store, ["m"])
+        self.store.append(RUNS, [{**row, "versions": json.dumps(versions)}])
+
+    def write(self, days: tuple[str, ...], at: dt.datetime = NOW) -> None:
+        """All that a run writes before the ledger."""
+        metrics = [
+            {"model": "m", "batch": d, "metric": n, "value": 1.0, "computed_at": at}
+            for d in days
+            for n in ("mean", "sum")
+        ]
+        results = [{"model": "m", "batch": d, "check_id": "c", "evaluated_at": at} for d in days]
+        self.store.replace_batches(METRICS, [BatchPart("m", metrics, days)])
+        self.store.replace_batches(RESULTS, [BatchPart("m", results, days)])
+        states = pa.table({"batch": list(days), "segment": pa.nulls(len(days), pa.string())})
+        self.store.replace_state("m", states, days)
+
+    def doctor(self, *, repair: bool = False) -> Examination:
+        """Examine the tables."""
+        return doctor(self.root, repair=repair)
+
+    def refused(self) -> str | None:
+        """What the next run says, if it refuses the tables."""
+        try:
+            refuse_lost_rows(self.store, read_ledgers(self.store), ["m"])
+        except StorageError as error:
+            assert error.hint is not None and "dqsql doctor" in error.hint
+            return error.message
+        return None
+
+    def again(self) -> list[str]:
+        """The batches that the next run checks again."""
+        ledger = read_ledgers(self.store).get("m", {})
+        return sorted(b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
+
+
+@pytest.fixture
+def tables(make_project: Callable[..., Path]) -> Tables:
+    made = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    made.run(*DAYS[:2])
+    made.run(DAYS[2])
+    return made
+
+
+def test_sound_tables(tables: Tables) -> None:
+    assert tables.refused() is None
+    found = tables.doctor()
+    assert (found.exit_code, found.ailments, found.tables) == (0, (), 6)
+
+
+def test_what_a_run_that_died_left_is_no_loss(tables: Tables) -> None:
+    tables.write(("2024-01-04",))
+    assert tables.refused() is None
+    found = tables.doctor()
+    assert found.exit_code == 0
+    assert {(a.table, a.harmless) for a in found.ailments} == {
+        ("dq_metrics", True),
+        ("dq_results", True),
+    }
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.doctor().ailments == ()
+    assert {r["batch"] for r in table_rows(tables.folder, "dq_metrics")} == set(DAYS)
+
+
+@pytest.mark.parametrize("table", ["dq_metrics", "dq_results", "dq_state__m"])
+def test_a_table_that_was_deleted(tables: Tables, table: str) -> None:
+    shutil.rmtree(tables.folder / table)
+    said = tables.refused()
+    assert said is not None and table in said
+    found = tables.doctor()
+    assert found.exit_code == 1
+    assert table in {a.table for a in found.ailments}
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.again() == list(DAYS)
+    tables.run(*DAYS)
+    assert tables.refused() is None
+    assert tables.doctor().ailments == ()
+
+
+def test_a_ledger_that_was_deleted_is_not_taken_for_a_beginning(tables: Tables) -> None:
+    shutil.rmtree(tables.folder / "dq_batches")
+    said = tables.refused()
+    assert said == f"the table dq_batches is gone from {tables.store.location}"
+    found = tables.doctor(repair=True)
+    assert found.exit_code == 0
+    assert table_rows(tables.folder, "dq_metrics") == []
+    assert tables.refused() is None
+
+
+def test_a_file_that_is_gone_or_cut(tables: Tables) -> None:
+    files = sorted((tables.folder / "dq_metrics").rglob("*.parquet"))
+    files[0].write_bytes(files[0].read_bytes()[:50])
+    files[1].unlink()
+    with pytest.raises(StorageError, match="cannot read dq_metrics"):
+        tables.store.rows(METRICS)
+    found = tables.doctor()
+    assert found.exit_code == 1
+    (ailment, *_) = found.ailments
+    assert ailment.what.startswith("2 files with 6 rows cannot be read: ")
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.store.rows(METRICS) == []
+    assert tables.again() == list(DAYS)
+
+
+def test_a_table_put_back_from_a_copy(tables: Tables, tmp_path: Path) -> None:
+    shutil.copytree(tables.folder / "dq_results", tmp_path / "copy")
+    shutil.copytree(tables.folder / "dq_batches", tmp_path / "ledger")
+    tables.run("2024-01-04")
+    shutil.rmtree(tables.folder / "dq_results")
+    shutil.copytree(tmp_path / "copy", tables.folder / "dq_results")
+    said = tables.refused()
+    assert said is not None and "dq_results in" in said and "is older than it was" in said
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.again() == ["2024-01-04"]
+    # And the ledger itself: what it does not know any more is no one's.
+    shutil.rmtree(tables.folder / "dq_batches")
+    shutil.copytree(tmp_path / "ledger", tables.folder / "dq_batches")
+    said = tables.refused()
+    assert said is not None and "dq_batches in" in said and "is older than it was" in said
+    assert tables.doctor(repair=True).exit_code == 0
+    assert {r["batch"] for r in table_rows(tables.folder, "dq_metrics")} == set(DAYS)
+
+
+def test_a_log_that_cannot_be_read(tables: Tables) -> None:
+    logs = sorted((tables.folder / "dq_results" / "_delta_log").glob("*.json"))
+    logs[-1].write_text("{bad")
+    assert tables.doctor().exit_code == 1
+    found = tables.doctor(repair=True)
+    assert found.exit_code == 0
+    assert any(a.remedy.startswith("is set aside as damaged_dq_results_") for a in found.ailments)
+    assert tables.again() == list(DAYS)
+
+
+def test_the_tables_of_a_catalog_are_left_to_it(make_project: Callable[..., Path]) -> None:
+    output = "{type: spark, catalog: c, table_format: delta}"
+    root = make_project({"profiles.yml": f"test: {{target: t, outputs: {{t: {output}}}}}"})
+    with pytest.raises(UsageError, match="are those of a catalog"):
+        doctor(root)
+
+
+# --- retention -----------------------------------------------------------------------------------
+
+
+def test_old_verdicts_go_and_metrics_stay(make_project: Callable[..., Path]) -> None:
+    tables = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    tables.run(*DAYS[:2], at=OLD)
+    tables.run(DAYS[2])
+    done = {c.table: c.rows for c in clean_tables(tables.root, older_than="400d")}
+    assert done["dq_results"] == 2
+    assert done["dq_runs"] == 1
+    assert done["dq_metrics"] == 0
+    assert {r["batch"] for r in table_rows(tables.folder, "dq_results")} == {DAYS[2]}
+    assert len(table_rows(tables.folder, "dq_metrics")) == 6
+    assert tables.refused() is None
+    assert tables.doctor().ailments == ()
+    assert all(c.rows == 0 for c in clean_tables(tables.root, older_than="400d"))
+
+
+@pytest.mark.parametrize(("text", "days"), [("400d", 400), ("8 w", 56), ("3", 3), ("1 day", 1)])
+def test_ages(text: str, days: int) -> None:
+    assert age_of(text) == dt.timedelta(days=days)
+
+
+@pytest.mark.parametrize("text", ["", "d", "-1d", "4 months", "1e3", "9" * 30])
+def test_texts_that_are_no_ages(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no age|is too long"):
+        age_of(text)
+
+
+def test_files_stay_few_over_many_runs(make_project: Callable[..., Path]) -> None:
+    tables = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    for number in range(40):
+        tables.run(f"2024-01-{number:02d}")
+        tables.store.tidy()
+    for name in ("dq_metrics", "dq_results", "dq_batches", "dq_runs", "dq_state__m"):
+        assert len(DeltaTable(tables.folder / name).file_uris()) <= 25, name
+    assert tables.doctor().ailments == ()
+
+
+# --- export --------------------------------------------------------------------------------------
+
+
+def test_export(tables: Tables, tmp_path: Path) -> None:
+    file, folder = tmp_path / "new" / "dq.duckdb", tmp_path / "files"
+    for _ in range(2):
+        assert export(file, tables.root) == export(folder, tables.root)
+    assert pq.read_table(folder / "dq_metrics.parquet").num_rows == 6
+    with duckdb.connect(str(file), read_only=True) as database:
+        rows = database.execute("select batch, status from dq_batches order by batch").fetchall()
+    assert rows == [(day, "accepted") for day in DAYS]
+    assert [p.name for p in file.parent.iterdir()] == ["dq.duckdb"]
+
+
+def test_readers_of_other_tools(tables: Tables) -> None:
+    """As docs/storage.md shows."""
+    folder = str(tables.folder / "dq_metrics")
+    relation = DeltaTable(folder).to_pyarrow_dataset()
+    found: Any = duckdb.sql("select count(*) from relation").fetchall()
+    assert found == [(6,)] and relation is not None
+    frame = DeltaTable(folder).to_pandas()
+    assert len(frame) == 6
