@@ -50,7 +50,16 @@ METRICS = {
     ),
 }
 OF_THE_RUN = frozenset(
-    {"run_id", "computed_at", "evaluated_at", "checked_at", "made_of", "message", "details"}
+    {
+        "run_id",
+        "computed_at",
+        "evaluated_at",
+        "checked_at",
+        "versions",
+        "made_of",
+        "message",
+        "details",
+    }
 )
 TABLES = (
     *("dq_batches", "dq_metrics", "dq_results", "dq_state__m", "dq_total__m"),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 # What differs between two runs that did the same.
 OF_THE_RUN = frozenset(
-    {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at"}
+    {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at", "versions"}
     | {"valid_from", "valid_to", "arguments", "git_sha"}
 )
 PROFILE = "nyc_flights:\n  target: t\n  outputs:\n    t: {{type: spark, {target}}}\n"

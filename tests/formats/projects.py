@@ -38,7 +38,16 @@ DAYS = ("2024-01-30", "2024-01-31", "2024-02-01", "2024-02-02")
 # Of the single run, of the order of rows, and of the machine.
 _VOLATILE = frozenset(
     {
-        *("run_id", "computed_at", "evaluated_at", "checked_at", "captured_at", "at", "made_of"),
+        *(
+            "run_id",
+            "computed_at",
+            "evaluated_at",
+            "checked_at",
+            "versions",
+            "captured_at",
+            "at",
+            "made_of",
+        ),
         *("started_at", "finished_at", "valid_from", "valid_to", "message", "details"),
     }
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What differs between two runs that did the same.
 OF_THE_RUN = frozenset(
-    {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at"}
+    {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at", "versions"}
     | {"valid_from", "valid_to", "arguments", "git_sha"}
 )
 Tables = dict[str, list[str]]

@@ -3,103 +3,40 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from dqsql.engine.storage import BatchPart, Store, open_tables
 from dqsql.errors import StorageError, UsageError
-from dqsql.model.project import Target
-from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
-from dqsql.model.tables import BATCHES, METRICS, MODELS, RESULTS, RUNS
-from dqsql.runner.doctor import Examination, doctor
-from dqsql.runner.integrity import refuse_lost_rows, versions_after
-from dqsql.runner.ledger import ledger_rows, read_ledgers
+from dqsql.model.tables import METRICS
+from dqsql.runner.doctor import doctor
 from dqsql.runner.retention import age_of, clean_tables, export
-from tests.tables import table_rows
+from tests.tables import DAYS, StoredRuns, table_rows
 
 OLD = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
-NOW = dt.datetime.now(dt.UTC)
-DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")
-
-
-class Tables:
-    """The tables of a project with one model, as runs leave them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.folder = root / "warehouse" / "dq"
-        self.store: Store = open_tables(Target("t", "t", warehouse=str(root / "warehouse")))
-
-    def run(self, *days: str, at: dt.datetime = NOW) -> None:
-        """What a run of some batches writes."""
-        self.write(days, at)
-        ledger = {**read_ledgers(self.store).get("m", {})}
-        versions = self.store.versions(["dq_metrics", "dq_results", "dq_state__m"])
-        for day in days:
-            stored = StoredRows(2, 1, 1, versions)
-            ledger[day] = BatchRecord("m", day, BatchStatus.ACCEPTED, 10, "r", "", True, at, stored)
-        self.store.replace_partition(BATCHES, ledger_rows(ledger))
-        self.store.replace_partition(MODELS, [{"model": "m", "valid_from": at}])
-        row = {"run_id": f"r {at}", "started_at": at}
-        versions = versions_after(self.store, ["m"])
-        self.store.append(RUNS, [{**row, "versions": json.dumps(versions)}])
-
-    def write(self, days: tuple[str, ...], at: dt.datetime = NOW) -> None:
-        """All that a run writes before the ledger."""
-        metrics = [
-            {"model": "m", "batch": d, "metric": n, "value": 1.0, "computed_at": at}
-            for d in days
-            for n in ("mean", "sum")
-        ]
-        results = [{"model": "m", "batch": d, "check_id": "c", "evaluated_at": at} for d in days]
-        self.store.replace_batches(METRICS, [BatchPart("m", metrics, days)])
-        self.store.replace_batches(RESULTS, [BatchPart("m", results, days)])
-        states = pa.table({"batch": list(days), "segment": pa.nulls(len(days), pa.string())})
-        self.store.replace_state("m", states, days)
-
-    def doctor(self, *, repair: bool = False) -> Examination:
-        """Examine the tables."""
-        return doctor(self.root, repair=repair)
-
-    def refused(self) -> str | None:
-        """What the next run says, if it refuses the tables."""
-        try:
-            refuse_lost_rows(self.store, read_ledgers(self.store), ["m"])
-        except StorageError as error:
-            assert error.hint is not None and "dqsql doctor" in error.hint
-            return error.message
-        return None
-
-    def again(self) -> list[str]:
-        """The batches that the next run checks again."""
-        ledger = read_ledgers(self.store).get("m", {})
-        return sorted(b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
 
 
 @pytest.fixture
-def tables(make_project: Callable[..., Path]) -> Tables:
-    made = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+def tables(make_project: Callable[..., Path]) -> StoredRuns:
+    made = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
     made.run(*DAYS[:2])
     made.run(DAYS[2])
     return made
 
 
-def test_sound_tables(tables: Tables) -> None:
+def test_sound_tables(tables: StoredRuns) -> None:
     assert tables.refused() is None
     found = tables.doctor()
     assert (found.exit_code, found.ailments, found.tables) == (0, (), 6)
 
 
-def test_what_a_run_that_died_left_is_no_loss(tables: Tables) -> None:
+def test_what_a_run_that_died_left_is_no_loss(tables: StoredRuns) -> None:
     tables.write(("2024-01-04",))
     assert tables.refused() is None
     found = tables.doctor()
@@ -114,7 +51,7 @@ def test_what_a_run_that_died_left_is_no_loss(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("table", ["dq_metrics", "dq_results", "dq_state__m"])
-def test_a_table_that_was_deleted(tables: Tables, table: str) -> None:
+def test_a_table_that_was_deleted(tables: StoredRuns, table: str) -> None:
     shutil.rmtree(tables.folder / table)
     said = tables.refused()
     assert said is not None and table in said
@@ -128,7 +65,7 @@ def test_a_table_that_was_deleted(tables: Tables, table: str) -> None:
     assert tables.doctor().ailments == ()
 
 
-def test_a_ledger_that_was_deleted_is_not_taken_for_a_beginning(tables: Tables) -> None:
+def test_a_ledger_that_was_deleted_is_not_taken_for_a_beginning(tables: StoredRuns) -> None:
     shutil.rmtree(tables.folder / "dq_batches")
     said = tables.refused()
     assert said == f"the table dq_batches is gone from {tables.store.location}"
@@ -138,7 +75,7 @@ def test_a_ledger_that_was_deleted_is_not_taken_for_a_beginning(tables: Tables) 
     assert tables.refused() is None
 
 
-def test_a_file_that_is_gone_or_cut(tables: Tables) -> None:
+def test_a_file_that_is_gone_or_cut(tables: StoredRuns) -> None:
     files = sorted((tables.folder / "dq_metrics").rglob("*.parquet"))
     files[0].write_bytes(files[0].read_bytes()[:50])
     files[1].unlink()
@@ -153,7 +90,7 @@ def test_a_file_that_is_gone_or_cut(tables: Tables) -> None:
     assert tables.again() == list(DAYS)
 
 
-def test_a_table_put_back_from_a_copy(tables: Tables, tmp_path: Path) -> None:
+def test_a_table_put_back_from_a_copy(tables: StoredRuns, tmp_path: Path) -> None:
     shutil.copytree(tables.folder / "dq_results", tmp_path / "copy")
     shutil.copytree(tables.folder / "dq_batches", tmp_path / "ledger")
     tables.run("2024-01-04")
@@ -172,7 +109,7 @@ def test_a_table_put_back_from_a_copy(tables: Tables, tmp_path: Path) -> None:
     assert {r["batch"] for r in table_rows(tables.folder, "dq_metrics")} == set(DAYS)
 
 
-def test_a_log_that_cannot_be_read(tables: Tables) -> None:
+def test_a_log_that_cannot_be_read(tables: StoredRuns) -> None:
     logs = sorted((tables.folder / "dq_results" / "_delta_log").glob("*.json"))
     logs[-1].write_text("{bad")
     assert tables.doctor().exit_code == 1
@@ -193,7 +130,7 @@ def test_the_tables_of_a_catalog_are_left_to_it(make_project: Callable[..., Path
 
 
 def test_old_verdicts_go_and_metrics_stay(make_project: Callable[..., Path]) -> None:
-    tables = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
     tables.run(*DAYS[:2], at=OLD)
     tables.run(DAYS[2])
     done = {c.table: c.rows for c in clean_tables(tables.root, older_than="400d")}
@@ -219,7 +156,7 @@ def test_texts_that_are_no_ages(text: str) -> None:
 
 
 def test_files_stay_few_over_many_runs(make_project: Callable[..., Path]) -> None:
-    tables = Tables(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
+    tables = StoredRuns(make_project({"checks/m.sql": "select 1 as x -- @not_null\n"}))
     for number in range(40):
         tables.run(f"2024-01-{number:02d}")
         tables.store.tidy()
@@ -231,7 +168,7 @@ def test_files_stay_few_over_many_runs(make_project: Callable[..., Path]) -> Non
 # --- export --------------------------------------------------------------------------------------
 
 
-def test_export(tables: Tables, tmp_path: Path) -> None:
+def test_export(tables: StoredRuns, tmp_path: Path) -> None:
     file, folder = tmp_path / "new" / "dq.duckdb", tmp_path / "files"
     for _ in range(2):
         assert export(file, tables.root) == export(folder, tables.root)
@@ -242,7 +179,7 @@ def test_export(tables: Tables, tmp_path: Path) -> None:
     assert [p.name for p in file.parent.iterdir()] == ["dq.duckdb"]
 
 
-def test_readers_of_other_tools(tables: Tables) -> None:
+def test_readers_of_other_tools(tables: StoredRuns) -> None:
     """As docs/storage.md shows."""
     folder = str(tables.folder / "dq_metrics")
     relation = DeltaTable(folder).to_pyarrow_dataset()
