@@ -8,9 +8,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
@@ -67,7 +69,7 @@ def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Wher
             conditions.append(pc.field(name).is_null())
         else:
             conditions.append(pc.field(name).isin(sorted(values)))
-    data = found.to_pyarrow_dataset(file_pruning_predicate=pruning or None)
+    data = rows_of(found, pruning)
     condition = reduce(lambda a, b: a & b, conditions) if conditions else None
     columns = [name for name in wanted if name in present]
     try:
@@ -76,6 +78,26 @@ def selected(found: DeltaTable, table: Table, wanted: Sequence[str], where: Wher
         # delta-rs's DELETE and UPDATE write texts as views, which Arrow does not compare with
         # statistics of texts. dqsql writes no such files, other tools may.
         return data.to_table().filter(condition).select(columns)
+
+
+def rows_of(table: DeltaTable, pruning: Sequence[tuple[str, str, list[str]]] = ()) -> ds.Dataset:
+    """The rows of a table, without files that `pruning` by the columns of its layout rules out."""
+    return table.to_pyarrow_dataset(
+        filesystem=_local_files(table), file_pruning_predicate=list(pruning) or None
+    )
+
+
+def _local_files(table: DeltaTable) -> pa_fs.FileSystem | None:
+    """The file system of a table in a folder of this machine, else None.
+
+    That of delta-rs calls Python from Arrow's threads, one of which may still read ahead when the
+    interpreter ends: that aborts the process.
+    """
+    url = urlparse(table.table_uri)
+    if url.scheme not in ("", "file"):
+        return None
+    root = unquote(url.path) if url.scheme else table.table_uri
+    return pa_fs.SubTreeFileSystem(root, pa_fs.LocalFileSystem())
 
 
 def tidy(table: DeltaTable) -> None:

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine.delta_log import LoggedFile, among, logged_files, sentence
+from dqsql.engine.delta_log import LoggedFile, among, logged_files, rows_of, sentence
 from dqsql.engine.storage_delta import FAILURES, DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.tables import (
@@ -128,7 +128,7 @@ class Upkeep:
         has_model = any(field.name == "model" for field in table.schema().fields)
         keys = ["model", "batch"] if has_model else ["batch"]
         with self.store.telling(f"cannot read {name}"):
-            rows = table.to_pyarrow_dataset().to_table(columns=keys)
+            rows = rows_of(table).to_table(columns=keys)
         counted = Counter(
             zip(
                 rows["model"].to_pylist() if has_model else [""] * rows.num_rows,
@@ -186,7 +186,7 @@ class Upkeep:
         """All rows of a table that is there, a piece at a time."""
         table = self._table(name)
         assert table is not None, name
-        return table.to_pyarrow_dataset().scanner().to_reader()
+        return rows_of(table).scanner().to_reader()
 
     def _table(self, name: str) -> DeltaTable | None:
         with self.store.telling(f"cannot read {name}"):
@@ -195,7 +195,7 @@ class Upkeep:
     def _delete(self, name: str, table: DeltaTable, condition: str) -> int:
         before = sum(file.rows for file in logged_files(table))
         # Not by delta-rs's DELETE, which writes texts as views that Arrow cannot filter.
-        nothing = table.to_pyarrow_dataset().schema.empty_table()
+        nothing = rows_of(table).schema.empty_table()
         with self.store.telling(f"cannot write {name}"):
             write_deltalake(table, nothing, mode="overwrite", predicate=condition)
         table.update_incremental()
