@@ -118,6 +118,18 @@ _CONTENT = frozenset(
 _HAS_MEMBERS = frozenset(
     {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET}
 )
+# What Python's stack holds, with a margin: sqlglot's grammar takes twenty calls a parenthesis.
+MAX_BRACKETS = 25
+MAX_DEPTH = 100
+_NESTING = {
+    TokenType.L_PAREN: 1,
+    TokenType.L_BRACKET: 1,
+    TokenType.CASE: 1,
+    TokenType.R_PAREN: -1,
+    TokenType.R_BRACKET: -1,
+    TokenType.END: -1,
+}
+_SHOWN = 300
 # Words that only spell a cast or a typed literal: `x::int`, `date '2020-01-01'`.
 _CAST_WORDS = frozenset({"cast", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"})
 
@@ -127,7 +139,9 @@ def tokenize(text: str, span: Span | None = None) -> list[Token]:
     try:
         return list(_DIALECT.tokenize(text))
     except TokenError as error:
-        raise SqlSyntaxError(f"cannot read the SQL text {text!r}: {error}", span=span) from None
+        raise SqlSyntaxError(
+            f"cannot read the SQL text {shortened(text)!r}: {error}", span=span
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +184,7 @@ def _about(span: Span | None) -> Iterator[None]:
 @lru_cache(maxsize=4096)
 def _prefix(text: str) -> _Parsed:
     tokens = tokenize(text)
+    _refuse_deep(tokens)
     parser = OpaqueSpark.Parser(dialect=_DIALECT)
     try:
         # sqlglot takes `;` for the end of a statement and the rest for another one.
@@ -177,11 +192,46 @@ def _prefix(text: str) -> _Parsed:
         ast, consumed = _parse_tokens(parser, tokens[: next(ends, len(tokens))], text)
     except (ParseError, SqlglotError) as error:
         raise SqlSyntaxError(
-            f"cannot parse the expression {text.strip()!r}: {_first_line(error)}"
+            f"cannot parse the expression {shortened(text)!r}: {_first_line(error)}"
         ) from None
+    except RecursionError:
+        raise _too_deep() from None
     if ast is None or consumed == 0:
-        raise SqlSyntaxError(f"expected a SQL expression, found {text.strip()!r}")
+        raise SqlSyntaxError(f"expected a SQL expression, found {shortened(text)!r}")
+    if _is_deep(ast):
+        raise _too_deep()
     return _Parsed(_without_places(ast), tokens[consumed - 1].end + 1, tuple(tokens))
+
+
+def _refuse_deep(tokens: Sequence[Token]) -> None:
+    depth = 0
+    for token in tokens:
+        depth += _NESTING.get(token.token_type, 0)
+        if depth > MAX_BRACKETS:
+            raise _too_deep()
+
+
+def _is_deep(ast: exp.Expr) -> bool:
+    """Whether a tree has more than `MAX_DEPTH` levels; `a and b and c` has three."""
+    level = [ast]
+    for _ in range(MAX_DEPTH):
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep() -> SqlSyntaxError:
+    return SqlSyntaxError(
+        f"the expression is nested deeper than {MAX_BRACKETS} parentheses or {MAX_DEPTH} operators",
+        hint="compute it as a column of the SELECT, whose text runs verbatim, and check that",
+    )
+
+
+def shortened(text: str) -> str:
+    """The text for a message: stripped, and cut where it is long."""
+    text = text.strip()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.."
 
 
 def _parse_tokens(
@@ -271,7 +321,9 @@ def _rebuilt(node: exp.Expr, replacement: Callable[[exp.Expr], exp.Expr | None])
 def _parse_whole(text: str) -> exp.Expr:
     parsed = _prefix(text)
     if rest := text[parsed.end :].strip():
-        raise SqlSyntaxError(f"unexpected {rest!r} after {text[: parsed.end].strip()!r}")
+        raise SqlSyntaxError(
+            f"unexpected {shortened(rest)!r} after {shortened(text[: parsed.end])!r}"
+        )
     check_fidelity(text, parsed.tokens, parsed.ast)
     return parsed.ast
 
@@ -305,7 +357,8 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
         lost, gained = before - after, after - before
         odd = ", ".join(repr(word) for word in (lost or gained))
         raise UnsupportedExpressionError(
-            f"the expression {text.strip()!r} would change its meaning when rewritten (at {odd})",
+            f"the expression {shortened(text)!r} would change its meaning when rewritten"
+            f" (at {odd})",
             hint=_hint_on_change(tokens),
         )
 

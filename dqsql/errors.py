@@ -10,6 +10,9 @@ import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+from dqsql.redaction import redact
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,11 @@ class DqsqlError(Exception):
     kind = "error"
 
     def __init__(self, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
+        message = redact(message)
         super().__init__(message)
         self.message = message
         self.span = span
-        self.hint = hint
+        self.hint = None if hint is None else redact(hint)
 
     def __str__(self) -> str:
         where = f"{self.span}: " if self.span else ""
@@ -182,12 +186,21 @@ def _look(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+_LONGEST_NAME = 200
+
+
 def nearest(name: str, known: Iterable[str], *, label: str = "did you mean") -> str | None:
     """Return a hint that names up to three known names close to `name`, or None.
 
     Of a name that only looks the same (`ö` as one character, or as o and a mark) it says so.
     """
-    candidates = sorted(set(known))
+    return _nearest(name, tuple(sorted(set(known))), label)
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str, candidates: tuple[str, ...], label: str) -> str | None:
+    if len(name) > _LONGEST_NAME:
+        return None
     for candidate in candidates:
         if candidate != name and _look(candidate) == _look(name):
             return f"{candidate!a} looks the same; this is {name!a}: copy that name"

@@ -13,10 +13,11 @@ from typing import Any
 
 import jinja2
 from jinja2 import nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from dqsql.errors import DqsqlError, JinjaError, MacroError, Span, nearest
 from dqsql.model.project import MacroFile, Target
+from dqsql.redaction import PREFIXES
+from dqsql.template_limits import LimitedEnvironment
 
 # What a template can raise that is the template's fault. Everything else is a defect of dqsql.
 TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
@@ -24,6 +25,7 @@ TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    MemoryError,
     RecursionError,
     TypeError,
     ValueError,
@@ -32,11 +34,12 @@ TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
 # of Python, whose own limit is 1000.
 _MAX_DEPTH = 50
 _SELF = "_dqsql_macro"
+_CALL = 50  # steps of the budget of a rendering, which a macro call costs
 
 
-def create_environment() -> ImmutableSandboxedEnvironment:
+def create_environment() -> LimitedEnvironment:
     """A sandboxed Jinja environment in which an undefined name is an error."""
-    environment = ImmutableSandboxedEnvironment(
+    environment = LimitedEnvironment(
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         extensions=["jinja2.ext.do"],
@@ -134,8 +137,9 @@ class MacroLibrary:
         """
         template = self._template(text, path)
         variables = template.new_context({**self._globals, **(context or {})}, shared=False)
+        self.environment.begin()
         try:
-            return "".join(template.root_render_func(variables))
+            return self.environment.collect(template.root_render_func(variables))
         except DqsqlError as error:
             raise _with_span(error, path, text) from error
         except TEMPLATE_FAULTS as error:
@@ -148,12 +152,16 @@ class MacroLibrary:
             raise _syntax_error(error, path, text) from error
         except SyntaxError as error:
             raise _python_error(error, path, text) from error
+        except RecursionError as error:
+            raise _too_deep(path) from error
 
     def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
         try:
             tree = self.environment.parse(file.text)
         except jinja2.TemplateSyntaxError as error:
             raise _syntax_error(error, file.path, file.text) from error
+        except RecursionError as error:
+            raise _too_deep(file.path) from error
         seen: set[str] = set()
         for node in tree.find_all(nodes.Macro):
             definition = _definition(node, file)
@@ -175,6 +183,8 @@ class MacroLibrary:
             raise _syntax_error(error, definition.path, None) from error
         except SyntaxError as error:
             raise JinjaError(f"Jinja syntax: {error.msg}", span=definition.span) from error
+        except RecursionError as error:
+            raise _too_deep(definition.path) from error
         template = jinja2.Template.from_code(self.environment, code, self._globals)
         context = template.new_context(self._globals, shared=True)
         for _ in template.root_render_func(context):
@@ -202,8 +212,11 @@ class MacroLibrary:
             )
         if len(self._stack) >= _MAX_DEPTH:
             raise self._circle(name)
+        if not self._stack and span is not None:
+            self.environment.begin()
         with self._entered(name):
             try:
+                self.environment.step(_CALL)
                 return self._functions[name](*args, **kwargs)
             except DqsqlError as error:
                 raise _with_span(error, definition.path, self._text(definition)) from error
@@ -342,6 +355,10 @@ def _python_error(error: SyntaxError, path: str, text: str) -> JinjaError:
     return JinjaError(f"Jinja syntax: {error.msg}", span=span)
 
 
+def _too_deep(path: str) -> JinjaError:
+    return JinjaError("Jinja syntax: an expression is nested too deep", span=Span(path))
+
+
 _UNDEFINED = re.compile(r"^'([^']+)' is undefined$")
 # Python names the class of a function that got other arguments than it takes.
 _CLASS = re.compile(r"^\w+\.(?=\w+\(\))")
@@ -365,7 +382,7 @@ def _locate_fault(
 def _template_error(error: Exception, path: str, text: str, known: Sequence[str]) -> JinjaError:
     line = _traceback_line(error, path) or 1
     span, hint = _locate_fault(error, path, text, line, known)
-    message = _CLASS.sub("", str(error))
+    message = _CLASS.sub("", str(error)) or "the template needs more memory than there is"
     return JinjaError(f"Jinja: {message}", span=span, hint=hint)
 
 
@@ -401,7 +418,18 @@ def var_function(variables: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 def env_var(name: str, default: Any = _MISSING) -> Any:
-    """`env_var('NAME', default)` for templates; unset without default is a JinjaError."""
+    """`env_var('NAME', default)` for templates; unset without default is a JinjaError.
+
+    So is a secret: as in dbt, only a profile may read it.
+    """
+    if name.startswith(PREFIXES):
+        message = f"{name!r} is a secret, which only profiles.yml may read"
+        raise call_error("env_var", name, message, "name the variable without that prefix")
+    return secret_env_var(name, default)
+
+
+def secret_env_var(name: str, default: Any = _MISSING) -> Any:
+    """`env_var` for the templates of profiles, which may read secrets, too."""
     if name in os.environ:
         return os.environ[name]
     if default is not _MISSING:
@@ -422,9 +450,12 @@ def target_variables(target: Target) -> dict[str, object]:
     }
 
 
-def base_context(variables: Mapping[str, Any], target: Target | None) -> dict[str, object]:
-    """`var`, `env_var` and, when there is one, `target`."""
-    context: dict[str, object] = {"var": var_function(variables), "env_var": env_var}
+def base_context(
+    variables: Mapping[str, Any], target: Target | None, *, secrets: bool = False
+) -> dict[str, object]:
+    """`var`, `env_var` (with `secrets` of any variable) and, when there is one, `target`."""
+    reader = secret_env_var if secrets else env_var
+    context: dict[str, object] = {"var": var_function(variables), "env_var": reader}
     if target is not None:
         context["target"] = target_variables(target)
     return context

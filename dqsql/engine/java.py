@@ -13,6 +13,7 @@ from pathlib import Path
 from dqsql.errors import JavaNotFoundError
 
 SUPPORTED = (17, 21)
+_PATIENCE = 30.0  # seconds
 _INSTALL = {
     "Linux": "apt-get install openjdk-17-jre-headless (Debian, Ubuntu) or "
     "dnf install java-17-openjdk-headless (Fedora, RHEL)",
@@ -40,8 +41,7 @@ def find_java() -> Java:
     if path is None or not Path(path).exists():
         where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no java on PATH"
         raise JavaNotFoundError(f"no Java found ({where}); Spark needs Java 17 or 21", hint=_how())
-    answer = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
-    text = answer.stderr + answer.stdout
+    text = _version(path)
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if match is None:
         raise JavaNotFoundError(f"{path} does not answer to -version", hint=_how())
@@ -51,6 +51,27 @@ def find_java() -> Java:
             f"Java {major} at {path} is not supported; Spark needs Java 17 or 21", hint=_how()
         )
     return Java(path, major, text.strip().splitlines()[-1] if text.strip() else "")
+
+
+def _version(path: str) -> str:
+    try:
+        answer = subprocess.run(
+            [path, "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise JavaNotFoundError(
+            f"{path} -version has not answered for {_PATIENCE:.0f} seconds", hint=_how()
+        ) from error
+    except OSError as error:
+        raise JavaNotFoundError(
+            f"{path} cannot be started: {error.strerror or error}", hint=_how()
+        ) from error
+    return answer.stderr + answer.stdout
 
 
 def _how() -> str:

@@ -7,21 +7,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
-from dqsql.engine.archive import archive_options
+from dqsql.engine.archive import archive_options, remove_archive
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
-from dqsql.engine.java import Java, find_java
+from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
 from dqsql.engine.warm import WarmSession, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
+from dqsql.redaction import redact_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +73,7 @@ def open_session(
                 yield started
         finally:
             started.stop()
+            redact_file(log_dir / "spark.log")
 
 
 @contextmanager
@@ -168,19 +170,30 @@ def _without_secrets(url: str) -> str:
 
 def _embedded(target: Target, log_dir: Path) -> SparkSession:
     java = find_java()
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = _with_java_options(embedded_settings(target), java)
-    builder = SparkSession.builder.appName("dqsql")
+    settings = embedded_settings(target)
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+
+    def start(archive: Sequence[str]) -> SparkSession:
+        builder = SparkSession.builder.appName("dqsql")
+        for key, value in _with_java_options(settings, archive).items():
+            builder = builder.config(key, value)
+        return builder.getOrCreate()
+
     with _output_to(log_dir / "spark.log"), _own_interrupts():
         try:
-            return builder.getOrCreate()
+            try:
+                return start(archive_options(java))
+            except PySparkRuntimeError:
+                # Nothing of Spark's was reached. A JVM dies of an archive that it cannot use.
+                if not remove_archive(java):
+                    raise
+                return start([])
         except _START_FAILURES as error:
             raise SessionError(
                 f"Spark did not start: {first_sentence(error)}",
@@ -207,12 +220,18 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
     settings = embedded_settings(target)
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
-    return start_session(settings, _with_java_options(settings, find_java()), idle)
+    java = find_java()
+    try:
+        return start_session(settings, _with_java_options(settings, archive_options(java)), idle)
+    except SessionError:
+        if not remove_archive(java):
+            raise
+        return start_session(settings, _with_java_options(settings, ()), idle)
 
 
-def _with_java_options(settings: Mapping[str, str], java: Java) -> dict[str, str]:
+def _with_java_options(settings: Mapping[str, str], archive: Sequence[str]) -> dict[str, str]:
     key = "spark.driver.extraJavaOptions"
-    options = [*archive_options(java), *_scratch_options(), settings.get(key, "")]
+    options = [*archive, *_scratch_options(), settings.get(key, "")]
     return {**settings, key: " ".join(options).strip()}
 
 
@@ -233,7 +252,13 @@ def _own_interrupts() -> Iterator[None]:
 
 def _scratch_options() -> list[str]:
     # Derby and the like write into the current directory unless told otherwise.
-    return [f"-Dderby.system.home={gettempdir()}"]
+    # So does a JVM that dies.
+    scratch = gettempdir()
+    return [
+        f"-Dderby.system.home={scratch}",
+        f"-XX:ErrorFile={scratch}/hs_err_pid%p.log",
+        "-XX:-CreateCoredumpOnCrash",
+    ]
 
 
 def _catalog_dir(target: Target) -> str:

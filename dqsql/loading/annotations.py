@@ -10,12 +10,13 @@ import difflib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 import yaml
 
-from dqsql.dialect import prefix_end
+from dqsql.dialect import prefix_end, shortened
 from dqsql.errors import DqsqlError, SqlSyntaxError
 from dqsql.loading.annotation_hints import (
     expression_hint,
@@ -24,6 +25,7 @@ from dqsql.loading.annotation_hints import (
     stray_names,
 )
 from dqsql.loading.settings import SettingProblem, read_check_settings
+from dqsql.loading.yaml_text import DEPTH, LimitedLoader, load_yaml
 from dqsql.model.project import CheckSettings
 
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
@@ -44,6 +46,7 @@ _AND = "SQL says and, not &&"
 _PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
 _NOT_NULL = "did you mean @not_null?"
 _OPEN, _CLOSE = "([{", ")]}"
+_QUOTED = {"'": re.compile(r"'(?:[^']|'')*+'"), '"': re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)}
 
 
 class AnnotationProblem(Exception):
@@ -102,10 +105,11 @@ def may_annotate(comment: str, known_names: Collection[str]) -> bool:
     return has_annotation(comment) or next(stray_names(comment, known_names), None) is not None
 
 
-def annotation_offsets(comment: str) -> list[int]:
+@lru_cache(maxsize=16)
+def annotation_offsets(comment: str) -> tuple[int, ...]:
     """The offset of the `@` of each annotation in a comment's text."""
     first = _START.search(comment)
-    return list(_starts(comment, first.start())) if first else []
+    return tuple(_starts(comment, first.start())) if first else ()
 
 
 def parse_comment(
@@ -178,15 +182,45 @@ def _string_end(text: str, start: int) -> int:
 
 def _mapping_end(text: str, start: int) -> int | None:
     """The offset behind the YAML flow mapping at `start`, or None when there is none."""
-    end = text.find("}", start)
-    while end >= 0:
-        try:
-            node = yaml.compose(text[start : end + 1], Loader=yaml.SafeLoader)
-        except yaml.YAMLError:
-            end = text.find("}", end + 1)
+    end = _closing_brace(text, start)
+    if end is None:
+        return None
+    try:
+        node = yaml.compose(text[start:end], Loader=LimitedLoader)
+    except yaml.YAMLError:
+        return None
+    return end if isinstance(node, yaml.MappingNode) else None
+
+
+def _closing_brace(text: str, start: int) -> int | None:
+    """The offset behind the brace that closes the one at `start`, by YAML's rules for quotes."""
+    depth, begins_value = 0, False
+    position = start
+    while position < len(text):
+        char = text[position]
+        if char in "'\"" and begins_value:
+            if (position := _quoted_end(text, position)) < 0:
+                return None
+            begins_value = False
             continue
-        return end + 1 if isinstance(node, yaml.MappingNode) else None
+        if char in "{[":
+            depth += 1
+            if depth > DEPTH:
+                return None
+        elif char in "}]":
+            depth -= 1
+            if depth == 0:
+                return position + 1
+        begins_value = char in "{[,:?" or (begins_value and char.isspace())
+        position += 1
     return None
+
+
+def _quoted_end(text: str, start: int) -> int:
+    """The offset behind a quoted text of YAML, or -1 where it is not closed."""
+    quote = text[start]
+    match = _QUOTED[quote].match(text, start)
+    return match.end() if match else -1
 
 
 def _split_settings(text: str) -> int | None:
@@ -274,7 +308,7 @@ def _without_prose_with_quote(text: str) -> str | None:
 
 
 def _expression_problem(text: str, offset: int, error: DqsqlError) -> AnnotationProblem:
-    shown = " ".join(text.split())
+    shown = shortened(" ".join(text.split()))
     detail = _POSITION.sub("", error.message).rpartition("': ")[2]
     # sqlglot's messages about its own classes and texts say nothing to a user.
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
@@ -293,7 +327,7 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
     shown = text[brace:].strip()
     detail = ""
     try:
-        yaml.compose(shown, Loader=yaml.SafeLoader)
+        yaml.compose(shown, Loader=LimitedLoader)
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None)
         detail = f": {problem}" if problem else ""
@@ -307,7 +341,7 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
 
 def _settings(text: str, offset: int) -> CheckSettings:
     try:
-        values: Any = yaml.safe_load(text)
+        values: Any = load_yaml(text)
     except (yaml.YAMLError, ValueError) as error:
         # Well-formed, but a value is not: an unknown tag, a list as a key, the 99th of a month.
         detail = getattr(error, "problem", None) or error
@@ -334,7 +368,7 @@ def _settings(text: str, offset: int) -> CheckSettings:
 def _refuse_repeated(text: str, offset: int) -> None:
     """YAML takes the last of several values, without a word."""
     seen: set[str] = set()
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    node: Any = yaml.compose(text, Loader=LimitedLoader)
     for key, _ in node.value if node is not None else ():
         if key.value in seen:
             at = offset + key.start_mark.index
@@ -361,7 +395,7 @@ def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:
 
 def _refuse_rest(rest: str, offset: int) -> None:
     raise AnnotationProblem(
-        f"text after the annotation: {rest!r}",
+        f"text after the annotation: {shortened(rest)!r}",
         offset,
         rest,
         loose_setting(rest) or (_AND if rest.startswith("&&") else _PROSE_ELSEWHERE),

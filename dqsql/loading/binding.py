@@ -25,6 +25,9 @@ from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
 from dqsql.loading.scanner import Segment, SegmentKind, line_starts
 from dqsql.model.project import Annotation, CheckModel, Projection
 
+# Four for each column of the widest tables that people have.
+MAX_ANNOTATIONS = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -75,17 +78,30 @@ def bind_model(
         return None
     binder = (make_binder or Binder)(rendering.sql, layout)
     annotations: list[Annotation] = []
+    count = 0
     for comment in rendering.comments:
         for found in _annotations(rendering, path, comment, binder, (known_names, words)):
             if isinstance(found, Annotation):
                 annotations.append(found)
             else:
                 errors.append(found)
+            count += 1
+            if count > MAX_ANNOTATIONS:
+                errors.append(_too_many(found))
+                return None
     projections = tuple(
         Projection(item.name, _span(rendering, path, item.start, item.tokens[0].text))
         for item in layout.items
     )
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
+
+
+def _too_many(found: Annotation | AnnotationError) -> AnnotationError:
+    return AnnotationError(
+        f"the file holds more than {MAX_ANNOTATIONS:,} annotations",
+        span=found.span,
+        hint="spread the checks over several check models",
+    )
 
 
 def raw_position(model: CheckModel, rendered_line: int, rendered_column: int) -> Span:
@@ -164,8 +180,9 @@ def _raw_place(
 
 
 def _line_column(text: str, offset: int) -> tuple[int, int]:
-    line = text.count("\n", 0, offset) + 1
-    return line, offset - (text.rfind("\n", 0, offset) + 1) + 1
+    starts = line_starts(text)
+    line = bisect_right(starts, offset)
+    return line, offset - starts[line - 1] + 1
 
 
 class Binder:

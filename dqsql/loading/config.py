@@ -22,6 +22,7 @@ from dqsql.loading.settings import (
     model_setting_problems,
     read_model_settings,
 )
+from dqsql.loading.yaml_text import load_yaml
 from dqsql.model.project import NoData, Severity
 from dqsql.templating import MacroLibrary, base_context
 
@@ -43,6 +44,7 @@ SETTING_KEYS = frozenset(
         "pattern",
         "scan_budget",
         "store_failures",
+        "store_vars",
     }
 )
 _TARGET_KEYS = frozenset({"warehouse", "table_format", "schema", "ansi", "spark_conf", "threads"})
@@ -133,13 +135,14 @@ def parse_vars(text: str) -> dict[str, Any]:
     """The value of `--vars`: a YAML mapping. Raises UsageError."""
     hint = "write --vars '{name: value}'"
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"--vars is no YAML: {text!r}", hint=hint) from error
+        values = load_yaml(text)
+    except (yaml.YAMLError, ValueError):
+        # Neither the text nor YAML's words about it: values may be secret.
+        raise UsageError("--vars is no YAML", hint=hint) from None
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(k, str) for k in values):
-        raise UsageError(f"--vars must be a mapping, not {text!r}", hint=hint)
+        raise UsageError("--vars must be a mapping", hint=hint)
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import Any
 
 import yaml
 
-from dqsql.errors import ConfigError, LoadError, Span, nearest
+from dqsql.errors import ConfigError, LoadError, ProfileError, Span, nearest
 from dqsql.loading.settings import SettingProblem
+from dqsql.loading.yaml_text import LimitedLoader
 
 KeyPath = tuple[str | int, ...]
+# A thousand tables with a hundred columns each are fewer.
+_MAX_VALUES = 300_000
+_PLAIN_KEY = re.compile(r"[A-Za-z_.-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class Document:
         while path and path not in self.marks:
             path = path[:-1]
         line, column = self.marks.get(path, (1, 1))
-        return Span(self.path, line, column, str(keys[-1]) if keys else "")
+        text = str(keys[-1]) if keys and self._may_show(str(keys[-1])) else ""
+        return Span(self.path, line, column, text)
 
     def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:
         """An error at the place of a key."""
@@ -49,7 +55,17 @@ class Document:
         for key in values:
             if key not in known:
                 hint = nearest(key, known) or f"known: {', '.join(sorted(known))}"
-                raise self.problem(f"unknown key {key!r} in {what}", *parents, key, hint=hint)
+                # In a profile, a colon forgotten makes a key of a token.
+                shown = f"unknown key {key!r}" if self._may_show(key) else "an unknown key"
+                raise self.problem(f"{shown} in {what}", *parents, key, hint=hint)
+
+    def _may_show(self, text: str) -> bool:
+        return not self.is_secret or _PLAIN_KEY.fullmatch(text) is not None
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its values must not be shown: it is a profile."""
+        return issubclass(self.error, ProfileError)
 
     def read(
         self, values: Mapping[str, Any], key: str, reader: Callable[[str, Any], Any], *parents: Any
@@ -60,7 +76,10 @@ class Document:
         try:
             return reader(key, values[key])
         except SettingProblem as problem:
-            raise self.problem(problem.message, *parents, key, hint=problem.hint) from problem
+            message = problem.message
+            if self.is_secret:
+                message = message.partition(", not ")[0]
+            raise self.problem(message, *parents, key, hint=problem.hint) from None
 
     def mapping(self, value: object, *keys: str | int, what: str) -> dict[str, Any]:
         """`value` as a mapping with text keys; nothing is an empty one."""
@@ -142,20 +161,22 @@ def read_document(
     """
     text = read_text(file, shown)
     marks: dict[KeyPath, tuple[int, int]] = {}
-    loader = yaml.SafeLoader(text)
+    _refuse_odd_characters(text, shown, error)
+    loader = LimitedLoader(text)
+    builder = _Builder(loader, marks, shown, render, error)
     try:
         node = loader.get_single_node()
-        data = {} if node is None else _Builder(loader, marks, shown, render, error).build(node, ())
+        data = {} if node is None else builder.build(node, ())
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        if issubclass(error, ProfileError):
+            # What a profile holds is secret, and YAML's words quote it.
+            raise error("this is no valid YAML", span=Span(shown, line, column)) from None
         offending = _line(text, line)
         raise error(
             f"YAML: {problem.problem or problem.context}", span=Span(shown, line, column, offending)
         ) from problem
-    except (yaml.YAMLError, ValueError) as problem:
-        # ValueError: a date such as 2024-99-99.
-        raise error(f"YAML: {problem}", span=Span(shown)) from problem
     finally:
         loader.dispose()
     if not isinstance(data, dict):
@@ -165,6 +186,18 @@ def read_document(
     return document
 
 
+def _refuse_odd_characters(text: str, shown: str, error: type[ConfigError]) -> None:
+    """Refuse characters that YAML does not allow, with their place."""
+    if odd := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        before = text[: odd.start()]
+        span = Span(shown, before.count("\n") + 1, odd.start() - before.rfind("\n"))
+        raise error(
+            f"YAML allows no character {ord(odd.group()):#06x}",
+            span=span,
+            hint='write it as an escape in double quotes, as "\\x07", or remove it',
+        )
+
+
 def _line(text: str, number: int) -> str:
     lines = text.splitlines()
     return lines[number - 1].strip() if 0 < number <= len(lines) else ""
@@ -172,14 +205,22 @@ def _line(text: str, number: int) -> str:
 
 @dataclass(slots=True)
 class _Builder:
-    loader: yaml.SafeLoader
+    loader: LimitedLoader
     marks: dict[KeyPath, tuple[int, int]]
     shown: str
     render: Callable[[str, str], str] | None
     error: type[ConfigError]
     open: set[int] = field(default_factory=set)
+    built: int = 0
 
     def build(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.built += 1
+        if self.built > _MAX_VALUES:
+            raise self.error(
+                f"the file holds more than {_MAX_VALUES:,} values"
+                " (what an alias stands for counts each time)",
+                span=self._span(node),
+            )
         self.marks.setdefault(path, (node.start_mark.line + 1, node.start_mark.column + 1))
         if id(node) in self.open:
             raise self.error("an anchor that contains itself", span=self._span(node))
@@ -198,7 +239,7 @@ class _Builder:
         self.loader.flatten_mapping(node)
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
-            key = self.loader.construct_object(key_node, deep=True)
+            key = self._value(key_node)
             if not isinstance(key, str | int | float | bool):
                 raise self.error("a key must be a word", span=self._span(key_node))
             if key in result and not merged:
@@ -209,7 +250,7 @@ class _Builder:
         return result
 
     def _scalar(self, node: yaml.Node) -> Any:
-        value = self.loader.construct_object(node, deep=True)
+        value = self._value(node)
         if self.render is None or not isinstance(value, str):
             return value
         if "{{" not in value and "{%" not in value:
@@ -219,6 +260,16 @@ class _Builder:
         except LoadError as error:
             raise self.error(error.message, span=self._span(node), hint=error.hint) from error
 
+    def _value(self, node: yaml.Node) -> Any:
+        try:
+            return self.loader.construct_object(node, deep=True)
+        except ValueError as problem:
+            # A date such as 2024-99-99, a number of thousands of digits.
+            secret = issubclass(self.error, ProfileError)
+            message = "this value cannot be read" if secret else f"YAML: {problem}"
+            raise self.error(message, span=self._span(node)) from None
+
     def _span(self, node: yaml.Node) -> Span:
-        text = node.value if isinstance(node.value, str) else ""
+        secret = issubclass(self.error, ProfileError)
+        text = node.value if isinstance(node.value, str) and not secret else ""
         return Span(self.shown, node.start_mark.line + 1, node.start_mark.column + 1, text)

@@ -18,6 +18,7 @@ from dqsql.loading.settings import model_setting_problems, read_model_settings
 from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.templating import MacroLibrary, call_error, locate
 
+MAX_CHARACTERS = 1_000_000
 _MACRO_PREFIXES = ("check_", "metric_")
 
 
@@ -139,6 +140,9 @@ def load_model(
         raw = read_text(file.file, file.path)
         if not raw.strip():
             raise LoadError("the file is empty", span=Span(file.path), hint="write a SELECT")
+        if len(raw) > MAX_CHARACTERS:
+            message = f"the file is longer than {MAX_CHARACTERS:,} characters"
+            raise LoadError(message, span=Span(file.path), hint="spread it over several models")
         recorder = _Recorder(file, raw)
         rendering = _render(raw, file, library, context, recorder)
         config = _model_config(recorder, project)

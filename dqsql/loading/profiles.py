@@ -137,7 +137,7 @@ def _find_file(request: TargetRequest) -> Path | None:
 
 def _read(file: Path, request: TargetRequest) -> Document:
     shown = str(file.relative_to(request.root)) if file.is_relative_to(request.root) else str(file)
-    library = MacroLibrary((), base_context(request.vars, None))
+    library = MacroLibrary((), base_context(request.vars, None, secrets=True))
     return read_document(file, shown, library.render, ProfileError)
 
 

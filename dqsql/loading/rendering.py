@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dqsql.errors import DqsqlError
 from dqsql.loading.scanner import Scan, Segment, line_starts, scan
@@ -58,6 +59,8 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
         render(raw)
         raise
     sql, ids = _without_markers(marked)
+    # One object: what is kept by text is then found without comparing it.
+    sql = raw if sql == raw else sql
     written = found.comments
     comments = tuple(
         RenderedComment(segment, written[ids[segment.body_start]])
@@ -194,7 +197,7 @@ def raw_line_column(
     Exact where the line was rendered unchanged up to, or from, that column; else the place of the
     same word in the raw line; else the start of the Jinja block or of the line.
     """
-    sql_lines, raw_lines = sql.split("\n"), raw.split("\n")
+    sql_lines, raw_lines = _lines(sql), _lines(raw)
     line = min(max(1, line), len(sql_lines))
     raw_line = min(line_map[line - 1] if line <= len(line_map) else line, len(raw_lines))
     before, after = raw_lines[raw_line - 1], sql_lines[line - 1]
@@ -211,6 +214,11 @@ def raw_line_column(
         return raw_line, places[0].start() + 1
     block = before.rfind("{{", 0, prefix + 2)
     return raw_line, (block if block >= 0 else min(prefix, index)) + 1
+
+
+@lru_cache(maxsize=8)
+def _lines(text: str) -> list[str]:
+    return text.split("\n")
 
 
 def _common_prefix(left: str, right: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -86,15 +87,26 @@ class SettingProblem(Exception):
         return error(self.message, span=span, hint=self.hint)
 
 
+_SHOWN = 200
+_HUGE = 10**18
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
 def _shown(value: object) -> str:
-    return "nothing" if value is None else repr(value)
+    if value is None:
+        return "nothing"
+    try:
+        shown = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "so long a number"
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}.."
 
 
 def as_text(key: str, value: object) -> str:
     """A string; a number is taken as its text."""
     if isinstance(value, str):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE:
         return str(value)
     raise SettingProblem(f"{key!r} must be text, not {_shown(value)}", key)
 
@@ -110,9 +122,9 @@ def as_bool(key: str, value: object) -> bool:
 
 def as_int(key: str, value: object, *, minimum: int = 0) -> int:
     """A whole number of at least `minimum`, also as rendered by Jinja."""
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+    if isinstance(value, int) and not isinstance(value, bool) and minimum <= value < _HUGE:
         return value
     raise SettingProblem(
         f"{key!r} must be a whole number of at least {minimum}, not {_shown(value)}", key
@@ -185,6 +197,7 @@ LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "max_segments": lambda key, value: as_int(key, value, minimum=1),
     "scan_budget": as_scan_budget,
     "store_failures": as_bool,
+    "store_vars": as_bool,
 }
 
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dqsql.errors import PatternError
+from dqsql.json_text import read_json
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
 from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex, summed
 
@@ -93,7 +94,9 @@ def read_meta(folder: Path) -> IndexMeta:
         PatternError: there is no index, it is damaged, or it has another format.
     """
     try:
-        content = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        content = read_json(
+            folder / "index.json", {"format": int, "settings": dict, "tables": dict}
+        )
         if content["format"] != FORMAT_VERSION:
             raise PatternError(
                 f"pattern index {folder} has format {content['format']}, not {FORMAT_VERSION}",

@@ -11,6 +11,7 @@ from typing import Any
 
 from dqsql.errors import ConfigError
 from dqsql.model.plan import Query
+from dqsql.redaction import redact
 from dqsql.report.jsonable import to_json
 
 RUN_RESULTS = "run_results.json"
@@ -53,8 +54,10 @@ def try_writing(folder: Path) -> None:
         pass
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str, *, redacted: bool = True) -> None:
     """Write a file so that readers see the old one or the new one, never a part.
+
+    Secrets are left out, unless it is a file of the user's: `redacted` False.
 
     Raises ConfigError when it cannot be written.
     """
@@ -63,7 +66,7 @@ def write_atomically(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+            file.write(redact(text) if redacted else text)
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes private files; artefacts are for other people and tools, too.

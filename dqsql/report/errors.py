@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import DqsqlError, ErrorGroup, Span
+from dqsql.errors import DqsqlError, ErrorGroup, ProfileError, Span
 from dqsql.model.wording import plural
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import display_width, printable
@@ -58,7 +58,9 @@ def error_lines(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = (
     where = f"{_shown(error.span, path)}: " if error.span else ""
     yield f"{terminal.style(where, 'bold')}{kind}: {printable(first)}"
     yield from (f"  {printable(line)}" for line in rest)
-    excerpt = _excerpt(error.span, path) if error.span and path else None
+    # The line of a profile may hold a token.
+    shown = None if isinstance(error, ProfileError) else path
+    excerpt = _excerpt(error.span, shown) if error.span and shown else None
     if error.span and excerpt:
         gutter = " " * len(str(error.span.line))
         caret = terminal.style("^" * max(excerpt.length, 1), "red", "bold")

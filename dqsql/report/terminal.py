@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from dqsql.redaction import redact
+
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -77,7 +79,7 @@ class Terminal:
         if self._stream is None:
             return
         try:
-            self._stream.write(_encodable(text, _encoding(self._stream)))
+            self._stream.write(_encodable(redact(text), _encoding(self._stream)))
             self._stream.flush()
         except BrokenPipeError:
             self._silence()

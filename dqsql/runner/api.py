@@ -40,6 +40,7 @@ from dqsql.runner.rows import (
     model_dimension,
     run_row,
 )
+from dqsql.runner.variables import kept_variables
 from dqsql.runner.warehouse import refuse_foreign_method
 from dqsql.version import VERSION
 
@@ -112,13 +113,13 @@ def run(
             be started. Nothing was written then. What is
             wrong with some models is the `error` of their results; the others are checked.
     """
-    arguments = {
+    arguments: dict[str, Any] = {
         "select": list(select),
         "exclude": list(exclude),
         "target": target,
         "profile": profile,
         "profiles_dir": None if profiles_dir is None else str(profiles_dir),
-        "vars": vars if vars is None or isinstance(vars, str) else dict(vars),
+        "vars": None,
         "full_refresh": full_refresh,
         "fail_fast": fail_fast,
         "batches": list(batches),
@@ -144,6 +145,7 @@ def run(
         )
     if fail_fast or not compiled.sound:
         compiled.raise_errors()
+    arguments["vars"] = kept_variables(vars, compiled.project)
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)

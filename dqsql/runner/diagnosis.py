@@ -47,6 +47,7 @@ def diagnose(
 
 
 def _java() -> Iterator[Step]:
+    from dqsql.engine.archive import archive_state
     from dqsql.engine.java import find_java
 
     try:
@@ -55,6 +56,8 @@ def _java() -> Iterator[Step]:
         yield "java", False, str(error)
         return
     yield "java", True, f"{java.major} at {java.path}"
+    state, usable = archive_state(java)
+    yield "class archive", usable, state
 
 
 def _warehouse(project: Project, known: int) -> Step:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ConfigError
+from dqsql.json_text import read_json
 from dqsql.model.project import Project
 from dqsql.report.artefacts import write_json
 from dqsql.report.profile import PROFILES, ProfileTable, profile_table
@@ -41,8 +41,8 @@ def _read(path: Path) -> dict[str, Mapping[str, Any]]:
     if not path.exists():
         return {}
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))["profiles"]
-        return {str(record["relation"]): record for record in records}
+        records = read_json(path, {"profiles": [{"relation": str}]})["profiles"]
+        return {str(record["relation"]): record for record in records or ()}
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import SelectionError, UsageError
+from dqsql.json_text import Shape, read_json
 from dqsql.model.project import CheckModel, Project
 from dqsql.report.fingerprints import PARTS, Fingerprints
 from dqsql.runner.selection import Method
@@ -20,6 +20,26 @@ _MANIFEST, _RESULTS = "manifest.json", "run_results.json"
 _FOLDERS = (".", "dqsql")
 _STATES = ("modified", "new", "old", "unmodified")
 _PARTS = ("body", *PARTS)
+_NODE: Shape = {"checksum?": {"checksum?": str}}
+_SHAPES: Mapping[str, Shape] = {
+    _MANIFEST: {
+        "metadata?": {"env?": dict},
+        "models?": {
+            ...: {
+                "checksum?": str,
+                "fingerprints?": dict,
+                "config?": {"batch_by?": str, "segment_by?": [str]},
+            }
+        },
+        "checks?": {...: {"model": str, "expression": str, "where?": str}},
+        "nodes?": {...: _NODE},
+        "sources?": {...: dict},
+    },
+    _RESULTS: {
+        "metadata?": {"env?": dict},
+        "results?": [{"status?": str, "adapter_response?": {"dqsql?": {"model?": str}}}],
+    },
+}
 _RESULT_WORDS = ("pass", "warn", "fail", "error", "skipped")
 
 
@@ -81,10 +101,10 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
         if not file.is_file():
             continue
         try:
-            data = json.loads(file.read_text(encoding="utf-8"))
+            data: dict[str, Any] = read_json(file, _SHAPES[name])
         except (OSError, ValueError) as error:
             raise UsageError(f"{file} cannot be read: {error}") from error
-        if isinstance(data, dict) and (found is None or _is_own(data)):
+        if found is None or _is_own(data):
             found = data
     if found is None:
         raise UsageError(f"there is no {name} in {folder}", hint="`dqsql run` writes it to target/")
@@ -104,7 +124,7 @@ def _model_of(result: Mapping[str, Any]) -> str | None:
 
 def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, Any] | None:
     """What a manifest says about a model, of dqsql or of dbt; None when it does not know it."""
-    if "models" in manifest:
+    if manifest.get("models") is not None:
         found = manifest["models"].get(model.unique_id)
         if found is None:
             return None
@@ -140,7 +160,7 @@ def _changes_since_older(model: CheckModel, before: Mapping[str, Any]) -> set[st
         if (config.get("batch_by"), config.get("segment_by") or []) != now:
             changed.add("configs")
     if "checks" in before:
-        old = {(c["expression"], c["where"]) for c in before["checks"]}
+        old = {(c["expression"], c.get("where")) for c in before["checks"]}
         new = {
             (a.expression.strip(), a.settings.where)
             for a in model.annotations

@@ -218,7 +218,7 @@ def _replace(file: Path, text: str) -> None:
     except OSError:
         # Not there yet; what else is the matter, writing will say.
         marked = False
-    write_atomically(file, f"\ufeff{text}" if marked else text)
+    write_atomically(file, f"\ufeff{text}" if marked else text, redacted=False)
 
 
 def edited(project: Project, subject: Subject, suggestion: Suggestion, text: str) -> Suggestion:

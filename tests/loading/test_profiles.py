@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from dqsql.errors import ProfileError
+from dqsql.errors import DqsqlError, ProfileError
 from dqsql.loading import load_project
 from dqsql.model.project import Target
+from dqsql.report.errors import error_record, print_error
+from dqsql.report.terminal import Terminal
 from dqsql.runner.adoption import project_warnings
 
 Write = Callable[[Mapping[str, str]], Path]
@@ -155,5 +158,32 @@ def test_without_a_profile_file(write: Write) -> None:
 
 
 def test_broken_yaml(write: Write) -> None:
-    with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: YAML"):
+    with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: this is no valid YAML"):
         load_project(write({"profiles.yml": "shop: ]"}))
+
+
+TOKEN = "dapi0123456789"
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        f"shop: ]{TOKEN}",
+        f"shop:\n  token {TOKEN}\n  outputs: {{}}",
+        f"shop: {{outputs: {{dev: {{type: spark, token {TOKEN}}}}}}}",
+        f"shop: {{outputs: {{dev: {{type: spark, method: [{TOKEN}]}}}}, target: dev}}",
+        f"shop: {{outputs: {{dev: {{type: spark, token: *{TOKEN}}}}}}}",
+        f"shop: {{outputs: {{dev: {{type: spark, threads: {TOKEN}}}}}, target: dev}}",
+        f'shop: {{outputs: {{dev: {{type: spark, token: "{TOKEN}\\q"}}}}}}',
+        f"shop: {{outputs: {{dev: {{type: spark, token: '{TOKEN}{{{{ x }}}}'}}}}}}",
+    ],
+)
+def test_no_error_of_a_profile_shows_what_it_holds(write: Write, profile: str) -> None:
+    root = write({"dqsql_project.yml": "name: shop\nprofile: shop\n", "profiles.yml": profile})
+    with pytest.raises(DqsqlError) as caught:
+        load_project(root)
+    out = io.StringIO()
+    print_error(Terminal(out), caught.value, (root,))
+    shown = f"{caught.value} {out.getvalue()} {error_record(caught.value)}"
+    assert "profiles.yml" in shown
+    assert TOKEN not in shown

@@ -164,7 +164,7 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
         (
             {"dqsql_project.yml": "name: a\nvars: {d: 2024-99-99}"},
             "YAML: month must be in 1..12",
-            "dqsql_project.yml:1:1",
+            "dqsql_project.yml:2:11",
         ),
         ({"dqsql_project.yml": "version: 1"}, "has no name", "dqsql_project.yml:1:1"),
         ({"dqsql_project.yml": "name: a-b"}, "not usable", "dqsql_project.yml:1:1"),

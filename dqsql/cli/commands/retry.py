@@ -36,7 +36,8 @@ def command(
     from dqsql.loading.project import read_target_path
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
     from dqsql.runner import api
-    from dqsql.runner.retry import read_retry
+    from dqsql.runner.retry import read_retry, refuse_other_variables
+    from dqsql.runner.variables import is_kept_hash
 
     root = project_dir.expanduser().resolve()
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}
@@ -47,11 +48,15 @@ def command(
         return 0
     arguments = dict(retry.arguments)
     where["target"] = target
-    for name in ("target", "profile", "profiles_dir", "vars", "dbt_tests"):
+    told = arguments.pop("vars", None)
+    for name in ("target", "profile", "profiles_dir", "dbt_tests"):
         before = arguments.pop(name, None)
         where[name] = before if where.get(name) is None else where[name]
     select = tuple(f"name:{model}" for model in retry.batches)
+    if not where.get("vars") and not any(map(is_kept_hash, (told or {}).values())):
+        where["vars"] = told
     compiled = compile_project(project_dir, select=select, exclude=(), **where)
+    refuse_other_variables(told, where.get("vars"), compiled.project)
     ensure_writable(target_dir(compiled))
     with session.progress() as progress:
         result = api.run(

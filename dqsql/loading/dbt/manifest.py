@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ConfigError, Span
+from dqsql.json_text import Shape, misfit, parse_json
 from dqsql.loading.documents import read_text
 
 VERSIONS = (10, 11, 12)
@@ -28,6 +29,42 @@ _SHOWN = 3
 _ADAPTERS = ("default", "spark", "databricks")
 
 Json = Mapping[str, Any]
+# What is read of a manifest.
+_NODE: Shape = {
+    "unique_id": str,
+    "resource_type": str,
+    "name": str,
+    "package_name?": str,
+    "version?": (str, int, float),
+    "source_name?": str,
+    "relation_name?": str,
+    "original_file_path?": str,
+    "patch_path?": str,
+    "attached_node?": str,
+    "column_name?": str,
+    "group?": str,
+    "raw_code?": str,
+    "compiled_code?": str,
+    "description?": str,
+    "identifier?": str,
+    "language?": str,
+    "checksum?": {"checksum?": str},
+    "test_metadata?": {"name?": str, "namespace?": str, "kwargs?": dict},
+    "depends_on?": {"nodes?": [str], "macros?": [str]},
+    "fqn?": [str],
+    "tags?": [str],
+    "columns?": {...: {"meta?": dict, "config?": dict, "description?": str}},
+    "config?": dict,
+    "meta?": dict,
+}
+_SHAPE: Shape = {
+    "metadata": dict,
+    "nodes?": {...: _NODE},
+    "sources?": {...: _NODE},
+    "macros?": dict,
+    "groups?": {...: {"name?": str, "owner?": dict}},
+    "disabled?": {...: [{"package_name?": str, "original_file_path?": str}]},
+}
 
 
 @dataclass(frozen=True)
@@ -213,16 +250,22 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
             hint=f"{_PARSE} in the dbt project",
         )
     try:
-        data = json.loads(read_text(file, shown))
+        data = parse_json(read_text(file, shown))
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{shown} is no JSON: {error.msg}",
             span=Span(shown, error.lineno, error.colno),
             hint=_PARSE,
         ) from error
-    if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
+    except ValueError as error:
+        raise ConfigError(f"{shown} is {error}", span=Span(shown), hint=_PARSE) from error
+    if misfit(data, {"metadata": dict}):
         raise ConfigError(f"{shown} is no manifest of dbt", span=Span(shown), hint=_PARSE)
-    _check_version(data["metadata"], shown)
+    _check_version(data["metadata"] or {}, shown)
+    if problem := misfit(data, _SHAPE):
+        raise ConfigError(
+            f"{shown} is no manifest of dbt: {problem}", span=Span(shown), hint=_PARSE
+        )
     manifest = Manifest(shown, data)
     if manifest.project and manifest.project != project:
         raise ConfigError(

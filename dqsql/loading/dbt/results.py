@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dqsql.json_text import Shape, read_json
+
 RESULTS = "run_results.json"
 _BUILT = ("success", "partial success")
+_SHAPE: Shape = {
+    "metadata": {"generated_at": str},
+    "args?": dict,
+    "results?": [
+        {"unique_id?": str, "status?": str, "batch_results?": {"successful?": [list]}},
+    ],
+}
 
 
 @dataclass(frozen=True)
@@ -32,9 +40,9 @@ def read_rebuilds(file: Path) -> dict[str, Rebuild]:
     also with those that build nothing.
     """
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        at = dt.datetime.fromisoformat(str(data["metadata"]["generated_at"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        data = read_json(file, _SHAPE)
+        at = dt.datetime.fromisoformat(data["metadata"]["generated_at"])
+    except (OSError, ValueError, TypeError):
         return {}
     everything = bool((data.get("args") or {}).get("full_refresh"))
     return dict(_rebuilds(data.get("results") or [], at, everything=everything))
@@ -48,6 +56,6 @@ def _rebuilds(
         if not unique_id.startswith("model.") or result.get("status") not in _BUILT:
             continue
         batches = (result.get("batch_results") or {}).get("successful") or []
-        intervals = tuple((str(start), str(end)) for start, end in batches)
+        intervals = tuple((str(pair[0]), str(pair[1])) for pair in batches if len(pair) == 2)
         if intervals or everything:
             yield unique_id, Rebuild(at, intervals, everything)

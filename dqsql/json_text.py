@@ -1,0 +1,82 @@
+"""Reads JSON that others wrote: bounded depth, and a shape that is looked at before it is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+# Any of the types, and null; a mapping of keys, where `?` ends those that may be missing; a list
+# of one shape; a dict of `...` to the shape of all values.
+Shape = type | tuple[type, ...] | list[Any] | dict[Any, Any] | None
+_DEPTH = 100
+_WORDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, also of one nested deeper than 100 levels."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"nested deeper than {_DEPTH} levels") from None
+    level = [value]
+    for _ in range(_DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return value
+    raise ValueError(f"nested deeper than {_DEPTH} levels")
+
+
+def _inside(value: Any) -> list[Any]:
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [inner for inner in found if isinstance(inner, dict | list)]
+
+
+def read_json(file: Path, shape: Shape = None) -> Any:
+    """The value of a JSON file. Raises OSError; ValueError: no JSON, or of another shape."""
+    value = parse_json(file.read_text(encoding="utf-8"))
+    if problem := misfit(value, shape):
+        raise ValueError(problem)
+    return value
+
+
+def misfit(value: Any, shape: Shape, place: str = "") -> str | None:
+    """The first place where a value is not of a shape, in words; None where it fits.
+
+    Null fits everywhere but at the top: what writes artefacts writes null for what is not there.
+    """
+    if shape is None or (value is None and place):
+        return None
+    if isinstance(shape, dict):
+        return _misfit_of_mapping(value, shape, place)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return _wrong(value, list, place)
+        problems = (misfit(item, shape[0], f"{place}[{i}]") for i, item in enumerate(value))
+        return next((p for p in problems if p), None)
+    fits = isinstance(value, shape) and not (isinstance(value, bool) and shape is not bool)
+    return None if fits else _wrong(value, shape, place)
+
+
+def _misfit_of_mapping(value: Any, shape: Mapping[Any, Any], place: str) -> str | None:
+    if not isinstance(value, dict):
+        return _wrong(value, dict, place)
+    if ... in shape:
+        keys = [(key, key, shape[...]) for key in value]
+    else:
+        keys = [(str(key), str(key).removesuffix("?"), inner) for key, inner in shape.items()]
+    for declared, key, inner in keys:
+        where = f"{place}.{key}" if place else str(key)
+        if key not in value and not declared.endswith("?"):
+            return f"{where} is missing"
+        if problem := misfit(value.get(key), inner, where):
+            return problem
+    return None
+
+
+def _wrong(value: Any, wanted: type | tuple[type, ...], place: str) -> str:
+    kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+    expected = " or ".join(dict.fromkeys(_WORDS.get(kind, "a number") for kind in kinds))
+    found = _WORDS.get(type(value), "null" if value is None else "a number")
+    return f"{place or 'the file'} is {found} and should be {expected}"
