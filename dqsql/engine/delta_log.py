@@ -142,17 +142,20 @@ def add_action(files: pa_fs.FileSystem, path: str, size: int) -> AddAction:
     return AddAction(path, size, {}, int(time.time() * 1000), True, json.dumps(stats))
 
 
+def other_types(table: DeltaTable, wanted: Schema) -> list[str]:
+    """The columns that have another type in a table than is wanted."""
+    before = {field.name: field for field in table.schema().fields}
+    shared = (field for field in wanted.fields if field.name in before)
+    return [field.name for field in shared if _plain(before[field.name]) != _plain(field)]
+
+
 def refuse_other_types(name: str, table: DeltaTable, wanted: Schema) -> None:
     """Raise StorageError where a column would change its type."""
-    before = {field.name: field for field in table.schema().fields}
-    for field in wanted.fields:
-        old = before.get(field.name)
-        if old is not None and _plain(old) != _plain(field):
-            raise StorageError(
-                f"cannot write {name}: column {field.name} is {_kind(old)} in the table and now"
-                f" {_kind(field)}",
-                hint=f"delete {name} and run again with --full-refresh",
-            )
+    if changed := other_types(table, wanted):
+        raise StorageError(
+            f"cannot write {name}: the column {changed[0]} has another type in the table",
+            hint=f"it was written by another version of dqsql: delete {name} and run again",
+        )
 
 
 def _plain(field: Any) -> Any:
@@ -161,11 +164,6 @@ def _plain(field: Any) -> Any:
     return text.replace('"containsNull": false', '"containsNull": true').replace(
         '"nullable": false', '"nullable": true'
     )
-
-
-def _kind(field: Any) -> str:
-    kind = json.loads(field.to_json())["type"]
-    return kind if isinstance(kind, str) else str(kind.get("type", kind))
 
 
 def was_slower(error: Exception) -> bool:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema, write_deltalake
@@ -29,7 +30,9 @@ from dqsql.engine.delta_log import (
     add_action,
     among,
     logged_files,
+    other_types,
     refuse_other_types,
+    rows_of,
     selected,
     sentence,
     tidy,
@@ -137,7 +140,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_state`."""
         name = family.rows(model)
         if isinstance(rows, pa.Table):
-            self._overwrite(name, _nullable(rows), among("batch", batches), ())
+            self._replace_rows(name, _nullable(rows), batches)
         else:
             self._exchange(name, rows, batches, large=family.large)
 
@@ -151,7 +154,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_total`."""
         name = family.total(model)
         if isinstance(rows, pa.Table):
-            self._overwrite(name, _nullable(rows), None, ())
+            self._replace_rows(name, _nullable(rows), None)
         else:
             self._exchange(name, rows, None, large=family.large)
 
@@ -228,6 +231,35 @@ class DeltaFolderStore(Store):
                 schema_mode="merge",
                 predicate=condition,
             )
+
+        self._commit(name, write)
+
+    def _replace_rows(self, name: str, rows: pa.Table, batches: Collection[str] | None) -> None:
+        """Replace the state rows of some batches, or all, by few others, in one commit.
+
+        Where a column has another type than before, since that of the source has, other batches
+        have no value of this type: it is null for them, as of a check that came later.
+        """
+
+        def write() -> None:
+            table = self.table(name)
+            if table is None:
+                if rows.num_rows:
+                    self._create(name, rows, ())
+                return
+            if batches is None:
+                write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
+                return
+            changed = other_types(table, Schema.from_arrow(rows.schema))
+            if not changed:
+                condition = among("batch", batches)
+                write_deltalake(
+                    table, rows, mode="overwrite", schema_mode="merge", predicate=condition
+                )
+                return
+            kept = rows_of(table).to_table(filter=~pc.field("batch").isin(sorted(batches)))
+            whole = pa.concat_tables([kept.drop_columns(changed), rows], promote_options="default")
+            write_deltalake(table, whole, mode="overwrite", schema_mode="overwrite")
 
         self._commit(name, write)
 
@@ -345,8 +377,14 @@ class DeltaFolderStore(Store):
         Files that hold other batches as well are written again without the replaced ones.
         """
         if self._is_out_of_reach:
-            fresh = _nullable(rows.toArrow())
-            self._overwrite(name, fresh, None if batches is None else among("batch", batches), ())
+            self._replace_rows(name, _nullable(rows.toArrow()), batches)
+            return
+        with self.telling(f"cannot read {name}"):
+            present = self.table(name)
+        if present is not None and other_types(
+            present, Schema.from_json(delta_fields(rows.schema))
+        ):
+            self._replace_rows(name, _nullable(rows.toArrow()), batches)
             return
 
         def write() -> None:
@@ -379,7 +417,6 @@ class DeltaFolderStore(Store):
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""
         wanted = Schema.from_json(delta_fields(rows.schema))
-        refuse_other_types(name, table, wanted)
         present = {field.name for field in table.schema().fields}
         added = [field for field in wanted.fields if field.name not in present]
         if not added:

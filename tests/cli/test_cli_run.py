@@ -29,7 +29,7 @@ def test_the_options_reach_the_run(
 ) -> None:
     args = "run -s orders tag:shop -x -f --batch 2025-03-01 2025-03-02 --target local"
     more = "--event-time-start 2025-03-01 --event-time-end 2025-03-03 --exclude path:none"
-    more += " --store-failures --threads 3"
+    more += " --store-failures --only-new --threads 3"
     result = dqsql(*args.split(), *more.split())
     assert result.exit_code == 0
     call = fake_run.calls[0]
@@ -48,6 +48,7 @@ def test_the_options_reach_the_run(
         "event_time_start": "2025-03-01",
         "event_time_end": "2025-03-03",
         "store_failures": True,
+        "only_new": True,
         "threads": 3,
         "dbt_tests": None,
         "state": None,

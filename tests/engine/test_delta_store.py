@@ -152,14 +152,25 @@ def test_totals_are_replaced_by_what_is_computed_from_them(
     assert sorted(r["rows"] for r in after.collect()) == [2, 3]
 
 
-def test_a_column_of_another_type_is_refused(spark: SparkSession, store: Store) -> None:
-    first = {"2024-01-01": 1}
-    store.replace_state("m", states(spark, first, ", 1 as g").toArrow(), list(first))
-    for rows in (states(spark, first, ", 'de' as g"), states(spark, first, ", 2L as g").toArrow()):
-        with pytest.raises(StorageError, match="column g is integer in the table and now") as told:
-            store.replace_state("m", rows, list(first))
-        assert told.value.hint == "delete dq_state__m and run again with --full-refresh"
-    assert stored(store, "g") == {"2024-01-01": 1}
+@pytest.mark.parametrize("few", [True, False])
+def test_a_column_of_another_type_is_null_for_other_batches(
+    spark: SparkSession, store: Store, few: bool
+) -> None:
+    """Never a cast of what was measured of another type."""
+    old = {"2024-01-01": 1, "2024-01-02": 2}
+    store.replace_state("m", states(spark, old, ", 1 as g, 2 as h").toArrow(), list(old))
+    new = {"2024-01-02": 3}
+    for more, value in ((", 'de' as g", "de"), (", 2L as g", 2), (", 7 as g", 7)):
+        frame = states(spark, new, more)
+        store.replace_state("m", frame.toArrow() if few else frame, list(new))
+        assert stored(store, "g") == {"2024-01-01": None, "2024-01-02": value}
+    assert stored(store) == {"2024-01-01": 1, "2024-01-02": 3}
+    assert stored(store, "h") == {"2024-01-01": 2, "2024-01-02": None}
+    total = states(spark, {"1": 1}, ", 'x' as g").toArrow()
+    for rows in (states(spark, {"1": 1}, ", 1 as g").toArrow(), total):
+        store.replace_total("m", rows)
+    found = store.read_total("m")
+    assert found is not None and [r["g"] for r in found.collect()] == ["x"]
 
 
 def test_rows_of_tables_are_replaced_by_model_and_batch(warehouse: Path) -> None:

@@ -404,8 +404,8 @@ def main(folder: Path, names: Sequence[str]) -> None:
         step(name, "history", scenario.history)
         step(name, "runs", scenario.runs)
         step(name, "killed", scenario.killed)
-        step(name, "retyped", scenario.retyped)
         if name != FOLDER:
+            step(name, "retyped", scenario.retyped)
             step(name, "conflict", scenario.conflict)
     spark.stop()
     print(json.dumps(found))

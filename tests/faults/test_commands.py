@@ -1,0 +1,95 @@
+"""The commands that write tables, with Spark: every state that their files go through is sound.
+
+Slow: each command is a process with a JVM whose changes of files are enumerated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.tables import StoredRuns, table_rows
+
+from .conftest import CrashStates, FaultTable, as_project, problem_of
+
+pytestmark = pytest.mark.slow
+MODEL = """\
+{{ config(batch_by='day', segment_by=['kind']) }}
+select
+    day,
+    kind,
+    x -- @mean > 0 {scope: cumulative} @max < 1000 @anomaly(mean)
+from {{ source('raw', 't') }}
+-- @entropy(x) > 0 {scope: cumulative}
+"""
+SOURCES = """\
+sources:
+  - name: raw
+    tables:
+      - {name: t, path: data, format: parquet}
+"""
+
+
+def days(root: Path, first: int, count: int) -> None:
+    """Write the rows of some days, a file each."""
+    (root / "data").mkdir(exist_ok=True)
+    for number in range(first, first + count):
+        day = dt.date(2024, 1, 1) + dt.timedelta(number)
+        rows = [{"day": str(day), "kind": "ab"[i % 2], "x": float(i + number)} for i in range(20)]
+        pq.write_table(pa.Table.from_pylist(rows), root / "data" / f"{day}.parquet")
+
+
+@pytest.fixture
+def checked(make_project: Callable[..., Path], crash_states: CrashStates) -> Path:
+    """A project of which four days are checked."""
+    root = make_project({"checks/m.sql": MODEL, "checks/sources.yml": SOURCES})
+    days(root, 0, 4)
+    crash_states.of(root, "-m", "dqsql", "run", "--project-dir", str(root))
+    return root
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run",),
+        ("run", "--full-refresh"),
+        ("review", "reject", "m", "2024-01-02", "--reason", "x"),
+        ("fit",),
+        ("clean", "--older-than", "0d"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_every_state(
+    checked: Path, crash_states: CrashStates, fault_table: FaultTable, command: tuple[str, ...]
+) -> None:
+    before = {n: len(table_rows(checked / "warehouse" / "dq", n)) for n in ("dq_batches",)}
+    days(checked, 4, 1)
+    arguments = (*command, "--project-dir", str(checked))
+    states = crash_states.of(checked, "-m", "dqsql", *arguments)
+    problems = {}
+    for state in states:
+        problem = problem_of(as_project(checked, state), before)
+        fault_table.add(f"crash: dqsql {' '.join(command[:2])}", problem)
+        if problem is not None:
+            problems[state.name] = problem
+    assert problems == {}
+
+
+def test_the_next_run_heals(checked: Path, crash_states: CrashStates) -> None:
+    days(checked, 4, 1)
+    states = crash_states.of(checked, "-m", "dqsql", "run", "--project-dir", str(checked))
+    clean = as_project(checked, states[-1])
+    wanted = {n: len(table_rows(clean.folder, n)) for n in ("dq_batches", "dq_metrics")}
+    for state in states[len(states) // 3 :: max(1, len(states) // 3)]:
+        shutil.rmtree(checked / "warehouse")
+        state.rename(checked / "warehouse")
+        crash_states.of(checked, "-m", "dqsql", "run", "--project-dir", str(checked))
+        healed = StoredRuns(checked)
+        assert problem_of(healed, wanted) is None
+        assert {n: len(table_rows(healed.folder, n)) for n in wanted} == wanted
