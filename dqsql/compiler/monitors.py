@@ -21,20 +21,25 @@ from dqsql.dialect import call, column, parse_expression, quoted, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
-from dqsql.model.types import is_number, type_of
+from dqsql.model.types import FLOATS, is_number, type_of
 
-# Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names; what
-# their two-distribution metrics are computed from is in the profiles.
+# Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names, and
+# quartiles, shares of letters' cases and of rows without a proper value beside them; what their
+# two-distribution metrics are computed from is in the profiles.
 _AVH_NUMERIC = {
     "min": "min({c})",
     "max": "max({c})",
     "mean": "mean({c})",
     "median": "median({c})",
+    "p25": "quantile({c}, 0.25)",
+    "p75": "quantile({c}, 0.75)",
     "sum": "sum({c})",
     "range": "range({c})",
     "row_count": "row_count()",
     "unique_ratio": "unique_ratio({c})",
     "complete_ratio": "complete_ratio({c})",
+    "nan_ratio": "nan_ratio({c})",
+    "infinite_ratio": "infinite_ratio({c})",
     "count": "count({c})",
     "stddev": "stddev({c})",
     "quantile_profile": "quantile_profile({c})",
@@ -44,13 +49,19 @@ _AVH_TEXT = {
     "char_len": "char_len({c})",
     "digit_len": "digit_len({c})",
     "punc_len": "punc_len({c})",
+    "upper_ratio": "upper_ratio({c})",
+    "lower_ratio": "lower_ratio({c})",
     "row_count": "row_count()",
     "unique_ratio": "unique_ratio({c})",
     "complete_ratio": "complete_ratio({c})",
+    "empty_ratio": "empty_ratio({c})",
     "dist_val_count": "dist_val_count({c})",
     "value_profile": "value_profile({c}, {hashed})",
     "pattern_profile": "pattern_profile({c})",
 }
+
+# No other number is NaN or infinite.
+_FLOAT_ONLY = frozenset({"nan_ratio", "infinite_ratio"})
 
 # The features of "Automating Data Quality Validation for Dynamic Data Ingestion" (EDBT 2021).
 _NOVELTY_ANY = ("completeness({c})", "approx_count_distinct({c})")
@@ -219,12 +230,14 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
 
 
 def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
-    kept = tuple(
-        w
-        for w in monitor.watched
-        if w.family in (Family.ANY, family_of(type_of(w.about or "", types)))
-    )
+    kept = tuple(w for w in monitor.watched if _fits(w, type_of(w.about or "", types)))
     return replace(monitor, watched=kept)
+
+
+def _fits(watched: Watched, spark_type: str) -> bool:
+    if watched.name in _FLOAT_ONLY and spark_type not in FLOATS:
+        return False
+    return watched.family in (Family.ANY, family_of(spark_type))
 
 
 def _states(plan: Plan, metrics: tuple[Metric, ...]) -> tuple[StateColumn, ...]:

@@ -14,19 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions import completeness
 from dqsql.decisions.candidates import (
+    SAFETY_FACTORS,
     Candidates,
     Series,
     calibrated_candidates,
     paper_candidates,
 )
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import (
+    COUNTED,
+    ROWS,
+    SHARE_TOLERANCE,
     Clause,
     ClauseVerdict,
     Program,
     ProgramVerdict,
     Status,
+    bounds_for,
+    compared,
     describe,
 )
 from dqsql.decisions.selection import select_clauses
@@ -41,7 +48,7 @@ MIN_HISTORY = 8
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
 # Metrics in the column's unit, which may be negative.
-_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "sum"})
+_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ def evaluate(
         program: the program.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
             was left out; only metrics that are differenced are looked at.
-        new: per metric, the value of the new batch; NaN or absent if it has none.
+        new: per metric, the value of the new batch; NaN or absent if it has none. Bounds on
+            counted shares are those of its `row_count`.
 
     Raises:
         DecisionError: a differenced metric has too short a history.
@@ -139,7 +147,8 @@ def evaluate(
             clause,
             history.get(clause.metric, ()),
             float(new.get(clause.metric, np.nan)),
-            program.fpr,
+            program,
+            float(new.get(ROWS, np.nan)),
         )
         for clause in program.clauses
     ]
@@ -196,9 +205,12 @@ def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
     positions, series, rates = [], [], []
     rows = history.rows
     changed = _changed(history)
+    paper = config.bounds == "paper"
     for position, metric in enumerate(history.metrics):
         distance = metric in fpr_bounds.DISTANCE_METRICS
         if distance and not config.two_distribution:
+            continue
+        if paper and metric in fpr_bounds.OWN_METRICS:
             continue
         values = np.array(history.values[:, position], dtype=float)
         first = distance and np.isnan(values[rows[0]])
@@ -208,7 +220,7 @@ def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
         if np.isnan(values[changed]) or np.isfinite(given).sum() < need:
             continue
         positions.append(position)
-        series.append(values)
+        series.append(values if paper else without_outliers(values, distance))
         rates.append(_null_rate(int(np.isnan(given).sum()), given.size))
     return _Usable(tuple(positions), tuple(series), tuple(rates))
 
@@ -331,22 +343,23 @@ def _fit(
     config: AvhConfig,
 ) -> Program:
     make = paper_candidates if config.bounds == "paper" else calibrated_candidates
+    clauses, covered, budget = _completeness(history, config)
     found = [
         candidates
         for series in _series(history, usable, transforms, config)
-        for candidates in make(series, config.fpr)
+        for candidates in make(series, budget)
     ]
-    clauses: list[Clause] = []
+    chosen: list[Clause] = []
     if found:
         owner = np.repeat(np.arange(len(found)), [len(c.fpr) for c in found])
         first = np.concatenate([[0], np.cumsum([len(c.fpr) for c in found])])
         fpr = np.concatenate([c.fpr for c in found])
-        covers = np.concatenate([c.covers for c in found])
+        covers = np.concatenate([c.covers for c in found])[:, ~covered]
         nests = owner if config.bounds == "calibrated" else None
-        for pick in select_clauses(fpr, covers, config.fpr, config.max_clauses, nests):
+        for pick in select_clauses(fpr, covers, budget, config.max_clauses, nests):
             candidates = found[owner[pick]]
-            clauses.append(_clause(history, candidates, pick - int(first[owner[pick]])))
-        clauses = _join_sides(clauses)
+            chosen.append(_clause(history, candidates, pick - int(first[owner[pick]])))
+    clauses += _join_sides(chosen)
     caught = {issue for clause in clauses for issue in clause.catches}
     return Program(
         history.column,
@@ -356,6 +369,23 @@ def _fit(
         len(history.issues),
         len(caught),
     )
+
+
+def _completeness(
+    history: ColumnHistory, config: AvhConfig
+) -> tuple[list[Clause], npt.NDArray[np.bool_], float]:
+    """Return the bounds on values that are missing, the goals that they reach, and what is left.
+
+    They stand in every calibrated program, whatever the injected issues; the paper has none.
+    """
+    count = len(history.issues)
+    if config.bounds == "paper":
+        return [], np.zeros(count, dtype=np.bool_), config.fpr
+    share = config.fpr * completeness.BUDGET_SHARE
+    clauses = completeness.clauses_of(history, share, config.min_history)
+    columns = dict(zip(history.metrics, history.issue_values.T, strict=True))
+    clauses, goals = completeness.with_catches(clauses, history.issues, columns, SAFETY_FACTORS)
+    return clauses, goals, config.fpr - sum(clause.fpr for clause in clauses)
 
 
 def _series(
@@ -448,19 +478,25 @@ def _join(one: Clause, other: Clause) -> Clause:
 
 
 def _evaluate_clause(
-    clause: Clause, history: npt.ArrayLike, observed: float, fpr: float
+    clause: Clause, history: npt.ArrayLike, observed: float, program: Program, rows: float
 ) -> ClauseVerdict:
     transform = clause.transform
+    if clause.method == COUNTED:
+        lower, upper = bounds_for(clause, rows)
+        clause = replace(clause, lower=lower, upper=upper)
+    history = compared(clause, history, program.bounds)
     lower, upper = (float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper))
     if transform.log and clause.lower == -np.inf:
         lower = -np.inf
+    lower, upper = fpr_bounds.shown(clause.metric, lower, upper)
     if np.isnan(observed):
-        status: Status = "pass" if clause.null_rate > fpr else "null"
+        status: Status = "pass" if clause.null_rate > program.fpr else "null"
         score = float("nan")
     else:
         value = float(transform.apply(history, observed))
         score = _score(clause, value)
-        status = "pass" if clause.lower <= value <= clause.upper else "fail"
+        slack = SHARE_TOLERANCE if clause.method == COUNTED else 0.0
+        status = "pass" if clause.lower - slack <= value <= clause.upper + slack else "fail"
     text = describe(clause, observed, lower, upper, status)
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
 

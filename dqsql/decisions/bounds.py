@@ -50,12 +50,51 @@ CLT_METRICS = frozenset(
     ["row_count", "mean", "str_len", "char_len", "digit_len", "punc_len", "complete_ratio"]
 )
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
+# Shares of rows without a proper value.
+COMPLETENESS_METRICS = ("complete_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
+# Metrics that the paper has not: `paper` does without them.
+OWN_METRICS = frozenset(
+    ["p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio"]
+)
+
+_IN_THE_UNIT = frozenset(["min", "max", "mean", "median", "p25", "p75", "range"])
+
+_RANGES = {
+    **dict.fromkeys(
+        ["unique_ratio", "upper_ratio", "lower_ratio", *COMPLETENESS_METRICS], (0.0, 1.0)
+    ),
+    **dict.fromkeys(["row_count", "dist_val_count", "range"], (0.0, np.inf)),
+    **dict.fromkeys(["str_len", "char_len", "digit_len", "punc_len"], (0.0, np.inf)),
+    **dict.fromkeys(["emd", "kl_div", "cohen_d", "pat_kl_div"], (0.0, np.inf)),
+    **dict.fromkeys(["ks_dist", "l_inf", "cosine", "pat_l_inf", "pat_cosine"], (0.0, 1.0)),
+    **dict.fromkeys(["l_1", "chi_squared", "pat_l_1", "pat_chi_squared"], (0.0, 2.0)),
+    **dict.fromkeys(["js_div", "pat_js_div"], (0.0, float(np.log(2.0)))),
+}
 
 TAIL_DOF = 3.5
 TAIL_DOF_OF_DIFFERENCES = 3.0
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
 EQUALITY_TOLERANCE = 1e-9
+
+
+def possible_range(metric: str, log: bool = False, difference: bool = False) -> tuple[float, float]:
+    """Return the least and the largest value that a transformed metric can take at all.
+
+    Sketches may count a few distinct values more than there are.
+    """
+    low, high = _RANGES.get(metric, (-np.inf, np.inf))
+    if metric == "unique_ratio":
+        high = 1.1
+    if log:
+        low, high = -np.inf, float(np.log(high)) if np.isfinite(high) else np.inf
+    return (low - high, high - low) if difference else (low, high)
+
+
+def shown(metric: str, lower: float, upper: float) -> tuple[float, float]:
+    """Return bounds of a metric in its own unit, infinite where nothing can lie beyond."""
+    low, high = possible_range(metric)
+    return (lower if lower > low else -np.inf), (upper if upper < high else np.inf)
 
 
 def paper_method(metric: str) -> Method:
@@ -153,7 +192,7 @@ def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0)
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
     One percent of the metric's level, at least half a unit for counts; for metrics in the
-    column's unit (min, max, mean, median, range) at least one percent of the column's range, as
+    column's unit (min, max, mean, quartiles, range) at least one percent of the column's range, as
     their level says nothing (zero is no small temperature). On the log scale one percent.
 
     Args:
@@ -165,7 +204,7 @@ def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0)
     floor = RELATIVE_RESOLUTION * level
     if metric in COUNT_METRICS:
         floor = max(floor, COUNT_RESOLUTION)
-    if metric in ("min", "max", "mean", "median", "range"):
+    if metric in _IN_THE_UNIT:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

@@ -21,6 +21,7 @@ CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
 # How much further out than the bound an injected issue must lie. Each is a covering goal of its
 # own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.
 SAFETY_FACTORS = (1.0, 1.5, 2.2)
+_DEEPEST = 1000.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +34,7 @@ class Series:
         values: transformed history, K values.
         issues: transformed metric of the injected variants, V values; NaN if it has no value.
         floor: resolution to add to the spread, 0 in paper mode.
-        null_rate: probability that a good batch has no value, see `Clause.null_rate`; above the
-            budget, a variant without a value is not caught by that.
+        null_rate: probability that a good batch has no value, see `Clause.null_rate`.
     """
 
     metric: str
@@ -74,7 +74,7 @@ class Candidates:
 def paper_candidates(series: Series, budget: float) -> list[Candidates]:
     """Return the clauses of the paper's Algorithm 3 with an FPR within the budget."""
     center, spread = float(series.values.mean()), float(series.values.std(ddof=1))
-    unknown = np.isnan(series.issues) & (series.null_rate > budget)
+    unknown = np.isnan(series.issues)
     tolerance = equality_tolerance(series.values)
     if spread <= tolerance:
         covers = ~(np.abs(series.issues - center) <= tolerance) & ~unknown
@@ -92,7 +92,10 @@ def paper_candidates(series: Series, budget: float) -> list[Candidates]:
         lower = np.full_like(width, -np.inf)
     inside = (series.issues >= lower[:, None]) & (series.issues <= upper[:, None])
     inside |= unknown
-    keep = (fpr <= budget) & ~inside.all(axis=1)
+    low, high = fpr_bounds.possible_range(
+        series.metric, series.transform.log, series.transform.lag > 0
+    )
+    keep = (fpr <= budget) & ~inside.all(axis=1) & ((lower > low) | (upper < high))
     if not keep.any():
         return []
     return [
@@ -117,6 +120,13 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
     center = float(series.values.mean())
     spread = float(np.hypot(series.values.std(ddof=1), series.floor))
     sides = (1.0,) if series.metric in fpr_bounds.DISTANCE_METRICS else (1.0, -1.0)
+    low, high = fpr_bounds.possible_range(
+        series.metric, series.transform.log, series.transform.lag > 0
+    )
+    issues = series.issues
+    if series.transform.log:
+        # The logarithm of zero is no deeper fall than that to a thousandth of what was seen.
+        issues = np.maximum(issues, series.values.min() - np.log(_DEEPEST))
     out = []
     for side in sides:
         extreme = float((side * (series.values - center)).max()) / spread
@@ -124,12 +134,15 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
             CALIBRATED_GRID, series.values.size, extreme, difference=series.transform.lag > 0
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            deviation = side * (series.issues - center) / spread
-        # A metric without a value is a finding of its own, so that issue is caught; unless good
-        # batches have none either.
-        deviation[np.isnan(deviation)] = np.inf if series.null_rate <= budget else -np.inf
+            deviation = side * (issues - center) / spread
+        # Missing values have bounds of their own: that a batch without any has no minimum either
+        # says nothing of what a bound on the minimum is good for.
+        deviation[np.isnan(deviation)] = -np.inf
         goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS])
-        keep = np.flatnonzero(fpr <= budget)
+        threshold = center + side * CALIBRATED_GRID * spread
+        # Nothing lies beyond a bound that is wider than what the metric can be.
+        possible = threshold < high if side > 0 else threshold > low
+        keep = np.flatnonzero((fpr <= budget) & possible)
         # Nested: the wider the clause, the fewer it catches.
         counts = np.searchsorted(np.sort(-goals), -CALIBRATED_GRID[keep], side="left")
         widest = (counts > 0) & (np.append(counts[1:], 0) != counts)
@@ -137,9 +150,9 @@ def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
         if not keep.size:
             continue
         k = CALIBRATED_GRID[keep]
-        threshold = center + side * k * spread
         unbounded = np.full(k.size, -side * np.inf)
-        lower, upper = (unbounded, threshold) if side > 0 else (threshold, unbounded)
+        bound = threshold[keep]
+        lower, upper = (unbounded, bound) if side > 0 else (bound, unbounded)
         covers = goals[None, :] > k[:, None]
         out.append(Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers))
     return out

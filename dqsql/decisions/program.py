@@ -9,13 +9,21 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
+from dqsql.decisions.bounds import DISTANCE_METRICS
+from dqsql.decisions.magnitudes import without_outliers
 from dqsql.decisions.stationarity import Transform
 
+FloatArray = npt.NDArray[np.float64]
 Status = Literal["pass", "fail", "null"]
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+# The method of bounds on counted rows, which depend on the number of rows of the batch.
+COUNTED = "beta_binomial"
+ROWS = "row_count"
 
 _EXACT_INTEGER = 2**53
 _LARGE = 10_000
+SHARE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class Clause:
         center: mean of the transformed history.
         spread: standard deviation of the transformed history that the bound counts in, >= 0.
         fpr: upper bound on the clause's false-positive rate, in [0, 1].
-        method: equality, chebyshev, cantelli, clt or student_t.
+        method: equality, chebyshev, cantelli, clt, student_t or beta_binomial.
         catches: names of the injected issues that the clause flagged in training.
         history_size: number of transformed values it was learned from.
         first_batch: name of the oldest batch learned from.
@@ -39,6 +47,8 @@ class Clause:
             rule of succession: (m + 1) / (K + 2) if m of the K batches learned from had none, and 0
             if all had one (choice: the first null is a finding). Above the program's rate, no value
             is no finding.
+        shape: parameters of the distribution of a counted share, of beta_binomial only. `lower` and
+            `upper` are then those of a batch with as many rows as usual, see `bounds_for`.
     """
 
     metric: str
@@ -54,6 +64,7 @@ class Clause:
     first_batch: str
     last_batch: str
     null_rate: float = 0.0
+    shape: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; an open bound is None."""
@@ -70,6 +81,7 @@ class Clause:
         values = dict(data)
         values["transform"] = Transform.from_dict(values["transform"])
         values["catches"] = tuple(values["catches"])
+        values["shape"] = tuple(values["shape"]) if values.get("shape") else None
         values["lower"] = float("-inf") if values["lower"] is None else float(values["lower"])
         values["upper"] = float("inf") if values["upper"] is None else float(values["upper"])
         return cls(**values)
@@ -160,6 +172,46 @@ class ProgramVerdict:
     explanation: str
 
 
+def bounds_for(clause: Clause, rows: float) -> tuple[float, float]:
+    """Return the least and the largest value of the metric for a batch of so many rows.
+
+    Those of a usual batch if it has none or their number is unknown.
+    """
+    if clause.shape is None or not rows > 0:
+        return clause.lower, clause.upper
+    share = share_limit(BetaBinomial(*clause.shape), rows, clause.fpr)
+    return (1.0 - share, np.inf) if np.isinf(clause.upper) else (-np.inf, share)
+
+
+def outside(
+    clause: Clause, values: FloatArray, rows: FloatArray, factor: float = 1.0
+) -> npt.NDArray[np.bool_]:
+    """Return which values break the bound; NaN does not.
+
+    Args:
+        clause: the bound.
+        values: the metric of each possible batch.
+        rows: its number of rows.
+        factor: how much further out than the bound a value must lie.
+    """
+    out = np.zeros(values.size, dtype=np.bool_)
+    moved = clause.center + (values - clause.center) / factor
+    sizes = np.nan_to_num(rows)
+    for size in np.unique(sizes):
+        lower, upper = bounds_for(clause, float(size))
+        low, high = lower - SHARE_TOLERANCE, upper + SHARE_TOLERANCE
+        out |= (sizes == size) & ((moved < low) | (moved > high))
+    return out
+
+
+def compared(clause: Clause, history: npt.ArrayLike, bounds: str) -> npt.ArrayLike:
+    """Return the history that a difference is taken against: not against a lone odd batch."""
+    if not clause.transform.lag or bounds == "paper":
+        return history
+    usual = without_outliers(history, clause.metric in DISTANCE_METRICS)
+    return usual if clause.transform.reaches(usual) else history
+
+
 def breaks(
     program: Program,
     history: Mapping[str, npt.ArrayLike],
@@ -176,13 +228,19 @@ def breaks(
         size: how many there are.
     """
     out = np.zeros(size, dtype=bool)
+    rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
     for clause in program.clauses:
-        past = history.get(clause.metric, ())
+        if clause.method == COUNTED:
+            out |= outside(clause, new[clause.metric], rows)
+            if clause.null_rate <= program.fpr:
+                out |= np.isnan(new[clause.metric])
+            continue
+        past = compared(clause, history.get(clause.metric, ()), program.bounds)
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
-        outside = ~((values >= clause.lower) & (values <= clause.upper))
+        broken = ~((values >= clause.lower) & (values <= clause.upper))
         if clause.null_rate > program.fpr:
-            outside &= ~np.isnan(values)
-        out |= outside
+            broken &= ~np.isnan(values)
+        out |= broken
     return out
 
 
@@ -202,8 +260,11 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     )
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
+    told = f"{clause.metric} {seen}, {relation} {_range_words(lower, upper)}"
+    if clause.method == COUNTED and status != "null":
+        told = share_words(clause, observed, lower, upper)
     return (
-        f"{clause.metric} {seen}, {relation} {_range_words(lower, upper)}, {learned}; "
+        f"{told}, {learned}; "
         f"a good batch breaks it with probability at most {clause.fpr:.2g} "
         f"({_METHOD_WORDS.get(clause.method, clause.method)}){aim}."
     )
@@ -215,7 +276,32 @@ _METHOD_WORDS = {
     "cantelli": "Cantelli bound",
     "clt": "normal bound",
     "student_t": "calibrated Student t tail",
+    COUNTED: "beta-binomial tail",
 }
+
+
+_COUNTED_WORDS = {
+    "complete_ratio": "null",
+    "nan_ratio": "NaN",
+    "infinite_ratio": "infinite",
+    "empty_ratio": "empty",
+}
+
+
+def share_words(clause: Clause, observed: float, lower: float, upper: float) -> str:
+    """Return what was seen of a counted share, and what was expected, in percent."""
+    nulls = clause.metric == "complete_ratio"
+    share, most = (1.0 - observed, 1.0 - lower) if nulls else (observed, upper)
+    what = _COUNTED_WORDS[clause.metric]
+    if nulls and np.isinf(lower):
+        expected = f"at least {_percent(1.0 - upper)}"
+    else:
+        expected = f"at most {_percent(most)}"
+    return f"{_percent(share)} of values are {what}, expected {expected}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * max(0.0, share):.3g} %"
 
 
 def transform_words(transform: Transform) -> str:

@@ -395,6 +395,7 @@ class AvhDetector:
             left_out=history.left_out(past),
             since=[b for b in history.steps(past, batch) if batch_order(b) > last],
             ranges=list(unit.keys["range"][:4]) if "range" in unit.keys else None,
+            rows=list(unit.keys["row_count"][:4]) if "row_count" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,

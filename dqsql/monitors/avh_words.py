@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dqsql.decisions.program import ClauseVerdict, Program, ProgramVerdict, transform_words
+from dqsql.decisions.program import (
+    COUNTED,
+    ClauseVerdict,
+    Program,
+    ProgramVerdict,
+    share_words,
+    transform_words,
+)
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
 
@@ -41,6 +48,8 @@ def _short(verdict: ClauseVerdict) -> str:
     if verdict.status == "null":
         return f"{name} has no value"
     low, high = verdict.lower, verdict.upper
+    if verdict.clause.method == COUNTED:
+        return share_words(verdict.clause, verdict.observed, low, high)
     if math.isinf(low):
         expected = f"at most {high:.6g}"
     elif math.isinf(high):
@@ -92,5 +101,6 @@ def clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
         "spread": finite(clause.spread),
         "history": clause.history_size,
         "null_rate": clause.null_rate,
+        "shape": list(clause.shape) if clause.shape else None,
         "catches": list(clause.catches),
     }

@@ -69,6 +69,8 @@ class Evidence:
                     out[:, place] = newest[place] + variants - clean
             if name not in _SIGNED:
                 out[:, place] = np.maximum(out[:, place], 0.0)
+            if name.endswith("_ratio"):
+                out[:, place] = np.minimum(out[:, place], 1.0)
         return out
 
     def to_dict(self) -> dict[str, Any]:
@@ -98,7 +100,7 @@ class Evidence:
 
 
 # Metrics that may be negative.
-_SIGNED = frozenset({"min", "max", "mean", "median", "sum"})
+_SIGNED = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
 
 def _numbers(values: FloatArray) -> list[float | None]:

@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from dqsql.decisions import completeness
 from dqsql.decisions.anomaly import evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.avh import evaluate, resolution
+from dqsql.decisions.bounds import DISTANCE_METRICS
 from dqsql.decisions.candidates import refit
-from dqsql.decisions.magnitudes import usable
+from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.novelty import decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import novelty_config
 from dqsql.decisions.novelty_metrics import Feature
-from dqsql.decisions.program import Clause, Program
+from dqsql.decisions.program import COUNTED, ROWS, Clause, Program
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
 from dqsql.model.batches import batch_order
@@ -167,6 +169,8 @@ def _avh(stored: Stored) -> Recomputed:
     keys = {c["metric"]: _key(c["series"]) for c in clauses}
     steps = _steps(stored)
     series = {name: history.in_step(key, stored.past, steps) for name, key in keys.items()}
+    if details.get("rows"):
+        keys = {ROWS: _key(details["rows"]), **keys}
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
         str(stored.row["column_name"]),
@@ -214,7 +218,11 @@ def _steps(stored: Stored) -> Sequence[str]:
 def _again(data: Mapping[str, Any], values: FloatArray, stored: Stored) -> Clause:
     """A bound as stored, with its numbers computed again from the metric's stored values."""
     clause = _clause(data, stored.past)
+    if clause.method == COUNTED:
+        return _counted(clause, stored)
     values = np.where(usable(values), values, np.nan)
+    if stored.details["bounds"] == "calibrated":
+        values = without_outliers(values, clause.metric in DISTANCE_METRICS)
     past = clause.transform.series(values)
     past = past[np.isfinite(past)]
     details = stored.details
@@ -227,6 +235,16 @@ def _again(data: Mapping[str, Any], values: FloatArray, stored: Stored) -> Claus
         ranges = stored.history.series(_key(details["ranges"]), stored.past)
     floor = resolution(clause.metric, clause.transform, values, ranges)
     return refit(clause, past, details["bounds"], floor)
+
+
+def _counted(clause: Clause, stored: Stored) -> Clause:
+    """A bound on counted rows, learned again from the batches that have any."""
+    series = {c["metric"]: c["series"] for c in stored.details["clauses"]}
+    shares = stored.history.series(_key(series[clause.metric]), stored.past)
+    rows = stored.history.series(_key(stored.details["rows"]), stored.past)
+    known = np.isfinite(shares) & (rows > 0)
+    again = completeness.refit(clause, shares[known], rows[known])
+    return replace(clause, shape=None, history_size=0) if again is None else again
 
 
 def _clause(data: Mapping[str, Any], past: Sequence[str]) -> Clause:
@@ -245,6 +263,7 @@ def _clause(data: Mapping[str, Any], past: Sequence[str]) -> Clause:
         first_batch=past[0] if past else "",
         last_batch=past[-1] if past else "",
         null_rate=data.get("null_rate", 0.0),
+        shape=tuple(data["shape"]) if data.get("shape") else None,
     )
 
 

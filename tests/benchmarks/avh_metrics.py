@@ -25,12 +25,12 @@ from dqsql.decisions.distances import (
 
 SINGLE = {
     "numeric": (
-        *("min", "max", "mean", "median", "sum", "range"),
+        *("min", "max", "mean", "median", "p25", "p75", "sum", "range"),
         *("row_count", "unique_ratio", "complete_ratio"),
     ),
     "categorical": (
-        *("str_len", "char_len", "digit_len", "punc_len"),
-        *("row_count", "unique_ratio", "complete_ratio", "dist_val_count"),
+        *("str_len", "char_len", "digit_len", "punc_len", "upper_ratio", "lower_ratio"),
+        *("row_count", "unique_ratio", "complete_ratio", "empty_ratio", "dist_val_count"),
     ),
 }
 TWO = {
@@ -74,10 +74,11 @@ def _numeric(values: np.ndarray) -> Summary:
     rows = len(values)
     state = numeric_state(kept)
     if not len(kept):
-        single = [np.nan] * 5 + [np.nan, rows, np.nan, 0.0 if rows else np.nan]
+        single = [np.nan] * 8 + [rows, np.nan, 0.0 if rows else np.nan]
         return Summary(np.array(single), (state,))
     low, high = kept.min(), kept.max()
-    single = [low, high, kept.mean(), np.median(kept), kept.sum(), high - low, rows]
+    middle = np.quantile(kept, (0.5, 0.25, 0.75))
+    single = [low, high, kept.mean(), *middle, kept.sum(), high - low, rows]
     single += [len(np.unique(kept)) / len(kept), len(kept) / rows]
     return Summary(np.array(single, dtype=float), (state,))
 
@@ -86,7 +87,8 @@ def _categorical(values: np.ndarray) -> Summary:
     counts = Counter(v for v in values.tolist() if v is not None)
     kept, rows = sum(counts.values()), len(values)
     if not kept:
-        single = [np.nan] * 4 + [rows, np.nan, 0.0 if rows else np.nan, 0.0]
+        share = 0.0 if rows else np.nan
+        single = [*[np.nan] * 6, rows, np.nan, share, share, 0.0]
         empty = CategoricalState({})
         return Summary(np.array(single), (empty, empty))
     texts, weights = list(counts), np.array(list(counts.values()), dtype=float)
@@ -95,7 +97,11 @@ def _categorical(values: np.ndarray) -> Summary:
     punctuation = (codes > 32) & (codes < 127) & ~letters & ~digits
     per_text = [(codes > 0), letters, digits, punctuation]
     lengths = [float(weights @ mask.sum(axis=1)) / kept for mask in per_text]
-    single = [*lengths, rows, len(texts) / kept, kept / rows, len(texts)]
+    upper = float(weights @ ((codes >= ord("A")) & (codes <= ord("Z"))).sum(axis=1)) / kept
+    length = lengths[0] or 1.0
+    cases = [upper / length, (lengths[1] - upper) / length]
+    empty = sum(n for text, n in counts.items() if not text.strip(" "))
+    single = [*lengths, *cases, rows, len(texts) / kept, kept / rows, empty / rows, len(texts)]
     classes = codes.astype(np.uint32)
     for mask, wildcard in ((letters, "l"), (digits, "d"), (punctuation, ".")):
         classes[mask] = ord(wildcard)

@@ -116,3 +116,18 @@ def test_bounds_of_anything(values: np.ndarray, issues: np.ndarray) -> None:
         past = {name: values[:, place] for place, name in enumerate(METRICS)}
         new = {name: float(issues[0, place]) for place, name in enumerate(METRICS)}
         assert hold(program, past, new).status in ("pass", "fail", "null")
+
+
+def test_one_odd_batch_does_not_blind_a_bound() -> None:
+    """A tenfold volume among the first batches once hid all that was less than that."""
+    volume = 1000 + 20 * np.random.default_rng(0).normal(size=30)
+    volume[4] = 10_000
+    issues = np.array([[500.0], [2000.0], [10_000.0]])
+    names = ("volume_0.5", "volume_x2", "volume_x10")
+    program = fit_program(ColumnHistory("c", ("row_count",), volume[:, None], names, issues))
+    for rows, status in ((1010.0, "pass"), (500.0, "fail"), (2000.0, "fail")):
+        assert hold(program, {"row_count": volume}, {"row_count": rows}).status == status
+    # What happens again and again is part of the history.
+    volume[[12, 20, 27]] = 10_000
+    program = fit_program(ColumnHistory("c", ("row_count",), volume[:, None], names, issues))
+    assert hold(program, {"row_count": volume}, {"row_count": 10_000.0}).status == "pass"

@@ -1,0 +1,151 @@
+"""The beta-binomial model of how many rows of a batch are counted: nulls, for example.
+
+A batch of n rows has x ~ Binomial(n, p), and p itself varies from batch to batch as
+Beta(mu (1/rho - 1), (1 - mu) (1/rho - 1)) with mean mu and over-dispersion rho (Skellam 1948,
+Journal of the Royal Statistical Society B 10, 257-261). Both are learned from the counts of the
+accepted batches by their exact likelihood, on a grid, with Jeffreys' prior on mu and one on rho
+that prefers steady shares (see `_STEADINESS`). The share that the next batch exceeds with the rate
+asked for, by the posterior, and the posterior's mean give the one beta-binomial distribution that
+is kept: it says for any number of rows how many may be counted.
+
+No promise without a model is possible here: of a column that was never null in K batches nobody can
+say that the next has a null with a probability below 1/(K + 2). The prior is what is added.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+FloatArray = npt.NDArray[np.float64]
+
+# A bound that nothing but a wholly empty batch could break promises nothing.
+_LARGEST_LIMIT = 0.98
+_OVERDISPERSION = np.geomspace(3e-5, 0.5, 11)
+# Power of rho in its prior, beside the logarithmic scale: steady shares are the rule.
+_STEADINESS = -0.75
+_DEVIATIONS = np.linspace(-4.0, 4.0, 11)
+# Batches beyond are judged as if they had this many rows: their noise is negligible.
+_MOST_ROWS = 4096
+
+
+class BetaBinomial(NamedTuple):
+    """Parameters of the share's Beta distribution, both > 0."""
+
+    alpha: float
+    beta: float
+
+    @property
+    def mean(self) -> float:
+        """Expected share, in (0, 1)."""
+        return self.alpha / (self.alpha + self.beta)
+
+
+def learn(counts: npt.ArrayLike, rows: npt.ArrayLike, rate: float) -> BetaBinomial | None:
+    """Learn the distribution of a share, right at its mean and where `rate` of batches lie beyond.
+
+    Args:
+        counts: rows of each batch that are counted, 0 to its rows.
+        rows: rows of each batch; batches without rows are left out.
+        rate: probability that a good batch's share lies beyond the limit, in (0, 1).
+
+    Returns:
+        None if next to no share could be excluded at this rate.
+    """
+    x, n = np.asarray(counts, dtype=float), np.asarray(rows, dtype=float)
+    keep = n > 0
+    return _learn(x[keep].tobytes(), n[keep].tobytes(), rate)
+
+
+@lru_cache(maxsize=4096)
+def _learn(counts: bytes, rows: bytes, rate: float) -> BetaBinomial | None:
+    x, n = np.frombuffer(counts), np.frombuffer(rows)
+    if not n.size:
+        return None
+    weights, alpha, beta = _posterior(x, n, rate)
+    mean = float((weights * alpha / (alpha + beta)).sum())
+    limit = _upper_quantile(weights, alpha, beta, rate)
+    if limit > _LARGEST_LIMIT:
+        return None
+    return _matching(mean, limit, rate)
+
+
+def _posterior(
+    x: FloatArray, n: FloatArray, rate: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weights and parameters of the Beta distributions that the counts speak for."""
+    rho = _OVERDISPERSION[:, None]
+    # Information of each batch on the mean, given the over-dispersion.
+    information = n / (1.0 + (n - 1.0) * rho)
+    total = information.sum(axis=1) + 1.0
+    middle = ((information * (x / n)).sum(axis=1) + 0.5) / total
+    error = 1.0 / np.sqrt(middle * (1.0 - middle) * total)
+    logit = special.logit(middle)[:, None] + error[:, None] * _DEVIATIONS
+    mu, rest = special.expit(logit), special.expit(-logit)
+    precision = 1.0 / rho - 1.0
+    alpha, beta = mu * precision, rest * precision
+    likelihood = special.betaln(x + alpha[..., None], n - x + beta[..., None]).sum(axis=-1)
+    log = likelihood - x.size * special.betaln(alpha, beta)
+    log += 0.5 * (np.log(mu) + np.log(rest)) + np.log(error)[:, None]
+    log += _STEADINESS * np.log(rho)
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    keep = weights > 1e-3 * rate / weights.size
+    return weights[keep], alpha[keep], beta[keep]
+
+
+def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, rate: float) -> float:
+    """Return the share that the mixture exceeds with probability `rate`, rounded up."""
+    points = np.linspace(-15.0, 12.0, 16)
+    for _ in range(4):
+        shares = special.expit(points)[:, None]
+        beyond = (weights * special.betaincc(alpha, beta, shares)).sum(axis=1)
+        place = int((beyond > rate).sum())
+        if place == points.size:
+            return 1.0
+        low = points[max(0, place - 1)]
+        points = np.linspace(low, points[place], 8)
+    return float(special.expit(points[-1]))
+
+
+def _matching(mean: float, limit: float, rate: float) -> BetaBinomial:
+    """Return the narrowest Beta distribution of this mean that exceeds the limit at this rate."""
+    precisions = np.geomspace(0.01, 1e9, 12)
+    for _ in range(4):
+        beyond = special.betaincc(mean * precisions, (1.0 - mean) * precisions, limit)
+        wide = np.flatnonzero(beyond >= rate)
+        if not wide.size:
+            break
+        place = int(wide[-1])
+        precisions = np.geomspace(
+            precisions[place], precisions[min(place + 1, precisions.size - 1)], 8
+        )
+    return BetaBinomial(float(mean * precisions[0]), float((1.0 - mean) * precisions[0]))
+
+
+def share_limit(model: BetaBinomial, rows: float, rate: float) -> float:
+    """Return the largest share that a good batch of so many rows exceeds with at most this rate.
+
+    Exact for up to 4,096 rows; larger batches have the limit of that size, which is wider by a
+    hair.
+
+    Args:
+        model: the distribution.
+        rows: rows of the batch, > 0.
+        rate: in (0, 1).
+    """
+    n = int(min(max(1.0, rows), _MOST_ROWS))
+    a, b = model
+    k = np.arange(n, dtype=float)
+    with np.errstate(divide="ignore"):
+        steps = np.log((n - k) * (k + a)) - np.log((k + 1.0) * (n - k - 1.0 + b))
+    start = special.betaln(a, n + b) - special.betaln(a, b)
+    logs = np.concatenate([[start], start + np.cumsum(steps)])
+    # Summed from the far end, so that small probabilities keep their digits.
+    beyond = np.cumsum(np.exp(logs)[::-1])[::-1]
+    beyond = np.append(beyond[1:], 0.0)
+    return float((beyond > rate).sum()) / n

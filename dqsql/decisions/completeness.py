@@ -1,0 +1,141 @@
+"""Bounds on how many rows of a batch have no proper value: null, NaN, infinite, empty text.
+
+They stand beside the bounds that injected issues choose, so that every column has them: by the
+beta-binomial model of `dqsql.decisions.beta_binomial`, and out of the same budget for false alarms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions.beta_binomial import learn
+from dqsql.decisions.bounds import COMPLETENESS_METRICS
+from dqsql.decisions.program import COUNTED, ROWS, Clause, bounds_for, outside
+from dqsql.decisions.stationarity import Transform
+
+if TYPE_CHECKING:
+    from dqsql.decisions.avh import ColumnHistory
+
+FloatArray = npt.NDArray[np.float64]
+
+# Part of a program's rate that goes to these bounds; half of it to nulls where there are others.
+BUDGET_SHARE = 0.25
+# A column that is fuller than ever is rarely a fault.
+FULLNESS_SHARE = 0.2
+_LEAST_FOR_FULLNESS = 0.05
+
+
+def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Clause]:
+    """Return the bounds on a column's shares of rows without a proper value, as many as it has.
+
+    Args:
+        history: the column, with `row_count` among its metrics.
+        fpr: the rate that these bounds may use together.
+        min_history: fewest batches to learn from.
+    """
+    metrics = [m for m in COMPLETENESS_METRICS if m in history.metrics]
+    if ROWS not in history.metrics or not metrics:
+        return []
+    rows = history.values[:, history.metrics.index(ROWS)]
+    found: list[Clause] = []
+    for metric in metrics:
+        values = history.values[:, history.metrics.index(metric)]
+        known = np.isfinite(values) & (rows > 0)
+        if known.sum() < min_history:
+            continue
+        rate = _rate(metric, len(metrics), fpr)
+        nulls = metric == "complete_ratio"
+        share = 1.0 - values[known] if nulls else values[known]
+        full = nulls and float(np.median(share)) >= _LEAST_FOR_FULLNESS
+        side = rate * (1.0 - FULLNESS_SHARE) if full else rate
+        found += _clause(history, metric, known, rows[known], side, -1.0 if nulls else 1.0)
+        if full:
+            found += _clause(history, metric, known, rows[known], rate - side, 1.0)
+    return found
+
+
+def _rate(metric: str, count: int, fpr: float) -> float:
+    if count == 1:
+        return fpr
+    return fpr / 2.0 if metric == "complete_ratio" else fpr / 2.0 / (count - 1)
+
+
+def _clause(
+    history: ColumnHistory,
+    metric: str,
+    known: npt.NDArray[np.bool_],
+    rows: FloatArray,
+    rate: float,
+    side: float,
+) -> list[Clause]:
+    values = history.values[known, history.metrics.index(metric)]
+    size = len(history.values)
+    batches = history.batches or tuple(str(i + 1) for i in range(size))
+    clause = Clause(
+        metric=metric,
+        transform=Transform(),
+        lower=-np.inf if side > 0 else 0.0,
+        upper=np.inf if side < 0 else 1.0,
+        center=0.0,
+        spread=0.0,
+        fpr=rate,
+        method=COUNTED,
+        catches=(),
+        history_size=int(known.sum()),
+        first_batch=batches[history.rows[0]],
+        last_batch=batches[history.rows[-1]],
+    )
+    learned = refit(clause, values, rows)
+    return [] if learned is None else [learned]
+
+
+def refit(clause: Clause, values: FloatArray, rows: FloatArray) -> Clause | None:
+    """Return a bound with its numbers learned from a history; None where there is none.
+
+    Args:
+        clause: the bound; its rate and its side are kept.
+        values: the metric of the batches, finite.
+        rows: rows of each batch, > 0.
+    """
+    shares = 1.0 - values if np.isinf(clause.upper) else values
+    model = learn(np.rint(shares * rows), rows, clause.fpr)
+    if model is None:
+        return None
+    known = replace(clause, shape=(model.alpha, model.beta), history_size=int(values.size))
+    lower, upper = bounds_for(known, float(np.median(rows)))
+    return replace(
+        known,
+        lower=lower,
+        upper=upper,
+        center=1.0 - model.mean if np.isinf(clause.upper) else model.mean,
+        spread=float(values.std(ddof=1)) if values.size > 1 else 0.0,
+    )
+
+
+def with_catches(
+    clauses: Sequence[Clause],
+    names: Sequence[str],
+    issues: Mapping[str, FloatArray],
+    factors: Sequence[float],
+) -> tuple[list[Clause], npt.NDArray[np.bool_]]:
+    """Return the bounds with the issues that they catch, and which goals they reach.
+
+    Args:
+        clauses: the bounds.
+        names: names of the issues.
+        issues: per metric, its values on the issues' batches.
+        factors: how much further out an issue must lie, one goal of each issue by each of them.
+    """
+    goals = np.zeros((len(factors), len(names)), dtype=np.bool_)
+    found = []
+    for clause in clauses:
+        broken = [outside(clause, issues[clause.metric], issues[ROWS], f) for f in factors]
+        goals |= np.array(broken)
+        caught = tuple(n for n, hit in zip(names, broken[0], strict=True) if hit)
+        found.append(replace(clause, catches=caught))
+    return found, goals.ravel()
