@@ -5,14 +5,16 @@ issues with parameters. Each variant of a column is one batch of a check model o
 its metrics come from the very same macros as those of real batches.
 
 The paper's text and the authors' code give different magnitudes (1/10/100 % against 10/50/100 %);
-both are used. The paper's "increased nulls" put a filler, '' or 0, in the place of values; the same
-with real NULLs in the place of all values is added here.
+the union of both is used, and each variant says which of them it is from. The paper's "increased
+nulls" put a filler, '' or 0, in the place of values; real NULLs are added here. No bound is chosen
+by those: missing values have bounds of their own in every program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 
 from sqlglot import exp
@@ -38,8 +40,8 @@ SEPARATOR = "\x1f"
 VALUE = "value"
 VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
-# change of the variants; 1 had no NULLs.
-ISSUES_VERSION = 2
+# change of the variants.
+ISSUES_VERSION = 3
 # Longer texts are cut in the sample, since characters are changed one by one.
 MAX_TEXT = 1000
 
@@ -48,6 +50,34 @@ _SYMBOLS = "!#$%&()*+-./:;<=>?@[]^_{|}~"
 _BOTH = frozenset({Family.NUMERIC, Family.TEXT})
 _NUMERIC = frozenset({Family.NUMERIC})
 _TEXT = frozenset({Family.TEXT})
+
+
+class IssueSource(StrEnum):
+    """Who says that an issue is to be injected in this magnitude."""
+
+    PAPER = "the paper's Appendix B"
+    CODE = "the authors' code"
+    BOTH = "the paper's Appendix B and the authors' code"
+    DQSQL = "dqsql"
+
+
+_PAPER, _CODE, _SAME = IssueSource.PAPER, IssueSource.CODE, IssueSource.BOTH
+_VALUES = {"0.01": _PAPER, "0.1": _SAME, "0.5": _CODE, "1.0": _SAME}
+_HALF = {"0.1": _SAME, "0.5": _SAME}
+# The shares of values or characters that each kind of issue changes.
+_SHARES: Mapping[str, Mapping[str, IssueSource]] = {
+    "schema": _VALUES,
+    "unit": {"0.1": _CODE, "1.0": _SAME},
+    "case": _VALUES,
+    "null": {"0.01": _PAPER, "0.1": _CODE, "0.5": _SAME, "1.0": _SAME},
+    "volume": _HALF,
+    "dist": _HALF,
+    "perturb": _VALUES,
+    "insert": _HALF,
+    "delete": _HALF,
+    "pad": {**_HALF, "1.0": _SAME},
+    "missing": dict.fromkeys(("0.01", "0.05", "0.1", "0.2", "0.5", "1.0"), IssueSource.DQSQL),
+}
 
 
 @dataclass(frozen=True)
@@ -61,6 +91,7 @@ class Issue:
     macro: str
     families: frozenset[Family]
     arguments: Mapping[str, str]
+    source: IssueSource
     as_text: bool = False
 
 
@@ -73,34 +104,39 @@ def issues(family: Family) -> tuple[Issue, ...]:
 def _issues(family: Family) -> Iterator[Issue]:
     filler = "0" if family is Family.NUMERIC else "''"
     alphabet = "0123456789" if family is Family.NUMERIC else f"{_LETTERS}0123456789{_SYMBOLS}"
-    wide, shares = ("0.01", "0.1", "0.5", "1.0"), ("0.1", "0.5")
-    for p in wide:
-        yield Issue(f"schema_{p}", "schema_change", _BOTH, {"fraction": p})
-        yield Issue(f"null_{p}", "increased_nulls", _BOTH, {"filler": filler, "fraction": p})
-        for to in ("upper", "lower"):
-            yield Issue(f"case_{to}_{p}", "casing_change", _TEXT, {"to": to, "fraction": p})
-        perturbed = {"fraction": p}
-        yield Issue(f"perturb_{p}", "character_perturbation", _BOTH, perturbed, as_text=True)
-    # A bound that would catch fewer takes days on which more than usual is missing for bad ones.
-    gone = {"filler": "null", "fraction": "1.0"}
-    yield Issue("null_missing_1.0", "increased_nulls", _BOTH, gone)
-    for p in ("0.1", "1.0"):
-        for factor in ("10", "100", "1000"):
-            scaled = {"factor": factor, "fraction": p}
-            yield Issue(f"unit_x{factor}_{p}", "unit_change", _NUMERIC, scaled)
+    yield from _of("schema", "schema_change", _BOTH)
+    for factor in ("10", "100", "1000"):
+        yield from _of("unit", "unit_change", _NUMERIC, {"factor": factor}, f"x{factor}_")
+    for to in ("upper", "lower"):
+        yield from _of("case", "casing_change", _TEXT, {"to": to}, f"{to}_")
+    yield from _of("null", "increased_nulls", _BOTH, {"filler": filler})
     for factor in ("2", "10"):
-        yield Issue(f"volume_x{factor}", "volume_increase", _BOTH, {"factor": factor})
-    for p in shares:
-        yield Issue(f"volume_{p}", "volume_decrease", _BOTH, {"fraction": p})
-        yield Issue(f"dist_first_{p}", "distribution_first", _BOTH, {"fraction": p})
-        yield Issue(f"dist_last_{p}", "distribution_last", _BOTH, {"fraction": p})
-        inserted = {"fraction": p, "alphabet": f"'{alphabet}'"}
-        yield Issue(f"insert_{p}", "character_insertion", _BOTH, inserted, as_text=True)
-        yield Issue(f"delete_{p}", "character_deletion", _BOTH, {"fraction": p}, as_text=True)
-    for p in ("0.1", "0.5", "1.0"):
-        for side in ("leading", "trailing"):
-            name = f"pad_{side.removesuffix('ing')}_{p}"
-            yield Issue(name, f"padding_{side}", _TEXT, {"fraction": p})
+        arguments = {"factor": factor}
+        yield Issue(f"volume_x{factor}", "volume_increase", _BOTH, arguments, _SAME)
+    yield from _of("volume", "volume_decrease", _BOTH)
+    yield from _of("dist", "distribution_first", _BOTH, words="first_")
+    yield from _of("dist", "distribution_last", _BOTH, words="last_")
+    yield from _of("perturb", "character_perturbation", _BOTH, as_text=True)
+    inserted = {"alphabet": f"'{alphabet}'"}
+    yield from _of("insert", "character_insertion", _BOTH, inserted, as_text=True)
+    yield from _of("delete", "character_deletion", _BOTH, as_text=True)
+    for side in ("lead", "trail"):
+        yield from _of("pad", f"padding_{side}ing", _TEXT, words=f"{side}_")
+    yield from _of("missing", "increased_nulls", _BOTH, {"filler": "null"})
+
+
+def _of(
+    kind: str,
+    macro: str,
+    families: frozenset[Family],
+    arguments: Mapping[str, str] | None = None,
+    words: str = "",
+    *,
+    as_text: bool = False,
+) -> Iterator[Issue]:
+    for share, source in _SHARES[kind].items():
+        given = {**(arguments or {}), "fraction": share}
+        yield Issue(f"{kind}_{words}{share}", macro, families, given, source, as_text)
 
 
 @cache

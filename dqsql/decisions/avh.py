@@ -43,6 +43,9 @@ from dqsql.errors import DecisionError
 FloatArray = npt.NDArray[np.float64]
 
 MIN_HISTORY = 8
+# Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
+MISSING = "missing_"
+ALL_MISSING = "missing_1.0"
 
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
@@ -378,13 +381,18 @@ def _completeness(
 
     They stand in every calibrated program, whatever the injected issues; the paper has none.
     """
+    missing = np.array([name.startswith(MISSING) for name in history.issues], dtype=np.bool_)
     count = len(history.issues)
     if config.bounds == "paper":
-        return [], np.zeros(count, dtype=np.bool_), config.fpr
+        return [], missing, config.fpr
     share = config.fpr * completeness.BUDGET_SHARE
     clauses = completeness.clauses_of(history, share, config.min_history)
     columns = dict(zip(history.metrics, history.issue_values.T, strict=True))
     clauses, goals = completeness.with_catches(clauses, history.issues, columns, SAFETY_FACTORS)
+    # Where shares follow a season, or nearly all may be missing, a bound of the others has to do.
+    lost = np.array([name == ALL_MISSING for name in history.issues], dtype=np.bool_)
+    missing &= ~lost | goals[:count]
+    goals |= np.tile(missing, len(SAFETY_FACTORS))
     return clauses, goals, config.fpr - sum(clause.fpr for clause in clauses)
 
 

@@ -331,7 +331,7 @@ def _number(value: float) -> str:
 
 # What an injected issue stands for, by the longest of these that its name begins with.
 _ISSUE_WORDS = {
-    "null_missing": "missing values",
+    "missing": "missing values",
     "null": "empty or zero values",
     "schema": "values of another column",
     "unit": "another unit",

@@ -47,7 +47,7 @@ BOTH = Magnitudes(
         tuple(sorted(set(getattr(TEXT, name)) | set(getattr(CODE, name))))
         for name in ("schema", "unit", "casing", "nulls", "perturb", "padding")
     ),
-    missing=(1.0,),
+    missing=(0.01, 0.05, 0.1, 0.2, 0.5, 1.0),
 )
 
 
@@ -143,7 +143,7 @@ def _missing(
     for fraction in magnitudes.missing:
         changed = values.copy()
         changed[_pick(rng, len(values), fraction)] = np.nan if kind == "numeric" else None
-        out[f"null_missing_{fraction}"] = changed
+        out[f"missing_{fraction}"] = changed
     return out
 
 

@@ -212,7 +212,7 @@ def sparse(missing: tuple[int, ...], size: int = 28) -> ColumnHistory:
     clean = values[changed]
     issues = np.tile(clean, (4, 1))
     issues[0, 1], issues[1, 0], issues[2, 2], issues[3, 1] = 50, clean[0] / 2, 0.5, np.nan
-    names = ("unit_x10_1.0", "volume_0.5", "schema_1.0", "null_missing_1.0")
+    names = ("unit_x10_1.0", "volume_0.5", "schema_1.0", "missing_1.0")
     return ColumnHistory("c", METRICS, values, names, issues, changed=changed)
 
 
@@ -258,7 +258,7 @@ def test_a_metric_without_a_value_catches_no_issue() -> None:
             config = AvhConfig(bounds=bounds, fpr=0.05)  # type: ignore[arg-type]
             means = [c for c in fit_program(column, config).clauses if c.metric == "mean"]
             assert means
-            assert not any("null_missing_1.0" in c.catches for c in means)
+            assert not any("missing_1.0" in c.catches for c in means)
 
 
 def test_one_unknown_distance_does_not_switch_its_metric_off() -> None:
@@ -310,7 +310,7 @@ def test_the_issues_that_a_bound_is_there_for_are_told_in_words() -> None:
     assert told("dist_first_0.1", "dist_last_0.5", "pad_lead_0.1", "perturb_0.1") == (
         "a shifted distribution, padding, typos."
     )
-    assert told("case_upper_0.1", "null_0.5", "null_missing_0.5", "schema_0.1", "unit_x10_1.0") == (
+    assert told("case_upper_0.1", "null_0.5", "missing_0.5", "schema_0.1", "unit_x10_1.0") == (
         "changed case, empty or zero values, missing values, values of another column, 1 more kind."
     )
     # Every issue that is injected has words.

@@ -30,7 +30,7 @@ def column(shares: np.ndarray, metric: str, rows: int = ROWS) -> ColumnHistory:
     issues[0, 0] *= 10
     issues[1, 1] /= 2
     issues[2, [0, 2]] = np.nan, 0.0
-    names = ("unit_x10_1.0", "volume_0.5", "null_missing_1.0")
+    names = ("unit_x10_1.0", "volume_0.5", "missing_1.0")
     return ColumnHistory("c", METRICS, values, names, issues)
 
 
@@ -132,7 +132,7 @@ def test_the_budget_is_shared_and_the_paper_is_left_alone() -> None:
         assert len(own) == 3
         assert sum(c.fpr for c in own) == pytest.approx(fpr * BUDGET_SHARE)
         assert program.fpr_bound <= fpr * (1 + 1e-9)
-        assert any("null_missing_1.0" in c.catches for c in own)
+        assert any("missing_1.0" in c.catches for c in own)
     paper = fit_program(past, AvhConfig(bounds="paper"))
     assert not any(c.method == COUNTED or c.metric == "nan_ratio" for c in paper.clauses)
 
@@ -188,7 +188,7 @@ def test_no_bound_lies_where_its_metric_cannot_be() -> None:
         issues = np.tile(values[-1], (4, 1))
         issues[0] = np.nan, np.nan, 400, 0, np.nan
         issues[1, 0], issues[2, 1], issues[3, 4] = 1e-3, 0.0, 2.0
-        kinds = ("null_missing_1.0", "volume_x10", "delete_0.5", "schema_1.0")
+        kinds = ("missing_1.0", "volume_x10", "delete_0.5", "schema_1.0")
         program = fit_program(ColumnHistory("c", names, values, kinds, issues))
         for clause in program.clauses:
             if clause.metric == "unique_ratio":

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from dqsql.compiler.issues import ISSUES_VERSION, issues
+from dqsql.compiler.issues import ISSUES_VERSION, IssueSource, issues
 from dqsql.model.plan import Family
 from dqsql.monitors.evidence import Evidence
 
@@ -15,18 +15,25 @@ METRICS = ("row_count", "complete_ratio")
 NULLS = np.array([[100.0, 0.5]])
 
 
-@pytest.mark.parametrize(("family", "count"), [(Family.NUMERIC, 31), (Family.TEXT, 39)])
-def test_values_go_missing_among_the_issues(family: Family, count: int) -> None:
-    found = {issue.name: issue for issue in issues(family)}
-    fillers = {name: i.arguments["filler"] for name, i in found.items() if "null" in name}
-    assert fillers.pop("null_missing_1.0") == "null"
-    assert "null" not in fillers.values()
-    assert len(found) == count
+@pytest.mark.parametrize(
+    ("family", "code", "union"), [(Family.NUMERIC, 27, 30), (Family.TEXT, 33, 38)]
+)
+def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int) -> None:
+    """The authors' code has 60 variants of both kinds of columns, the paper other magnitudes."""
+    sources = {issue.name: issue.source for issue in issues(family)}
+    own = {name for name, source in sources.items() if source is IssueSource.DQSQL}
+    assert own == {f"missing_{share}" for share in ("0.01", "0.05", "0.1", "0.2", "0.5", "1.0")}
+    by_code = {n for n, s in sources.items() if s in (IssueSource.CODE, IssueSource.BOTH)}
+    assert len(by_code) == code
+    assert len(sources) - len(own) == union
+    assert sources["schema_0.01"] is sources["null_0.01"] is IssueSource.PAPER
+    fillers = {i.name: i.arguments["filler"] for i in issues(family) if "filler" in i.arguments}
+    assert {name for name, filler in fillers.items() if filler == "null"} == own
 
 
 def test_evidence_of_older_issues_serves_until_it_is_renewed() -> None:
     clean = np.array([100.0, 1.0])
-    fresh = Evidence("2024-01-09", METRICS, ("null_missing_0.5",), clean, NULLS)
+    fresh = Evidence("2024-01-09", METRICS, ("missing_0.5",), clean, NULLS)
     stored = fresh.to_dict()
     assert stored["version"] == ISSUES_VERSION
     assert not Evidence.from_dict(json.loads(json.dumps(stored))).outdated

@@ -41,7 +41,7 @@ METRICS = (
     *("min", "max", "mean", "median", "sum", "range"),
     *("row_count", "unique_ratio", "complete_ratio"),
 )
-ISSUES = ("null_missing_0.5", "null_missing_1.0", "unit_x10_1.0", "volume_0.5", "volume_x2")
+ISSUES = ("missing_0.5", "missing_1.0", "unit_x10_1.0", "volume_0.5", "volume_x2")
 NAN = math.nan
 
 
@@ -103,9 +103,8 @@ class Days:
     def _evidence(version: int) -> dict[str, Any]:
         clean = dict(zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1), strict=True))
         rows = {
-            "null_missing_0.5": clean | {"sum": 2500, "complete_ratio": 0.5},
-            "null_missing_1.0": {m: NAN for m in METRICS}
-            | {"row_count": 1000, "complete_ratio": 0},
+            "missing_0.5": clean | {"sum": 2500, "complete_ratio": 0.5},
+            "missing_1.0": {m: NAN for m in METRICS} | {"row_count": 1000, "complete_ratio": 0},
             "unit_x10_1.0": {k: v * 10 for k, v in clean.items()}
             | {n: clean[n] for n in ("row_count", "unique_ratio", "complete_ratio")},
             "volume_0.5": clean | {"row_count": 500, "sum": 2500},

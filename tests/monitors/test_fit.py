@@ -57,6 +57,7 @@ def test_programs_are_learned_from_all_accepted_batches(copy: Project, dqsql: Dq
     assert {r["metric"] for r in _clauses(after["code"])} <= {
         *("str_len", "char_len", "digit_len", "punc_len", "row_count"),
         *("unique_ratio", "complete_ratio", "dist_val_count"),
+        *("upper_ratio", "lower_ratio", "empty_ratio"),
     }
     old = [r for r in copy.rows("dq_programs") if r["valid_to"] is not None]
     assert {r["evidence"] for r in old} == {None}

@@ -106,8 +106,9 @@ def test_missing_values_are_found_by_bounds_that_are_there_for_them(
     checked: tuple[Project, RunResult],
 ) -> None:
     result = verdicts(checked[1])["`odd` name", day(BROKEN)]
+    assert "80 % of values are null, expected at most" in result.message
     broken = [c for c in result.details["clauses"] if c["status"] != "pass"]
-    assert any("null_missing" in name for c in broken for name in c["catches"])
+    assert any("missing" in name for c in broken for name in c["catches"])
 
 
 def test_quiet_days_are_quiet(checked: tuple[Project, RunResult]) -> None:
@@ -155,8 +156,8 @@ def test_programs_and_distributions_are_stored(checked: tuple[Project, RunResult
     programs = [r for r in project.rows("dq_programs") if r["valid_to"] is None]
     assert {r["column_name"] for r in programs} >= {"steady", "growing", "code", "`odd` name"}
     evidence = json.loads(next(r for r in programs if r["column_name"] == "code")["evidence"])
-    assert len(evidence["issues"]) == 39
-    row = evidence["variants"][evidence["issues"].index("null_missing_1.0")]
+    assert len(evidence["issues"]) == 44
+    row = evidence["variants"][evidence["issues"].index("missing_1.0")]
     assert row[evidence["metrics"].index("complete_ratio")] == 0
     profiles = {(r["column_name"], r["profile"]) for r in project.rows("dq_distributions")}
     assert ("steady", "quantile_profile") in profiles
