@@ -489,11 +489,12 @@ def _evaluate_clause(
     clause: Clause, history: npt.ArrayLike, observed: float, program: Program, rows: float
 ) -> ClauseVerdict:
     transform = clause.transform
+    judged, slack = clause, 0.0
     if clause.method == COUNTED:
         lower, upper = bounds_for(clause, rows)
-        clause = replace(clause, lower=lower, upper=upper)
+        judged, slack = replace(clause, lower=lower, upper=upper), SHARE_TOLERANCE
     history = compared(clause, history, program.bounds)
-    lower, upper = (float(transform.undo(history, bound)) for bound in (clause.lower, clause.upper))
+    lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
     if transform.log and clause.lower == -np.inf:
         lower = -np.inf
     lower, upper = fpr_bounds.shown(clause.metric, lower, upper)
@@ -502,9 +503,8 @@ def _evaluate_clause(
         score = float("nan")
     else:
         value = float(transform.apply(history, observed))
-        score = _score(clause, value)
-        slack = SHARE_TOLERANCE if clause.method == COUNTED else 0.0
-        status = "pass" if clause.lower - slack <= value <= clause.upper + slack else "fail"
+        score = _score(judged, value)
+        status = "pass" if judged.lower - slack <= value <= judged.upper + slack else "fail"
     text = describe(clause, observed, lower, upper, status)
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
 

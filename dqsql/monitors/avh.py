@@ -194,9 +194,13 @@ class AvhDetector:
         return self._excluded.refusal(unit.monitor, where)
 
     def _before(self, unit: Unit, batch: str) -> list[str]:
-        """The accepted batches before a batch, without those that are excluded, oldest first."""
+        """The accepted batches before a batch to learn from, oldest first.
+
+        Without those that are excluded, and those that it warned of unless that recurs.
+        """
         before, odd = self.context.history.before(batch), self._odd(unit)
-        return [b for b in before if b not in odd] if odd else before
+        kept = [b for b in before if b not in odd] if odd else before
+        return self.context.history.usual(unit.monitor.id, kept, unit.settings.window)
 
     def _past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
@@ -375,6 +379,8 @@ class AvhDetector:
         verdict = evaluate(program, series, new)
         last = batch_order(past[-1])
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
+        if status is Status.WARN and batch not in self.context.accepted_by_review:
+            history.warn(unit.monitor.id, batch)
         worst = verdict.clauses[0] if verdict.clauses else None
         result = result_of(unit.monitor, batch, status, message(unit.column, program, verdict))
         result = replace(

@@ -23,7 +23,8 @@ class MonitorContext:
     `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
     Spark could not compute, each with its error. `fpr` is the false-positive rate of a monitor
     that names none. `derived` collects values that detectors compute from profiles. `settings` are
-    those of the project, by kind of monitor.
+    those of the project, by kind of monitor. `accepted_by_review` are batches that a person
+    accepted.
     """
 
     plan: Plan
@@ -36,6 +37,7 @@ class MonitorContext:
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    accepted_by_review: frozenset[str] = frozenset()
     _by_alias: dict[str, Metric] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,8 @@ FloatArray = npt.NDArray[np.float64]
 
 # Stands for the batch that comes after all others: it sorts behind every name.
 NEXT = "\U0010ffff"
+# A monitor that warned of so many batches of its window learns from them.
+RECURS = 3
 # Metrics that are distributions: they are kept in dq_distributions instead of dq_metrics.
 PROFILES = ("quantile_profile", "value_profile", "pattern_profile")
 
@@ -81,6 +83,7 @@ class History:
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}
         self._profiles: dict[MetricKey, dict[str, Profile]] = {}
+        self._warned: dict[str, set[str]] = {}
 
     def add(self, values: Iterable[MetricValue]) -> None:
         """Take in measured values; a null is NaN."""
@@ -137,6 +140,20 @@ class History:
         """Let a batch be learned from."""
         if batch not in self._accepted:
             insort(self._accepted, batch, key=batch_order)
+
+    def warn(self, check_id: str, batch: str) -> None:
+        """Note that a monitor warned of a batch, which is accepted all the same."""
+        self._warned.setdefault(check_id, set()).add(batch)
+
+    def usual(self, check_id: str, batches: Sequence[str], window: int) -> list[str]:
+        """The batches that a monitor may learn from: without those that it warned of.
+
+        What it warned of three times in the newest `window` of them is the new normal.
+        """
+        warned = self._warned.get(check_id, set()).intersection(batches[-window:])
+        if len(warned) >= RECURS:
+            return list(batches)
+        return [b for b in batches if b not in warned]
 
     def before(self, batch: str, window: int | None = None) -> list[str]:
         """The accepted batches before a batch, oldest first; the last `window` of them."""

@@ -17,9 +17,9 @@ from dqsql.engine.history import batches_where, stored_metrics, stored_of_model,
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
-from dqsql.model.project import Project
+from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
-from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS
+from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.monitors.anomaly import AnomalyDetector
 from dqsql.monitors.avh import AvhDetector
 from dqsql.monitors.context import Detector, MonitorContext
@@ -129,6 +129,7 @@ class MonitorRun:
             accepted = accepted_before(self.ledger, batches, need.depth)
             found = stored_metrics(self.store, model, accepted, need.metrics, need.segments)
             history.add_metric_rows(found)
+        self._add_warned(history, accepted_before(self.ledger, batches, furthest))
         return MonitorContext(
             plan=self.plan,
             history=history,
@@ -139,7 +140,18 @@ class MonitorRun:
             failed=self.failed,
             rows=rows,
             settings=self.project.settings,
+            accepted_by_review=self.accepted_by_review,
         )
+
+    def _add_warned(self, history: History, accepted: Sequence[str]) -> None:
+        """Tell the history of which accepted batches monitors of severity warn had warned."""
+        mild = {m.id for m in self.plan.monitors if m.severity is not Severity.ERROR}
+        if not mild:
+            return
+        batches = [b for b in accepted if b not in self.accepted_by_review]
+        for row in stored_rows(self.store, RESULTS, self.plan.model.name, batches):
+            if row["check_id"] in mild and row["status"] == Status.WARN.value:
+                history.warn(row["check_id"], row["batch"])
 
     @property
     def _accepted(self) -> int:

@@ -18,6 +18,7 @@ from dqsql.monitors.anomaly import anomaly_call
 from dqsql.monitors.avh import avh_settings
 from dqsql.monitors.context import defaults_of
 from dqsql.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
+from dqsql.monitors.history import RECURS
 from dqsql.monitors.novelty import novelty_reach
 
 
@@ -109,7 +110,8 @@ def accepted_before(
 
 def _avh(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
     settings = avh_settings(monitor, defaults)
-    return settings.window + settings.refit_every, False
+    # Batches that it warned of count for nothing, unless there are many of them.
+    return settings.window + settings.refit_every + RECURS, False
 
 
 def _anomaly(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:

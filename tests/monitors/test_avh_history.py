@@ -40,6 +40,7 @@ from {{{{ source('shop', 'orders') }}}}
 METRICS = (
     *("min", "max", "mean", "median", "sum", "range"),
     *("row_count", "unique_ratio", "complete_ratio"),
+    *("p25", "p75", "nan_ratio", "infinite_ratio"),
 )
 ISSUES = ("missing_0.5", "missing_1.0", "unit_x10_1.0", "volume_0.5", "volume_x2")
 NAN = math.nan
@@ -101,7 +102,7 @@ class Days:
 
     @staticmethod
     def _evidence(version: int) -> dict[str, Any]:
-        clean = dict(zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1), strict=True))
+        clean = dict(zip(METRICS, (0.1, 9, 5, 5, 5000, 8.9, 1000, 0.5, 1, 3, 7, 0, 0), strict=True))
         rows = {
             "missing_0.5": clean | {"sum": 2500, "complete_ratio": 0.5},
             "missing_1.0": {m: NAN for m in METRICS} | {"row_count": 1000, "complete_ratio": 0},
@@ -154,7 +155,8 @@ def metrics_of(day: int, rows: float = 1000.0, empty: bool = False) -> dict[str,
     draw = np.random.default_rng(day)
     count = rows * (1 + 0.01 * draw.normal())
     if empty:
-        return {"row_count": count, "complete_ratio": 0.0, "count": 0.0}
+        rows = {"row_count": count, "count": 0.0}
+        return rows | dict.fromkeys(("complete_ratio", "nan_ratio", "infinite_ratio"), 0.0)
     low, high, mean = 0.1 + 0.01 * draw.random(), 9 - 0.1 * draw.random(), 5 + 0.05 * draw.normal()
     return {
         "min": low,
@@ -166,6 +168,10 @@ def metrics_of(day: int, rows: float = 1000.0, empty: bool = False) -> dict[str,
         "row_count": count,
         "unique_ratio": 0.5 + 0.005 * draw.normal(),
         "complete_ratio": 1.0,
+        "p25": mean - 2 + 0.02 * draw.normal(),
+        "p75": mean + 2 + 0.02 * draw.normal(),
+        "nan_ratio": 0.0,
+        "infinite_ratio": 0.0,
         "count": count,
         "stddev": 2.5,
     }
@@ -348,3 +354,34 @@ def test_verdicts_of_before_are_computed_by_accepted_batches(
 def test_steps_keep_left_out_batches() -> None:
     history = History([name(0), name(2), name(3)], known=[name(d) for d in range(7)])
     assert history.steps([name(0), name(2), name(3)], name(5)) == [name(d) for d in range(5)]
+
+
+def test_a_batch_that_was_warned_of_is_learned_from_only_if_that_recurs(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project, settings="window: 30, severity: warn", days=120)
+    for day in range(40):
+        days.judge(day, metrics_of(day), accept=True)
+    # A tenth of the values is missing: the next bound is no wider for that.
+    bad = {"complete_ratio": 0.9}
+    for day in (40, 44):
+        assert days.judge(day, metrics_of(day) | bad, accept=True).status is Status.WARN
+        for other in range(day + 1, day + 4):
+            assert days.judge(other, metrics_of(other), accept=True).status is Status.PASS
+    assert name(40) in days.results[47].details["left_out"]
+    # The third time it is the new normal, until a person or the window says otherwise.
+    assert days.judge(48, metrics_of(48) | bad, accept=True).status is Status.WARN
+    assert days.judge(49, metrics_of(49) | bad, accept=True).status is Status.PASS
+    assert days.results[49].details["left_out"] == []
+
+
+def test_what_a_person_accepted_is_learned_from_though_it_was_warned_of(
+    make_project: Callable[..., Path],
+) -> None:
+    days = Days(make_project, settings="window: 30, severity: warn")
+    days.context.accepted_by_review = frozenset({name(40)})
+    for day in range(40):
+        days.judge(day, metrics_of(day), accept=True)
+    days.judge(40, metrics_of(40) | {"complete_ratio": 0.9}, accept=True)
+    assert days.results[40].status is Status.WARN
+    assert name(40) in days.detector._past(days.detector.units[0], name(41))
