@@ -227,18 +227,21 @@ class AvhDetector:
     def _is_distance(name: str) -> bool:
         return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
 
-    def _fit(self, units: Sequence[Unit], batch: str) -> list[tuple[Unit, Program]]:
+    def _fit(
+        self, units: Sequence[Unit], batch: str, part: int | None = None
+    ) -> list[tuple[Unit, Program]]:
+        """The programs of some units for a batch, bounds chosen by all issues or by a part."""
         by_config: dict[AvhConfig, list[Unit]] = {}
         for unit in units:
             by_config.setdefault(unit.settings.config, []).append(unit)
         fitted: list[tuple[Unit, Program]] = []
         for config, alike in by_config.items():
-            histories = [self._column_history(u, batch) for u in alike]
+            histories = [self._column_history(u, batch, part) for u in alike]
             fitted += list(zip(alike, fit_programs(histories, config), strict=True))
         order = {id(u): i for i, u in enumerate(units)}
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
-    def _column_history(self, unit: Unit, batch: str) -> ColumnHistory:
+    def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
         values = np.column_stack(list(self._series(unit, batch).values()))
         steps = self.context.history.steps(self._past(unit, batch), batch)
         # Of a batch without values nothing can be said that an issue would change.
@@ -247,8 +250,9 @@ class AvhDetector:
         issues: tuple[str, ...] = ()
         variants = np.zeros((0, len(unit.names)))
         if unit.evidence is not None:
-            issues = unit.evidence.issues
-            variants = unit.evidence.onto(unit.names, values[changed])
+            evidence = unit.evidence if part is None else unit.evidence.part(part)
+            issues = evidence.issues
+            variants = evidence.onto(unit.names, values[changed])
         return ColumnHistory(
             unit.column, unit.names, values, issues, variants, tuple(steps), changed
         )

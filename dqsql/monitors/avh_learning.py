@@ -14,6 +14,9 @@ from dqsql.monitors.evidence import Evidence
 from dqsql.monitors.history import NEXT, FloatArray
 from dqsql.monitors.replay import Learned, Replayed, Tally
 
+# On about so many of the replayed batches issues are tried: each takes two programs more.
+_HELD_OUT = 20
+
 
 class AvhLearner(AvhDetector):
     """All `@avh` of one model; the context's history ends behind the newest accepted batch."""
@@ -76,8 +79,9 @@ class AvhLearner(AvhDetector):
     ) -> list[Replayed]:
         """Decide on stored batches by their stored metrics; injected issues are the stored ones.
 
-        What an injected issue changed in the sample is carried over to each accepted batch in turn,
-        and held against the program that was learned from the batches before it.
+        What an injected issue changed in the sample is carried over to accepted batches, and held
+        against bounds learned from the batches before by other issues: of each kind, bounds that
+        every second magnitude chose are tried by the others.
         """
         found: list[Replayed] = []
         for rate in rates:
@@ -90,13 +94,14 @@ class AvhLearner(AvhDetector):
                 else:
                     tally = Tally(unit.monitor, rate, flagged)
                     replays.append(_Replay(_at_rate(unit, rate), tally))
-            for batch in batches:
-                self._replay_batch(replays, batch)
+            every = max(1, len(batches) // _HELD_OUT)
+            for place, batch in enumerate(batches):
+                self._replay_batch(replays, batch, held_out=place % every == 0)
             found += [replay.result() for replay in replays]
         order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
         return sorted(found, key=lambda replayed: order[replayed.monitor.id])
 
-    def _replay_batch(self, replays: Sequence[_Replay], batch: str) -> None:
+    def _replay_batch(self, replays: Sequence[_Replay], batch: str, held_out: bool) -> None:
         history = self.context.history
         ready: dict[int, _Replay] = {}
         for replay in replays:
@@ -109,10 +114,15 @@ class AvhLearner(AvhDetector):
                 ready[id(unit)] = replay
             else:
                 replay.tally.add(batch, None)
-        for unit, program in self._fit([r.unit for r in ready.values()], batch):
+        units = [r.unit for r in ready.values()]
+        fitted = self._fit(units, batch)
+        halves = [self._fit(units, batch, part) for part in (0, 1)] if held_out else []
+        for place, (unit, program) in enumerate(fitted):
             series = self._series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             ready[id(unit)].add(batch, program, series, new)
+            for part, half in enumerate(halves):
+                ready[id(unit)].add_issues(batch, half[place][1], series, new, 1 - part)
 
 
 def _at_rate(unit: Unit, rate: float) -> Unit:
@@ -135,12 +145,23 @@ class _Replay:
         series: Mapping[str, FloatArray],
         new: Mapping[str, float],
     ) -> None:
-        """Count the verdicts of a program on a batch and on what issues would make of it."""
+        """Count the verdict of a program on a batch."""
         self.tally.add(batch, evaluate(program, series, new).status != "pass")
         self.clauses += len(program.clauses)
+
+    def add_issues(
+        self,
+        batch: str,
+        program: Program,
+        series: Mapping[str, FloatArray],
+        new: Mapping[str, float],
+        part: int,
+    ) -> None:
+        """Count the verdicts on what issues of one part would make of a batch."""
         evidence = self.unit.evidence
         if evidence is None or batch in self.tally.flagged:
             return
+        evidence = evidence.part(part)
         variants = evidence.onto(self.unit.names, _vector(self.unit.names, new))
         columns = {name: variants[:, place] for place, name in enumerate(self.unit.names)}
         broken = breaks(program, series, columns, len(evidence.issues))

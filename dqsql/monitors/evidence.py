@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,22 @@ class Evidence:
     def outdated(self) -> bool:
         """Whether issues have been added since: it serves until it is renewed."""
         return self.version != ISSUES_VERSION
+
+    def part(self, number: int) -> Evidence:
+        """Every second issue of each kind, so that other magnitudes of it are in the other part.
+
+        Args:
+            number: 0 or 1.
+        """
+        seen: dict[str, int] = {}
+        kept = []
+        for place, issue in enumerate(self.issues):
+            kind = issue.split("_")[0]
+            seen[kind] = seen.get(kind, -1) + 1
+            if seen[kind] % 2 == number:
+                kept.append(place)
+        issues = tuple(self.issues[place] for place in kept)
+        return replace(self, issues=issues, variants=self.variants[kept])
 
     def onto(self, metrics: Sequence[str], newest: FloatArray) -> FloatArray:
         """The metrics of the variants of another batch, V x len(metrics).

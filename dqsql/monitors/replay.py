@@ -34,11 +34,12 @@ class Replayed:
         fpr: the rate, in (0, 1).
         accepted: how many accepted batches it decided on.
         alarms: those of them that it would have flagged, oldest first.
-        flagged: how many other batches (with findings, and no review) it decided on.
+        flagged: how many other batches (with findings, or rejected by a review) it decided on.
+        others: those batches.
         found: those of them that it would have flagged, too.
         learning: batches that it had too short a history for.
         issues: by variant, how many of the issues injected into the accepted batches it flags, and
-            how many there were.
+            how many there were; held out: none of them chose the bounds that it is counted by.
         clauses: mean number of bounds.
         note: why it could not be replayed, if so.
     """
@@ -48,6 +49,7 @@ class Replayed:
     accepted: int = 0
     alarms: tuple[str, ...] = ()
     flagged: int = 0
+    others: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     learning: int = 0
     issues: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -84,7 +86,7 @@ class Tally:
     fpr: float
     flagged: Collection[str]
     accepted_count: int = 0
-    flagged_count: int = 0
+    others: list[str] = field(default_factory=list)
     learning: int = 0
     alarms: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
@@ -101,7 +103,7 @@ class Tally:
         if alarm is None:
             self.learning += 1
         elif batch in self.flagged:
-            self.flagged_count += 1
+            self.others.append(batch)
             self.found += [batch] if alarm else []
         else:
             self.accepted_count += 1
@@ -109,13 +111,14 @@ class Tally:
 
     def result(self, note: str | None = None) -> Replayed:
         """The counts; `note` says what to know of them."""
-        decided = self.accepted_count + self.flagged_count
+        decided = self.accepted_count + len(self.others)
         return Replayed(
             monitor=self.monitor,
             fpr=self.fpr,
             accepted=self.accepted_count,
             alarms=tuple(self.alarms),
-            flagged=self.flagged_count,
+            flagged=len(self.others),
+            others=tuple(self.others),
             found=tuple(self.found),
             learning=self.learning,
             issues=self.issues,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 RATES = (0.001, 0.01, 0.05)
 NEWEST = 90
 _DAYS_PER_MONTH = 365.25 / 12
-# Batches that a review rejected, and those that were not checked whole, say nothing of monitors.
-_REPLAYED = (BatchStatus.ACCEPTED, BatchStatus.FLAGGED)
+# Batches that were not checked whole say nothing of monitors.
+_REPLAYED = (BatchStatus.ACCEPTED, BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class ModelBacktest:
         batches_per_month: how often batches come.
         fpr: the rate at which monitors run that name none.
         replayed: every monitor at every rate.
+        rejected: the batches that a person rejected: what a monitor has to find.
         metrics: number of metrics that the monitors watch, computed for every batch.
         seconds: processor time of the replay for each monitor, rate and batch.
         error: why it could not be tried, if so.
@@ -53,6 +54,7 @@ class ModelBacktest:
     batches_per_month: float | None = None
     fpr: float | None = None
     replayed: tuple[Replayed, ...] = ()
+    rejected: frozenset[str] = frozenset()
     metrics: int = 0
     seconds: float | None = None
     error: DqsqlError | None = None
@@ -63,6 +65,11 @@ class ModelBacktest:
         if rate is None or self.batches_per_month is None:
             return None
         return rate * self.batches_per_month
+
+    def rejected_by(self, replayed: Replayed) -> tuple[int, int]:
+        """Of the batches that a person rejected: how many a monitor flags, and decided on."""
+        found, all_of = (self.rejected.intersection(b) for b in (replayed.found, replayed.others))
+        return len(found), len(all_of)
 
 
 def backtest(
@@ -83,7 +90,8 @@ def backtest(
     """Replay monitors over stored batches, each learning from the accepted ones before it.
 
     Nothing but stored metrics and stored injected issues is read. Batches with findings that nobody
-    reviewed are decided on, but not learned from and not counted as false alarms.
+    reviewed, and those that a review rejected, are decided on, but not learned from and not counted
+    as false alarms.
 
     Args:
         project_dir: folder of the project.
@@ -151,7 +159,8 @@ class _Backtest:
         batches = sorted((b for b, r in ledger.items() if r.status in _REPLAYED), key=batch_order)[
             -self.newest :
         ]
-        flagged = {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
+        rejected = {b for b in batches if ledger[b].status is BatchStatus.REJECTED}
+        flagged = rejected | {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
         now = dt.datetime.now(dt.UTC)
         learners = self.stored.learners(plan, "", now, REPLAYERS, self.newest)
         self._add_metrics(learners, sorted(flagged))
@@ -171,6 +180,7 @@ class _Backtest:
             batches_per_month=cadence(ledger) * _DAYS_PER_MONTH,
             fpr=self.stored.fpr,
             replayed=tuple(replayed),
+            rejected=frozenset(rejected),
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
         )

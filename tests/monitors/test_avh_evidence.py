@@ -42,3 +42,17 @@ def test_evidence_of_older_issues_serves_until_it_is_renewed() -> None:
     old = Evidence.from_dict(stored)
     assert old.outdated
     assert old.onto(METRICS, np.array([200.0, 0.9])).tolist() == [[200.0, pytest.approx(0.4)]]
+
+
+def test_the_parts_of_evidence_share_kinds_and_no_issue() -> None:
+    for family in (Family.NUMERIC, Family.TEXT):
+        names = tuple(sorted(i.name for i in issues(family)))
+        values = np.arange(len(names) * 2.0).reshape(-1, 2)
+        whole = Evidence("b", METRICS, names, np.zeros(2), values)
+        parts = [whole.part(number) for number in (0, 1)]
+        assert sorted(parts[0].issues + parts[1].issues) == sorted(names)
+        kinds = [{name.split("_")[0] for name in part.issues} for part in parts]
+        assert kinds[0] == kinds[1]
+        for part in parts:
+            for issue, row in zip(part.issues, part.variants, strict=True):
+                assert row.tolist() == values[names.index(issue)].tolist()

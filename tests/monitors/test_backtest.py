@@ -18,7 +18,19 @@ from tests.run.conftest import Project
 
 from .conftest import DAYS, TENFOLD, TOO_HEAVY, DqSql, programs
 
-TYPES = {"schema", "null", "case", "perturb", "unit", "volume", "dist", "insert", "delete", "pad"}
+TYPES = {
+    "schema",
+    "missing",
+    "null",
+    "case",
+    "perturb",
+    "unit",
+    "volume",
+    "dist",
+    "insert",
+    "delete",
+    "pad",
+}
 
 
 def of(found: tuple[Replayed, ...], column: str, fpr: float) -> Replayed:
@@ -72,16 +84,20 @@ def test_nothing_but_tables_is_read(copy: Project, dqsql: DqSql) -> None:
     result = dqsql(copy, "backtest", "--newest", "3", "--fpr", "0.01")
     assert result.exit_code == 0, result.output
     assert "sales, batches 2024-01-14 to 2024-01-16" in result.output
-    assert "recall at 0.01 by type of issue:" in result.output
+    assert "held-out recall at 0.01 by type of issue:" in result.output
     assert "1 of 1" in result.output
     assert "metrics a batch" in result.output
 
 
-def test_rejected_batches_and_monitors_without_issues_are_left_out(copy: Project) -> None:
+def test_rejected_batches_are_to_be_found_and_monitors_without_issues_are_left_out(
+    copy: Project,
+) -> None:
     review("sales", [TENFOLD], "reject", "no", project_dir=copy.root, spark=copy.spark)
     (model,) = backtest(copy.root, spark=copy.spark, rates=[0.01])
     one = of(model.replayed, "amount", 0.01)
-    assert one.flagged == 0
+    assert one.others == one.found == (TENFOLD,)
+    assert model.rejected == {TENFOLD}
+    assert model.rejected_by(one) == (1, 1)
     assert one.accepted + one.learning == DAYS - 1
     shutil.rmtree(copy.root / "warehouse" / "dq" / "dq_programs")
     (model,) = backtest(copy.root, spark=copy.spark, rates=[0.01])

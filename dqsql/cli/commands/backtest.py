@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dqsql.monitors.replay import Replayed
     from dqsql.runner.backtest import ModelBacktest
 
-_HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "recall", "bounds")
+_HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "rejected", "held out", "bounds")
 _NAME = 48
 
 
@@ -72,7 +72,8 @@ def command(
     """Replay monitors over stored batches: how often they would have fired, and what they catch.
 
     Each batch is held against what was learned from the accepted ones before it, then with issues
-    injected. Reads stored metrics only. Exits with 2 when something could not be replayed.
+    injected that chose none of its bounds. Batches that you rejected count as what must be found.
+    Reads stored metrics only. Exits with 2 when something could not be replayed.
     """
     from dqsql.runner.backtest import NEWEST, RATES, backtest
 
@@ -128,8 +129,10 @@ def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
         "alarms": list(one.alarms),
         "alarm_rate": one.alarm_rate,
         "alarms_per_month": tested.alarms_per_month(one),
-        "flagged": one.flagged,
-        "flagged_alarms": list(one.found),
+        "flagged": one.flagged - tested.rejected_by(one)[1],
+        "flagged_alarms": [b for b in one.found if b not in tested.rejected],
+        "rejected": tested.rejected_by(one)[1],
+        "rejected_alarms": [b for b in one.found if b in tested.rejected],
         "learning": one.learning,
         "recall": one.recall,
         "recall_by_type": {k: caught / n for k, (caught, n) in one.kinds.items()},
@@ -179,10 +182,12 @@ def _label(monitor: Monitor) -> str:
 
 def _cells(tested: ModelBacktest, one: Replayed) -> tuple[str, ...]:
     month = tested.alarms_per_month(one)
+    found, rejected = tested.rejected_by(one)
     return (
         f"{len(one.alarms)} of {one.accepted}",
         "-" if month is None else f"{month:.2f}",
-        f"{len(one.found)} of {one.flagged}",
+        f"{len(one.found) - found} of {one.flagged - rejected}",
+        f"{found} of {rejected}",
         _share(one.recall),
         "-" if one.clauses is None else f"{one.clauses:.1f}",
     )
@@ -202,7 +207,7 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
         names = {k: issue_word(f"{k}_") for k in sorted(kinds)}
         told = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
         if told:
-            session.say(f"  recall at {rate:g} by type of issue: {told}")
+            session.say(f"  held-out recall at {rate:g} by type of issue: {told}")
 
 
 def _share(value: float | None) -> str:

@@ -105,7 +105,9 @@ def _print_model(session: Session, fitted: ModelFit) -> None:
         if learned.fpr_bound is not None:
             facts.append(f"false positives at most {learned.fpr_bound:.2%}")
         if learned.issues:
-            facts.append(f"catches {number(learned.caught or 0)} of {learned.issues} issues")
+            facts.append(
+                f"catches {number(learned.caught or 0)} of {learned.issues} issues in sample"
+            )
         session.say(f"{name}: {printable('; '.join(facts))}")
         for bound in stored.description.split("; "):
             session.say(f"    {printable(bound)}")
