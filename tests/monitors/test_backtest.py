@@ -66,7 +66,8 @@ def test_a_higher_rate_catches_no_less(checked: Project, dqsql: DqSql) -> None:
         assert 0 <= one["alarm_rate"] <= 1
         assert one["alarms_per_month"] == pytest.approx(one["alarm_rate"] * 30.4375)
         assert set(one["recall_by_type"]) <= TYPES
-        assert one["recall_by_type"]["volume"] > 0.5
+        # Held out: half as much is to be found by bounds that a tenth chose.
+        assert one["recall_by_type"]["volume"] > 0.4
         by_column.setdefault(one["column"], []).append(one)
     for ones in by_column.values():
         assert [one["fpr"] for one in ones] == [0.001, 0.01, 0.05]
