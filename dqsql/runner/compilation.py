@@ -11,6 +11,7 @@ from typing import Any
 
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
+from dqsql.compiler.derived import derived_warnings
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
@@ -103,7 +104,8 @@ def compile_project(
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     too_dear = over_budget(plans, queries, by_model, budget.get("total"))
-    warnings = (*project.warnings, *missed, *_suspicions(plans, catalog))
+    derived = (warning for model in chosen for warning in derived_warnings(model))
+    warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
     return CompileResult(
         project=replace(project, left_tests=left, warnings=warnings),
         plans=plans,

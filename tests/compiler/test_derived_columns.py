@@ -1,0 +1,44 @@
+"""Columns that a SELECT derives from private ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dqsql.runner.compilation import compile_project
+
+MakeProject = Callable[..., Path]
+
+
+def warnings_of(make_project: MakeProject, sql: str) -> list[str]:
+    compiled = compile_project(make_project({"checks/m.sql": f"{sql}\n-- @row_count > 1\n"}))
+    assert compiled.errors == ()
+    return [w for w in compiled.project.warnings if "is derived from email" in w]
+
+
+@pytest.mark.parametrize(
+    ("select", "warned"),
+    [
+        ("select email, lower(email) as mail from t", ["mail"]),
+        ("select email, concat(first, email) as a, first from t", ["a"]),
+        (
+            "with c as (select email as e, id from t) select e as email, upper(e) x, id from c",
+            ["x"],
+        ),
+        ("select email, substr(email, 2) s from (select email from t) q", ["s"]),
+        ("select email, email is not null as has_email, length(email) as n, id from t", []),
+        ("select email, id, id + 1 as next from t", []),
+        ("select email, lower(email) as Mail from t", ["Mail"]),
+    ],
+)
+def test_they_are_told(make_project: MakeProject, select: str, warned: list[str]) -> None:
+    found = warnings_of(make_project, f"{{{{ config(pii = ['email']) }}}}\n{select}")
+    assert [w.split("the column ")[1].split(" ")[0] for w in found] == warned
+    assert all("m.sql: " in w and "config(pii = [.., '" in w for w in found)
+
+
+def test_not_where_they_are_marked(make_project: MakeProject) -> None:
+    sql = "{{ config(pii = ['email', 'MAIL']) }}\nselect email, lower(email) as mail from t"
+    assert warnings_of(make_project, sql) == []
