@@ -414,6 +414,14 @@ def _query(text: str) -> exp.Select:
     return query
 
 
+def parse_statement(text: str) -> exp.Expr | None:
+    """A statement of a user's as a tree to look at; None where sqlglot does not read it."""
+    try:
+        return _DIALECT.parse(text)[0]
+    except SqlglotError:
+        return None
+
+
 def identifier(name: str) -> exp.Identifier:
     """A quoted identifier, safe for any name."""
     return exp.to_identifier(name, quoted=True)

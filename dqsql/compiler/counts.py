@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.frequency import state_over_counts
 from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
+from dqsql.compiler.aggregates.quantiles import counted_numbers
 from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import (
     COUNTS,
@@ -258,7 +259,9 @@ def _over_counts(
     if segment:
         # Rows from before the model had segments.
         rows = rows.where(not_null(column(SEGMENT)))
-    if entries is not Entries.VALUES:
+    if entries is Entries.NUMBERS:
+        rows = counted_numbers(rows, (*keys, COUNTED))
+    elif entries is not Entries.VALUES:
         rows = peculiar_entries(entries, rows, (*keys, COUNTED))
     label = column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True)
     query = exp.select(column(BATCH), label)

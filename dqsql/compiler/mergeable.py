@@ -29,7 +29,7 @@ def require_mergeable(
         table = state.frequency
         if table is not None and table.entries is not Entries.VALUES and is_private(table, private):
             raise CompileError(
-                f"{metric} cannot be cumulative: parts of private values would have to be stored",
+                f"{metric} cannot be cumulative: private values would have to be stored",
                 span=span,
                 hint="leave out scope: cumulative to check each batch by itself",
             )

@@ -75,6 +75,7 @@ class _ModelCompiler:
     checks: list[Check] = field(default_factory=list)
     monitors: list[Monitor] = field(default_factory=list)
     rejected: list[DqsqlError] = field(default_factory=list)
+    refused: list[tuple[Check, DqsqlError]] = field(default_factory=list)
     _ids: set[str] = field(default_factory=set)
     _columns: tuple[str, ...] | None = None
     _lower_columns: frozenset[str] = frozenset()
@@ -95,6 +96,7 @@ class _ModelCompiler:
             rejected=tuple(self.rejected),
             notes=_notes(states),
             relations=tuple(self.relations.used.values()),
+            refused=tuple(self.refused),
         )
 
     def check_config(self) -> None:
@@ -147,15 +149,36 @@ class _ModelCompiler:
             self.checks.append(self._check(annotation, predicate))
         except DqsqlError as error:
             self.rejected.append(error if error.span else _at(error, annotation.span))
+            self.refused.append((self._refused(annotation), self.rejected[-1]))
+
+    def _refused(self, annotation: Annotation) -> Check:
+        """A check in place of an annotation that does not compile."""
+        name = annotation.settings.name or _slug(annotation.expression)
+        return replace(
+            refused_check(self.model, annotation.expression.strip(), annotation.span),
+            id=self._free_id(annotation.column, name),
+            name=annotation.settings.name or annotation.expression.strip(),
+            column=annotation.column,
+            severity=self._severity(annotation),
+            settings=annotation.settings,
+            tags=self._tags(annotation),
+        )
 
     # --- checks --------------------------------------------------------------------------------
 
     def _check(self, annotation: Annotation, predicate: Predicate) -> Check:
         metrics = [self._metric(use, annotation) for use in predicate.metrics]
         aliases = {f"metric#{i}": m.alias for i, m in enumerate(metrics)}
+        by_alias = {m.alias: m for m in metrics}
         ast = predicate.ast.copy()
         for operand in list(ast.find_all(exp.Column)):
             operand.set("this", exp.to_identifier(aliases[operand.name], quoted=True))
+        bounds = bounds_of(ast, metrics[0].alias)
+        for operand in list(ast.find_all(exp.Column)):
+            if _has_text(by_alias[operand.name].finish):
+                # `histogram > 0` compares its number.
+                operand.set("table", operand.this)
+                operand.set("this", exp.to_identifier("value", quoted=True))
         about = annotation.column or _shared_column(metrics)
         name = annotation.settings.name or _slug(annotation.expression)
         return Check(
@@ -167,7 +190,7 @@ class _ModelCompiler:
             expression=annotation.expression.strip(),
             predicate=ast,
             metrics=tuple(m.alias for m in metrics),
-            bounds=bounds_of(ast, metrics[0].alias),
+            bounds=bounds,
             severity=self._severity(annotation),
             no_data=self._no_data(annotation),
             settings=annotation.settings,
@@ -286,6 +309,25 @@ class _ModelCompiler:
                     )
 
 
+def refused_check(model: CheckModel, text: str, span: Span) -> Check:
+    """A check in place of an annotation of a model that could not be read: only what it says."""
+    return Check(
+        id=f"{model.name}.{_slug(text)}",
+        alias="",
+        name=text,
+        model=model.name,
+        column=None,
+        expression=text,
+        predicate=exp.Null(),
+        metrics=(),
+        bounds=None,
+        severity=Severity.ERROR,
+        no_data=NoData.WARN,
+        settings=CheckSettings(),
+        span=span,
+    )
+
+
 def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileError]:
     """Segment columns stand in the tables of states, beside columns of dqsql's own."""
     named = [s.lower() for s in segments]
@@ -349,6 +391,16 @@ def _check_options(annotation: Annotation, kind: str) -> None:
                     span=locate(annotation.span, str(word)),
                     hint=nearest(str(word), known) or f"one of {', '.join(known)}",
                 )
+
+
+def _has_text(finish: exp.Expr) -> bool:
+    """Whether a metric is a number with a text beside it: a struct of `value` and `text`."""
+    node = finish.unnest()
+    if isinstance(node, exp.Case):
+        return all(_has_text(branch.args["true"]) for branch in node.args["ifs"])
+    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "named_struct":
+        return False
+    return [e.name for e in node.expressions[::2]] == ["value", "text"]
 
 
 def _shared_column(metrics: Sequence[Metric]) -> str | None:

@@ -74,7 +74,7 @@ class BatchFilter:
         return listed if implied is None else exp.and_(implied, listed)
 
 
-FIXED = ScanPass("counts, sums and moments", 0)
+_FIXED = ScanPass("counts, sums and moments", 0)
 _OBJECTS = ScanPass("sketches and extremes", 10)
 _DISTINCT = ScanPass("distinct values", 80)
 _UNMERGED = ScanPass("aggregates that do not merge", 90)
@@ -127,7 +127,7 @@ def _pass_of(
         case Buffer.DISTINCT:
             return _DISTINCT
         case _:
-            return FIXED
+            return _FIXED
 
 
 def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffer:
@@ -142,7 +142,8 @@ def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffe
 class Scan:
     """Builds the statement that computes state rows of some batches of one model.
 
-    `columns` gives the Spark types of the model's columns, as `scan_groups` got them.
+    `columns` gives the Spark types of the model's columns, as `scan_groups` got them, `sizes` the
+    numbers of rows of batches, as far as they are known.
     """
 
     model: CheckModel
@@ -151,6 +152,7 @@ class Scan:
     label: str | None = None
     empty: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def query(self) -> exp.Select:
         """One row per batch and segment: batch, segment, segment columns, state columns.
@@ -231,6 +233,19 @@ class Scan:
     def listed(self) -> tuple[str, ...] | None:
         """The batches that are scanned; None for all."""
         return self.batches.batches if self.batches else None
+
+    def few_rows(self, most: int) -> exp.Expr:
+        """Whether a batch has at most so many rows; see `RowSource`."""
+        if batch_text(self.model) is None:
+            rows = exp.select(call("count", exp.Star())).from_(model_table(self.model))
+            return exp.LTE(this=rows.subquery(), expression=literal(most))
+        listed = self.listed or ()
+        many = [b for b in listed if self.sizes.get(b, most + 1) > most]
+        if len(many) == len(listed):
+            return exp.false()
+        if not many:
+            return exp.true()
+        return exp.Not(this=exp.In(this=column(BATCH), expressions=[*map(literal, many)]))
 
     @property
     def batch_type(self) -> str:

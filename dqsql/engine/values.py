@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,18 @@ def survives_arrow(spark_type: str) -> bool:
     return is_number(spark_type) or spark_type in TIMES or spark_type in _PLAIN_TYPES
 
 
+# Sums of doubles depend on the order in which Spark's tasks end, and on whether batches came
+# together or one by one, in the 15th digit or so.
+_DIGITS = 13
+
+
+def _stable(value: float) -> float:
+    """A number without the digits in which two runs over the same rows may differ."""
+    if not math.isfinite(value) or value.is_integer():
+        return value
+    return float(f"{value:.{_DIGITS}g}")
+
+
 def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
     """A Spark value as a number where it is one (booleans as 0 and 1), else as text.
 
@@ -83,7 +96,7 @@ def as_number_or_text(value: Any) -> tuple[float | None, str | None]:
     if value is None:
         return None, None
     if isinstance(value, bool | int | float | Decimal):
-        return float(value), None
+        return _stable(float(value)), None
     if isinstance(value, dt.datetime | dt.date):
         return None, value.isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
     if isinstance(value, dict) and value.keys() == {"value", "text"}:

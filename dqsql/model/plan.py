@@ -31,9 +31,13 @@ class Buffer(StrEnum):
 
 
 class Entries(StrEnum):
-    """What a frequency table counts: values, the trigrams of texts, or texts by their trigrams."""
+    """What a frequency table counts: values, trigrams of texts, texts by their trigrams, numbers.
+
+    `NUMBERS` are doubles, rounded where there are many: see `dqsql.compiler.aggregates.quantiles`.
+    """
 
     VALUES = "values"
+    NUMBERS = "numbers"
     TRIGRAMS = "trigrams"
     TEXTS = "texts"
 
@@ -69,12 +73,14 @@ class FrequencyTable(StateSource):
     Rows in which all columns are null take no part. `where` restricts the rows further. Aggregates
     over the table read the columns `n` (the count) and `value` (the value as text). With other
     `entries` than values there is one column, whose values are cut into trigrams; aggregates read
-    `peculiarity` too: see `dqsql.compiler.aggregates.trigrams`.
+    `peculiarity` too: see `dqsql.compiler.aggregates.trigrams`. `about` tells tables of columns
+    apart that have become others: see `dqsql.compiler.meaning`.
     """
 
     columns: tuple[exp.Expr, ...]
     where: exp.Expr | None = None
     entries: Entries = Entries.VALUES
+    about: str = ""
 
     @property
     def over_rows(self) -> tuple[exp.Expr, ...]:
@@ -84,12 +90,13 @@ class FrequencyTable(StateSource):
     @property
     def identity(self) -> tuple[object, ...]:
         """What is counted, of which rows."""
-        return (self.entries, len(self.columns), *self.over_rows)
+        return (self.entries, len(self.columns), *self.over_rows, self.about)
 
     def rewritten(self, change: Callable[[exp.Expr], exp.Expr]) -> FrequencyTable:
         """The same of changed columns and condition."""
         where = None if self.where is None else change(self.where)
-        return FrequencyTable(tuple(change(c) for c in self.columns), where, self.entries)
+        columns = tuple(change(c) for c in self.columns)
+        return FrequencyTable(columns, where, self.entries, self.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +289,9 @@ class Plan:
     """Everything that dqsql computes for one check model, independent of any data.
 
     `states` are deduplicated over all checks. `rejected` are the errors of annotations that could
-    not be read or compiled; the rest of the plan stands without them. `relations` are what
-    the checks read besides the model's SELECT.
+    not be read or compiled, and of the model's settings; the rest of the plan stands without them.
+    `refused` are checks in place of such annotations, with their errors. `relations` are what the
+    checks read besides the model's SELECT.
     """
 
     model: CheckModel
@@ -294,6 +302,13 @@ class Plan:
     rejected: tuple[DqsqlError, ...] = ()
     notes: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
+    refused: tuple[tuple[Check, DqsqlError], ...] = ()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether nothing can be checked: the settings are wrong, or no check is left."""
+        nothing_left = not self.checks and not self.monitors
+        return len(self.rejected) > len(self.refused) or (bool(self.rejected) and nothing_left)
 
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""

@@ -198,9 +198,10 @@ FAIL_FAST = "fail fast"
 class ModelResult:
     """What a run did for one check model.
 
-    `error` is set when the model could not be checked. `groups` are the findings put together by
-    batch, oldest first. `waiting` are the batches that the run before flagged and that nobody has
-    reviewed, where there was nothing new to check.
+    `error` is set when the model could not be checked, or some of its annotations could not be
+    read; these have results of status error then, beside those of the others. `groups` are the
+    findings put together by batch, oldest first. `waiting` are the batches that the run before
+    flagged and that nobody has reviewed, where there was nothing new to check.
     """
 
     model: str

@@ -192,7 +192,7 @@ class ConsoleListener:
 
 def _outcome(result: ModelResult) -> str:
     """What happened to a model, after its name."""
-    if result.error is not None:
+    if result.error is not None and not result.results:
         return f"could not be checked (after {duration(result.seconds)})"
     if result.waiting:
         batches = ", ".join(map(printable, result.waiting[:MAX_BATCHES]))

@@ -82,7 +82,7 @@ def tally(*models: ModelResult) -> Tally:
         warned=sum(m.count(Status.WARN) for m in models),
         failed=sum(m.count(Status.FAIL) for m in models),
         no_data=sum(m.count(Status.NO_DATA) for m in models),
-        errors=sum(m.count(Status.ERROR) + (m.error is not None) for m in models),
+        errors=sum(m.count(Status.ERROR) + (m.error is not None and not m.results) for m in models),
         skipped=sum(m.count(Status.SKIPPED) for m in models),
     )
 

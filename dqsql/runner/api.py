@@ -215,7 +215,7 @@ class _Run:
         models: list[ModelResult] = []
 
         def work(plan: Plan) -> ModelResult:
-            if plan.rejected:
+            if plan.blocked:
                 return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
             if (lost := _lost_connection(models)) is not None:
                 return ModelResult(plan.model.name, plan.model.path, error=lost)
@@ -233,7 +233,7 @@ class _Run:
         left = left_while_running(r for m in models for r in m.results)
         warnings = (*project_warnings(self._project), *left)
         result = self._result(tuple(models), versions, warnings)
-        worked = {m.model for m in models if m.error is None}
+        worked = {m.model for m in models if m.error is None or m.results}
         if worked:
             described = [p for p in plans if p.model.name in worked]
             _store_dimensions(store, described, self.started)

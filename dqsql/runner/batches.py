@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -126,13 +126,14 @@ class BatchChoice:
     """The batches to check, those among them without any row, and what to tell the user.
 
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
-    for what is new.
+    for what is new. `sizes` are the numbers of rows of batches, where they were counted.
     """
 
     batches: tuple[str, ...]
     empty: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     newest: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def choose_batches(

@@ -12,6 +12,7 @@ from typing import Any
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.derived import derived_warnings
+from dqsql.compiler.plan import refused_check
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
@@ -49,7 +50,7 @@ class CompileResult:
         of_models = [e for p in self.plans for e in p.rejected]
         if len(of_models) < len(self.errors):
             return False
-        return not self.plans or any(not p.rejected for p in self.plans)
+        return not self.plans or any(not p.blocked for p in self.plans)
 
 
 @contextmanager
@@ -133,7 +134,16 @@ def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
 def _with_errors(plan: Plan, project: Project) -> Plan:
     """The plan with all that is wrong with its model: comments, checks, settings of monitors."""
     unread = project.broken.get(plan.model.name, ())
-    return replace(plan, rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)))
+    checks = [
+        (refused_check(plan.model, e.span.text or e.message, e.span), e)
+        for e in unread
+        if e.span is not None
+    ]
+    return replace(
+        plan,
+        rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)),
+        refused=(*checks, *plan.refused),
+    )
 
 
 class _Queries(Mapping[str, tuple[Query, ...]]):

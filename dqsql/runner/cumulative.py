@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dqsql.compiler.counts import (
     COUNT_TYPES,
@@ -28,6 +28,7 @@ from dqsql.compiler.cumulative import (
     prefix_query,
     total_query,
 )
+from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import History, Kept, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
@@ -47,13 +48,15 @@ _FORMAT = "1"
 class CumulativeRun:
     """The cumulative metrics of one run of a model; `batches` are under test.
 
-    `ledger` is the run's own, which changes as the run goes on. `notes` are for people.
+    `ledger` is the run's own, which changes as the run goes on. Batches that another `batch_by`
+    made do not count, by `meaning`. `notes` are for people.
     """
 
     execution: ModelExecution
     part: Feasible
     ledger: Mapping[str, BatchRecord]
     batches: tuple[str, ...]
+    meaning: Meaning = field(default_factory=Meaning)
     notes: tuple[str, ...] = ()
     _passed: frozenset[str] = frozenset()
 
@@ -83,7 +86,7 @@ class CumulativeRun:
         `measure` must have been called before. Where other batches have come to count since, the
         next run builds the totals.
         """
-        counted = _counted(self.ledger.values())
+        counted = self._counting(self.ledger.values())
         names = [r.batch for r in counted]
         if not counted or self._passed != frozenset(names).intersection(self.batches):
             return
@@ -130,9 +133,14 @@ class CumulativeRun:
 
     def _history(self, parts: Iterable[str]) -> History:
         tested = set(self.batches)
-        counted = _counted(r for r in self.ledger.values() if r.batch not in tested)
+        counted = self._counting(r for r in self.ledger.values() if r.batch not in tested)
         names = tuple(r.batch for r in counted)
         return History(names, self.batches, fingerprint(counted, parts))
+
+    def _counting(self, records: Iterable[BatchRecord]) -> list[BatchRecord]:
+        """The batches that count, in order."""
+        same = (r for r in records if r.counts and self.meaning.same_batches(r.fingerprint))
+        return sorted(same, key=lambda r: batch_order(r.batch))
 
     def _never_computed(self, states: Kept, history: History) -> int:
         """Of how many counted batches a state is missing, or all that was stored of them."""
@@ -198,7 +206,3 @@ def outdated_note(
         f"the cumulative metrics of {those} were measured before this run;"
         f" measure them again with --event-time-start '{first}'",
     )
-
-
-def _counted(records: Iterable[BatchRecord]) -> list[BatchRecord]:
-    return sorted((r for r in records if r.counts), key=lambda r: batch_order(r.batch))

@@ -54,7 +54,8 @@ class Discovery:
         found = find_batches(self.spark, self.model.name, query)
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
-        return choice
+        sizes = {b: rows for b, rows in found.rows.items() if b is not None}
+        return replace(choice, sizes=sizes)
 
     def _named(self, texts: Sequence[str]) -> tuple[str, ...]:
         """The names of batches that were asked for: `2013-2-8` is the date 2013-02-08.

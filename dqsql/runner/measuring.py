@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.frequency import TEXTS
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
-from dqsql.compiler.scan import FIXED, Scan, ScanGroup
+from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.dialect import column
 from dqsql.engine.profiling import rows_of
 from dqsql.errors import Span, error_of
@@ -82,11 +81,9 @@ class Measurer:
 
 
 def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
-    """The metrics over all states in one group: their kinds were sorted by the caller."""
-    tables = [s for s in plan.states if s.frequency is not None]
-    states = tables or [*plan.states]
-    group = ScanGroup(tuple(states), TEXTS if tables else FIXED)
-    scan = Scan(plan.model, (group,), label="all").query()
+    """The metrics of all states in one statement."""
+    types = {s.name: "double" for s in plan.states}
+    scan = Scan(plan.model, scan_groups(plan.states, types), label="all").query()
     query = exp.select(*(exp.alias_(m.finish, m.alias, quoted=True) for m in plan.metrics))
     if sketches:
         wanted = dict.fromkeys(s for m in plan.metrics for s in m.states)

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.facts import is_about_now
 from dqsql.compiler.counts import counted_states, scanned_states, stored_query
 from dqsql.compiler.keys import model_view
+from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.compiler.queries import metric_query
@@ -22,6 +23,7 @@ from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
+from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan, StateColumn
 from dqsql.model.project import Project, Scope
@@ -139,6 +141,7 @@ class ModelRun:
     _own_batch: str = field(init=False)
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
+    _meaning: Meaning = field(default_factory=Meaning)
 
     def __post_init__(self) -> None:
         # The ledger changes as the run goes on.
@@ -172,7 +175,8 @@ class ModelRun:
     def _analysed(self, choice: BatchChoice, batch_type: str) -> _Tested:
         """What there is to scan, as far as Spark can do it."""
         batches = tuple(sorted(choice.batches, key=batch_order))
-        self.plan = for_types(self.plan, self._columns)
+        self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
+        self._meaning = Meaning.of(self.plan, self._columns)
         self._learn_patterns(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now, self._columns)
@@ -186,13 +190,26 @@ class ModelRun:
         self, tested: _Tested, found: _Verdicts, samples: Samples, sound: Collection[str]
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
-        notes = (*tested.choice.notes, *found.notes)
+        notes = (*tested.choice.notes, *self._changes(tested), *found.notes)
         if found.cumulative is not None:
             notes = (*notes, *outdated_note(tested.before, sound, tested.batches))
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
             notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
         return notes
+
+    def _changes(self, tested: _Tested) -> tuple[str, ...]:
+        """What the model's batches and columns are made of otherwise than the batches before."""
+        again = set(tested.batches)
+        before = [r for b, r in tested.before.items() if b not in again and r.fingerprint]
+        if not before:
+            return ()
+        last = max(before, key=lambda r: batch_order(r.batch))
+        return tuple(
+            f"{change}: what earlier batches had of it is left out of cumulative metrics;"
+            " --full-refresh checks all batches again"
+            for change in self._meaning.changes(last.fingerprint)
+        )
 
     def _learn_patterns(self, batches: Sequence[str], batch_type: str) -> None:
         """Let `@pattern` learn where it has to, so that matches are counted in the scan."""
@@ -232,7 +249,8 @@ class ModelRun:
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
         if not choice.batches and choice.newest is not None and self._about_now:
             note = f"nothing new: {choice.newest} is checked again, as its age is checked"
-            choice = BatchChoice((choice.newest,), (), (*choice.notes, note))
+            notes = (*choice.notes, note)
+            choice = BatchChoice((choice.newest,), (), notes, sizes=choice.sizes)
         return choice, kind
 
     def _reopen(self, batches: Sequence[str]) -> None:
@@ -277,6 +295,7 @@ class ModelRun:
             label=self._own_batch,
             empty=choice.empty,
             columns=self._columns,
+            sizes=choice.sizes,
         )
 
     def _scan_states(self, tested: _Tested) -> None:
@@ -336,7 +355,9 @@ class ModelRun:
         measured, cumulative = delta, None
         if tested.cumulates:
             self._step("merging with earlier batches")
-            cumulative = CumulativeRun(tested.execution, tested.part, self.ledger, tested.batches)
+            cumulative = CumulativeRun(
+                tested.execution, tested.part, self.ledger, tested.batches, self._meaning
+            )
             measured = delta.joined(cumulative.measure(counting))
         results = self._decide(measured, tested)
         judged = self._judge(tested, measured, results)
@@ -348,6 +369,11 @@ class ModelRun:
         results.extend(
             error_result(by_id[check_id], error, batch)
             for check_id, error in tested.part.errors.items()
+            for batch in tested.batches
+        )
+        results.extend(
+            error_result(check, error, batch)
+            for check, error in self.plan.refused
             for batch in tested.batches
         )
         values, ledger = measured.values, self.ledger
@@ -444,7 +470,7 @@ class ModelRun:
                 status,
                 measured.rows.get(batch, 0),
                 self.run_id,
-                self.plan.model.checksum,
+                self._meaning.text,
                 batch in sound,
                 self.now,
                 StoredRows(
@@ -492,4 +518,5 @@ class ModelRun:
             notes=(*self.plan.notes, *notes) if batches else notes,
             skipped=skipped,
             waiting=waiting,
+            error=error_of(self.plan.rejected) if self.plan.rejected else None,
         )

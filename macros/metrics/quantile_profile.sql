@@ -1,4 +1,4 @@
-{# The values at 100 equally spaced ranks, as a JSON array, by a KLL sketch. Null without values. Monitors compare batches by it; it is stored in dq_distributions. #}
+{# The values at 100 equally spaced ranks, as a JSON array; as exact as `quantile`. Null without values. Monitors compare batches by it; it is stored in dq_distributions. #}
 {% macro metric_quantile_profile(column) -%}
     to_json(approx_percentile({{ column }}, array(
         0.005, 0.015, 0.025, 0.035, 0.045, 0.055, 0.065, 0.075, 0.085, 0.095, 0.105, 0.115, 0.125,

@@ -154,6 +154,12 @@ class RowSource(Protocol):
     def batch_type(self) -> str:
         """The Spark type of batches."""
 
+    def few_rows(self, most: int) -> exp.Expr:
+        """Whether a batch has at most so many rows; TRUE or FALSE where that is known of all.
+
+        A condition on the column `batch`. FALSE where the numbers of rows are not known.
+        """
+
     @property
     def columns(self) -> Mapping[str, str]:
         """The Spark types of the model's columns, as far as they are known."""

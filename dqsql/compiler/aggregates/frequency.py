@@ -23,6 +23,7 @@ from dqsql.compiler.aggregates.base import (
     scan_pass,
 )
 from dqsql.compiler.aggregates.frequency_scan import FrequencyScan, whole_number, whole_tuple
+from dqsql.compiler.aggregates.quantiles import NumberScan
 from dqsql.compiler.aggregates.trigrams import TrigramScan
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggregates
@@ -137,18 +138,32 @@ class _CutUp(FrequencyPass):
         return TrigramScan(scan, tuple(states), by_text=self.by_text)
 
 
+@dataclass(frozen=True)
+class _Quantiles(FrequencyPass):
+    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+        return NumberScan(scan, tuple(states))
+
+
 TEXTS = _Values("frequency tables", 20)
 _NUMBERS = _Values("frequency tables of whole numbers", 30, numbers=True)
 _TUPLES = _Values("frequency tables of tuples of whole numbers", 40, tuples=True)
 _TRIGRAMS = _CutUp("trigrams of texts", 60)
+_QUANTILES = _Quantiles("numbers counted for quantiles", 45)
 # Texts are looked at once more when the trigrams have been counted.
 _TEXTS_BY_TRIGRAMS = _CutUp("texts by their trigrams", 70, reads=2, by_text=True)
+
+
+_BY_ENTRIES: dict[Entries, FrequencyPass] = {
+    Entries.NUMBERS: _QUANTILES,
+    Entries.TRIGRAMS: _TRIGRAMS,
+    Entries.TEXTS: _TEXTS_BY_TRIGRAMS,
+}
 
 
 @scan_pass.register
 def _(source: FrequencyTable, columns: Mapping[str, str]) -> FrequencyPass:
     if source.entries is not Entries.VALUES:
-        return _TRIGRAMS if source.entries is Entries.TRIGRAMS else _TEXTS_BY_TRIGRAMS
+        return _BY_ENTRIES[source.entries]
     if whole_tuple(source, columns) is not None:
         return _TUPLES
     return TEXTS if whole_number(source, columns) is None else _NUMBERS

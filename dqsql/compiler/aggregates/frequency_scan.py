@@ -343,7 +343,7 @@ def whole_number(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr | 
     kind = column_type(table, types)
     if kind not in _WHOLE_NUMBERS or table.entries is not Entries.VALUES:
         return None
-    return _where(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
+    return where_counted(table, formula(_WHOLE_NUMBERS[kind][0], table.columns[0]))
 
 
 def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Expr] | None:
@@ -355,13 +355,14 @@ def whole_tuple(table: FrequencyTable, types: Mapping[str, str]) -> list[exp.Exp
     if len(kinds) < 2 or not all(kind in _WHOLE_NUMBERS for kind in kinds):
         return None
     numbers = (formula(_WHOLE_NUMBERS[k][0], c) for k, c in zip(kinds, table.columns, strict=True))
-    return [_where(table, number) for number in numbers]
+    return [where_counted(table, number) for number in numbers]
 
 
 def table_text(table: FrequencyTable) -> str:
     """A frequency table's identity as text."""
     where = f" where {to_sql(table.where)}" if table.where is not None else ""
-    return f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}"
+    about = f" [{table.about}]" if table.about else ""
+    return f"{table.entries} {', '.join(to_sql(c) for c in table.columns)}{where}{about}"
 
 
 def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
@@ -375,13 +376,35 @@ def value_text(table: FrequencyTable, types: Mapping[str, str]) -> exp.Expr:
         formula("({0} + 0)", c) if kind in FLOATS else c.copy()
         for c, kind in zip(table.columns, kinds, strict=True)
     ]
-    texts = [exp.Cast(this=c, to=exp.DataType.build("string")) for c in columns]
+    texts = [_text(c, kind) for c, kind in zip(columns, kinds, strict=True)]
     if len(texts) == 1:
         value: exp.Expr = texts[0]
     else:
         some = call("coalesce", *(t.copy() for t in texts))
         value = formula("case when {0} is not null then {1} end", some, _tuple_text(texts))
-    return _where(table, value)
+    return where_counted(table, value)
+
+
+def _text(value: exp.Expr, kind: str) -> exp.Expr:
+    """A value of a Spark type as text; no two values of a nested type have the same.
+
+    A cast writes nested values without quotes, so that `['a, b']` and `['a', 'b']` look alike:
+    they are written as JSON.
+    """
+    if not kind.startswith(_NESTED):
+        return exp.Cast(this=value, to=exp.DataType.build("string"))
+    entries = _SORTED if kind.startswith("map<") else "{0}"
+    return formula(_JSON.replace("{v}", entries), value)
+
+
+# Maps are the same whatever the order of their entries. JSON has milliseconds unless it is told.
+_NESTED = ("array<", "struct<", "map<")
+_SORTED = "array_sort(map_entries({0}))"
+_JSON = (
+    "case when {0} is not null then to_json({v}, map("
+    "'ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX',"
+    " 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')) end"
+)
 
 
 def _tuple_text(texts: Sequence[exp.Expr]) -> exp.Expr:
@@ -389,7 +412,8 @@ def _tuple_text(texts: Sequence[exp.Expr]) -> exp.Expr:
     return call("concat", *parts)
 
 
-def _where(table: FrequencyTable, value: exp.Expr) -> exp.Expr:
+def where_counted(table: FrequencyTable, value: exp.Expr) -> exp.Expr:
+    """The value where the row is counted in the table, else null."""
     if table.where is None:
         return value
     return formula("case when {0} then {1} end", table.where, value)

@@ -172,6 +172,9 @@ _COMOMENT_UPDATES = {
 def _pairwise(updates: dict[str, str], result: str) -> Merge:
     """Fold the state rows pairwise and take field `result` of the merged state.
 
+    They are sorted first, since the order in which Spark collects them varies, and the last digits
+    with it.
+
     The first state column of the group is the count; the others are the keys of `updates`, in
     order. In the update formulas `a` and `b` are the two states. Rows with count 0 take no part.
     """
@@ -182,7 +185,8 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
         start = ", ".join(f"'{f}', cast(0 as double)" for f in fields)
         merged = ", ".join(["'n', a.n + b.n", *(f"'{f}', {updates[f]}" for f in fields[1:])])
         return formula(
-            f"aggregate(collect_list(named_struct({pack})), named_struct({start}), (a, b) -> "
+            f"aggregate(array_sort(collect_list(named_struct({pack}))), named_struct({start}),"
+            " (a, b) -> "
             f"if(coalesce(b.n, 0) = 0, a, if(a.n = 0, b, named_struct({merged})))).{result}",
             *(column(c) for c in group),
         )

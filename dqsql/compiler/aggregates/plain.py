@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from sqlglot import exp
+
 from dqsql.compiler.aggregates.base import (
     Aggregate,
     AggregateCall,
@@ -9,11 +13,12 @@ from dqsql.compiler.aggregates.base import (
     Lowering,
     Relations,
     as_double,
+    first_state,
     merge_with,
     own_value,
 )
 from dqsql.compiler.aggregates.frequency import count_distinct
-from dqsql.dialect import formula
+from dqsql.dialect import column, formula, to_sql
 from dqsql.model.plan import Buffer
 
 
@@ -35,15 +40,54 @@ def _average(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     # As Spark's avg: a sum of 64-bit integers may overflow where their mean does not.
     x = as_double(aggregate.args[0])
     total = Component("total", aggregate.aggregate("sum", x), merge_with("sum"))
-    (count,) = own_value("count", merge_with("sum"))(aggregate, relations).components
-    return Lowering((total, count), lambda s: formula("{0} / nullif({1}, 0)", *s))
+    return Lowering((total, _count_of(aggregate)), lambda s: formula("{0} / nullif({1}, 0)", *s))
+
+
+def _try_sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    """A sum, null where it does not fit into its type."""
+    if len(aggregate.args) != 1:
+        return None
+    scan = aggregate.aggregate("try_sum", *aggregate.args)
+    return Lowering((Component("sum", scan, _sum_of_sums), _count_of(aggregate)), first_state)
+
+
+def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    """A sum, which fails where it does not fit; without ANSI mode Spark gives a wrong number."""
+    lowering = _try_sum(aggregate, relations)
+    if lowering is None:
+        return None
+    written = to_sql(aggregate.args[0]).replace("`", "")
+    said = (
+        f"the sum of {written} does not fit into its type:"
+        f" sum a larger one, as in sum(cast({written} as decimal(38, 0)))"
+    )
+    return Lowering(
+        lowering.components,
+        lambda s: formula(
+            "case when {0} is null and {1} > 0 then raise_error({2}) else {0} end",
+            *s,
+            exp.Literal.string(said),
+        ),
+    )
+
+
+def _sum_of_sums(name: str, group: Sequence[str]) -> exp.Expr:
+    """The sum of sums; null where one is that did not fit."""
+    return formula(
+        "case when count_if({0} is null and {1} > 0) = 0 then try_sum({0}) end",
+        *map(column, group),
+    )
+
+
+def _count_of(aggregate: AggregateCall) -> Component:
+    return Component("count", aggregate.aggregate("count", *aggregate.args), merge_with("sum"))
 
 
 AGGREGATES = (
     Aggregate(("count",), _count, distinct=True),
     Aggregate(("count_if",), own_value("count_if", merge_with("sum"))),
-    _merged_by("sum"),
-    _merged_by("try_sum"),
+    Aggregate(("sum",), _sum),
+    Aggregate(("try_sum",), _try_sum),
     _merged_by("min", distinct=True),
     _merged_by("max", distinct=True),
     _merged_by("bool_and", "every", distinct=True),

@@ -30,13 +30,18 @@ def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lo
         return None
     registers = HLL_LOG2_REGISTERS
     if len(aggregate.args) == 2:
-        registers = _hll_registers(_number(aggregate.args[1]))
+        registers = _hll_registers(number(aggregate.args[1]))
     value = aggregate.args[0].copy()
     # The sketch takes integers, strings and binary only, and xxhash64 of null is a number.
     hashed = exp.If(this=not_null(value), true=call("xxhash64", value))
     scan = aggregate.aggregate("hll_sketch_agg", exp.Case(ifs=[hashed]), literal(registers))
     component = Component(f"hll{registers}", scan, merge_with("hll_union_agg"), Buffer.OBJECT)
-    return Lowering((component,), lambda s: call("hll_sketch_estimate", s[0]))
+    # A sketch that was never merged is estimated by the order in which its values came (Cohen's and
+    # Ting's historic inverse probability, 2014); one that was merged, with itself too, by what it
+    # holds.
+    return Lowering(
+        (component,), lambda s: formula("hll_sketch_estimate(hll_union({0}, {0}))", s[0])
+    )
 
 
 def _hll_registers(relative_sd: float) -> int:
@@ -49,10 +54,10 @@ def _hll_registers(relative_sd: float) -> int:
     return min(21, max(4, registers))
 
 
-def _approx_percentile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+def _kll_quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     if not 2 <= len(aggregate.args) <= 3:
         return None
-    k = KLL_K if len(aggregate.args) == 2 else _kll_k(_number(aggregate.args[2]))
+    k = KLL_K if len(aggregate.args) == 2 else _kll_k(number(aggregate.args[2]))
     x = as_double(aggregate.args[0])
     rank = aggregate.args[1]
     scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
@@ -66,7 +71,7 @@ def _approx_percentile(aggregate: AggregateCall, relations: Relations) -> Loweri
 
 def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
     """The quantile at `rank`, null for a sketch of no values (which Spark refuses to ask)."""
-    kind = "array<double>" if _is_array(rank) else "double"
+    kind = "array<double>" if is_array(rank) else "double"
     return formula(
         "case when kll_sketch_get_n_double({0}) > 0"
         f" then kll_sketch_get_quantile_double({{0}}, cast({{1}} as {kind})) end",
@@ -75,7 +80,8 @@ def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
     )
 
 
-def _is_array(rank: exp.Expr) -> bool:
+def is_array(rank: exp.Expr) -> bool:
+    """Whether several ranks are asked for."""
     return isinstance(rank, exp.Anonymous) and str(rank.this).lower() == "array"
 
 
@@ -87,7 +93,8 @@ def _kll_k(accuracy: float) -> int:
     return min(65535, max(8, k))
 
 
-def _number(node: exp.Expr) -> float:
+def number(node: exp.Expr) -> float:
+    """The number that an argument is. Raises UnsupportedExpressionError."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return float(node.this)
     raise UnsupportedExpressionError(f"expected a number, found {to_sql(node)}")
@@ -99,5 +106,5 @@ def _first(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
 
 AGGREGATES = (
     Aggregate(("approx_count_distinct",), _approx_count_distinct, in_state=_first),
-    Aggregate(("approx_percentile", "percentile_approx"), _approx_percentile, in_state=_first),
+    Aggregate(("kll_quantile",), _kll_quantile, in_state=_first),
 )

@@ -1,0 +1,180 @@
+"""What stored states are about: the expressions and types behind the columns that they read.
+
+A check says `sum(x)`, and what x is stands in the SELECT. Where the SELECT gives x another
+expression, or its source another type, the states of earlier batches are about something else. So
+the names of state columns are made anew from what their columns are, once Spark has told the types:
+earlier states are then left out of cumulative metrics, which start anew. `batch_by` concerns all
+states alike; see `Meaning.same_batches`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.plan import row_columns
+from dqsql.compiler.states import ROWS
+from dqsql.dialect import parse_statement, to_sql
+from dqsql.model.plan import FrequencyTable, Metric, Plan, StateColumn
+from dqsql.model.project import CheckModel, Scope
+
+_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the batches of a model, and the columns that cumulative metrics read, are made from.
+
+    `columns` has for each column, in lower case, a hash of its expressions and its Spark type.
+    It is stored with each batch in the ledger, as JSON.
+    """
+
+    batch_by: str = ""
+    columns: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan, types: Mapping[str, str]) -> Meaning:
+        """The meaning of a plan whose model has columns of these Spark types."""
+        batch_by = check_batch_by(plan.model)
+        wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
+        read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
+        known, definitions = _lower(types), _Definitions.of(plan.model)
+        columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
+        return cls("" if batch_by is None else to_sql(batch_by), columns)
+
+    @classmethod
+    def read(cls, text: str) -> Meaning | None:
+        """What `text` said; None for a text that is none."""
+        try:
+            found = json.loads(text)
+            columns = {str(c): (str(h), str(t)) for c, (h, t) in found["columns"].items()}
+            return cls(str(found["batch_by"]), columns)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    @property
+    def text(self) -> str:
+        """The meaning as text."""
+        return json.dumps({"batch_by": self.batch_by, "columns": self.columns}, sort_keys=True)
+
+    def same_batches(self, text: str) -> bool:
+        """Whether the batches of an earlier meaning were made by the same expression."""
+        before = Meaning.read(text)
+        return before is None or before.batch_by == self.batch_by
+
+    def changes(self, text: str) -> tuple[str, ...]:
+        """What is otherwise than in an earlier meaning, in words."""
+        before = Meaning.read(text)
+        if before is None:
+            return ()
+        if before.batch_by != self.batch_by:
+            return (f"batch_by is {self.batch_by}, and was {before.batch_by}",)
+        found = []
+        for name in self.columns.keys() & before.columns.keys():
+            (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
+            if kind != old_kind:
+                found.append(f"{name} is {kind}, and was {old_kind}")
+            elif expression != old:
+                found.append(f"the SELECT makes {name} of another expression than before")
+        return tuple(sorted(found))
+
+
+def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
+    """The plan with states named by what the columns that they read are, too.
+
+    `types` gives the Spark types of the model's columns.
+    """
+    known, definitions = _lower(types), _Definitions.of(plan.model)
+
+    def about(state: StateColumn) -> str:
+        read = sorted(_columns(state))
+        return _hash([(c, known.get(c, ""), definitions.behind(c)) for c in read])
+
+    abouts = {s.name: about(s) for s in plan.states if s.over_rows and s.name != ROWS}
+    names = {name: _name(name, said) for name, said in abouts.items()}
+    states: list[StateColumn] = []
+    for state in plan.states:
+        source = state.source
+        if isinstance(source, FrequencyTable):
+            source = replace(source, about=abouts[state.name])
+        merge = None if state.merge is None else _renamed(state.merge, names)
+        group = tuple(names.get(n, n) for n in state.group)
+        name = names.get(state.name, state.name)
+        states.append(replace(state, name=name, merge=merge, group=group, source=source))
+    return replace(
+        plan, states=tuple(states), metrics=tuple(_with_names(m, names) for m in plan.metrics)
+    )
+
+
+def _name(name: str, about: str) -> str:
+    stem, _, digest = name.rpartition("_")
+    return f"{stem}_{_hash([digest, about])}"
+
+
+def _lower(types: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): kind for name, kind in types.items()}
+
+
+def _with_names(metric: Metric, names: Mapping[str, str]) -> Metric:
+    states = tuple(names.get(n, n) for n in metric.states)
+    return replace(metric, finish=_renamed(metric.finish, names), states=states)
+
+
+def _renamed(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
+    tree = tree.copy()
+    for reference in tree.find_all(exp.Column):
+        if reference.name in names:
+            reference.set("this", exp.to_identifier(names[reference.name], quoted=True))
+    return tree
+
+
+def _columns(state: StateColumn) -> set[str]:
+    return {c.parts[0].name.lower() for part in state.over_rows for c in row_columns(part)}
+
+
+@dataclass
+class _Definitions:
+    """The expressions that stand in the SELECT of a model under each name, in lower case.
+
+    Also those of subqueries and CTEs: what a name at the top is made of is found by names. None
+    are known of a SELECT that sqlglot does not read.
+    """
+
+    by_name: dict[str, dict[str, set[str]]]
+
+    @classmethod
+    def of(cls, model: CheckModel) -> _Definitions:
+        """Those of a model; each text with the names in it."""
+        query = parse_statement(model.sql)
+        found: dict[str, dict[str, set[str]]] = {}
+        for select in query.find_all(exp.Select) if query is not None else ():
+            for projection in select.expressions:
+                name = projection.alias_or_name.lower()
+                # A name that is only handed on says nothing.
+                if name not in ("", "*") and not isinstance(projection, exp.Column):
+                    names = {c.name.lower() for c in projection.find_all(exp.Column)}
+                    text = projection.sql(dialect="spark", comments=False)
+                    found.setdefault(name, {})[text] = names
+        return cls(found)
+
+    def behind(self, name: str) -> list[str]:
+        """All expressions that a column is made of, in the order of their texts."""
+        seen: set[str] = set()
+        texts: set[str] = set()
+        todo = {name}
+        while todo:
+            seen |= todo
+            found = [self.by_name.get(at, {}) for at in todo]
+            texts.update(text for each in found for text in each)
+            todo = {n for each in found for names in each.values() for n in names} - seen
+        return sorted(texts)
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:_DIGITS]

@@ -1,0 +1,142 @@
+"""What columns and batches are made of may change: cumulative metrics do not mix the two."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dqsql.model.results import ModelResult
+
+from .conftest import NewProject, Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHECKS = (
+    "-- @expect(sum(x) > 0) {scope: cumulative}\n"
+    "-- @expect(row_count > 0) {scope: cumulative}\n"
+    "-- @expect(max(x) is not null) {scope: cumulative}\n"
+    "-- @expect(count_distinct(x) > 0) {scope: cumulative}\n"
+    "-- @expect(stddev(y) >= 0) {scope: cumulative}\n"
+)
+DAYS = ("2024-01-30", "2024-01-31", "2024-02-01")
+
+
+def write(project: Project, select: str, batch_by: str = "day") -> None:
+    head = f"{{{{ config(batch_by='{batch_by}') }}}}\n"
+    source = "{{ source('raw', 't') }}"
+    text = f"{head}select {select} from {source}\n{CHECKS}"
+    (project.root / "checks/m.sql").write_text(text)
+
+
+def put(project: Project, days: tuple[str, ...], kind: pa.DataType) -> None:
+    """Each day has x = 1.5, 2.5 and 3.5."""
+    (project.root / "data").mkdir(exist_ok=True)
+    for day in days:
+        xs = pa.array([1.5, 2.5, 3.5]).cast(kind)
+        table = pa.table({"day": [day] * 3, "x": xs, "y": [1.0, 2.0, 3.0]})
+        pq.write_table(table, project.root / "data" / f"{day}.parquet")
+
+
+def values(result: ModelResult) -> dict[str, float | str | None]:
+    """What was observed, by the first word of each check."""
+    return {
+        re.findall(r"\w+", r.check_name)[1]: r.observed_text or r.observed for r in result.results
+    }
+
+
+def third(project: Project) -> ModelResult:
+    (found,) = project.run(DAYS[2]).models
+    assert {r.status.value for r in found.results} == {"pass"}
+    return found
+
+
+def begun(new_project: NewProject) -> Project:
+    project = new_project()
+    put(project, DAYS, pa.float64())
+    write(project, "day, x, y")
+    project.run(*DAYS[:2])
+    return project
+
+
+def test_comments_and_columns_that_nothing_reads_change_nothing(new_project: NewProject) -> None:
+    project = begun(new_project)
+    write(project, "day, /* the price */ x, y, x * 2 as twice -- new\n")
+    found = third(project)
+    assert found.notes == ()
+    assert values(found)["sum"] == 3 * 7.5
+
+
+def test_another_expression(new_project: NewProject) -> None:
+    project = begun(new_project)
+    write(project, "day, x * 1000 as x, y")
+    found = third(project)
+    assert any("the SELECT makes x of another expression" in n for n in found.notes)
+    assert any("cumulative metrics leave out 2 earlier batches" in n for n in found.notes)
+    told = values(found)
+    assert (told["sum"], told["max"], told["count_distinct"]) == (7500, 3500, 3)
+    # The other column is what it was.
+    assert told["stddev"] == pytest.approx((6 / 8) ** 0.5)
+
+
+def test_an_expression_below_the_select(new_project: NewProject) -> None:
+    project = begun(new_project)
+    source = "{{ source('raw', 't') }}"
+    head = "{{ config(batch_by='day') }}\n"
+    below = f"with made as (select day, x * 10 as x, y from {source})\n"
+    (project.root / "checks/m.sql").write_text(f"{head}{below}select day, x, y from made\n{CHECKS}")
+    assert values(third(project))["sum"] == 75
+
+
+def test_another_batch_by(new_project: NewProject) -> None:
+    project = begun(new_project)
+    write(project, "day, x, y", "substr(day, 1, 7)")
+    (found,) = project.run("2024-02").models
+    assert any("batch_by is" in n and "and was" in n for n in found.notes)
+    assert values(found)["row_count"] == 3
+    assert values(found)["sum"] == 7.5
+
+
+def test_another_type(new_project: NewProject) -> None:
+    project = begun(new_project)
+    put(project, DAYS, pa.string())
+    found = third(project)
+    assert any("x is string, and was double" in n for n in found.notes)
+    told = values(found)
+    assert (told["sum"], told["max"], told["count_distinct"]) == (7.5, "3.5", 3)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_sums_that_do_not_fit(new_project: NewProject, spark: SparkSession, ansi: str) -> None:
+    large = 2**62
+    project = new_project(
+        sql="{{ config(batch_by='day') }}\n"
+        f"select * from values ('a', {large}L), ('b', {large}L), ('b', 1L), ('c', {large}L),"
+        f" ('c', {large}L) as t(day, n)\n"
+        "-- @expect(sum(n) > 0)\n"
+        "-- @expect(sum(n) filter (where n > 1) > 0) {scope: cumulative}\n"
+        "-- @expect(try_sum(n) > 0)\n"
+        "-- @expect(count(n) > 0)\n"
+    )
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        (found,) = project.run("a").models
+        assert {r.status.value for r in found.results} == {"pass"}
+        (found,) = project.run("b").models
+        (whole,) = project.run("c").models
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    told = {r.check_name: (r.status.value, r.message) for r in found.results}
+    assert told["expect(sum(n) > 0)"][0] == "pass"
+    status, message = told["expect(sum(n) filter (where n > 1) > 0)"]
+    assert status == "error"
+    assert "the sum of n does not fit into its type" in message
+    told = {r.check_name: (r.status.value, r.message) for r in whole.results}
+    assert told["expect(sum(n) > 0)"][0] == "error"
+    assert told["expect(try_sum(n) > 0)"][0] == "no_data"
+    assert told["expect(count(n) > 0)"][0] == "pass"

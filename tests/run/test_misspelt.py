@@ -1,0 +1,47 @@
+"""An annotation that does not compile is an error of its own; the other checks of its model run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dqsql
+from dqsql.errors import DqsqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEAD = "{{ config(batch_by='day') }}\n"
+ROWS = "from values ('a', 1), ('b', null) as t(day, x)\n"
+
+
+BAD = {
+    "@nul_count = 0": "unknown check, metric or function 'nul_count'",
+    "@mean(z) > 0": "has no column 'z'",
+    "@mean > 0 {severty: warn}": "severty",
+}
+
+
+def test_other_checks_run(make_project: Callable[..., Path], spark: SparkSession) -> None:
+    lines = "".join(f"-- {bad}\n" for bad in BAD)
+    root = make_project({"checks/m.sql": f"{HEAD}select day,\n{lines}x -- @not_null\n{ROWS}"})
+    result = dqsql.run(root, spark=spark)
+    (model,) = result.models
+    told = {(r.batch, r.check_id): r.status.value for r in model.results}
+    assert told["a", "m.x.not_null"] == "pass"
+    assert told["b", "m.x.not_null"] == "fail"
+    errors = [(r.batch, r.message) for r in model.results if r.status.value == "error"]
+    for batch in ("a", "b"):
+        for line, said in enumerate(BAD.values(), start=3):
+            at = [m for b, m in errors if b == batch and f"checks/m.sql:{line}" in m and said in m]
+            assert len(at) == 1, (line, said, errors)
+    assert isinstance(model.error, DqsqlError)
+    assert result.exit_code == 2
+
+    # Once it is mended, the same batches are checked again.
+    (root / "checks/m.sql").write_text(f"{HEAD}select day,\nx -- @not_null @row_count = 1\n{ROWS}")
+    again = dqsql.run(root, spark=spark)
+    assert {r.status.value for r in again.results if r.check_id == "m.x.row_count_eq_1"} == {"pass"}
+    assert {r.batch for r in again.results} == {"a", "b"}
+    assert again.exit_code == 1
