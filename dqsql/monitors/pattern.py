@@ -1,9 +1,10 @@
 """`@pattern`: a data pattern learned from a column's values, then counted in every scan.
 
 A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batches of
-the run where there are none yet. Its matches are a state like any other. A batch is judged by
-comparing its share of values that do not match with that of the training batches (Song & He,
-"Auto-Validate", SIGMOD 2021, section 4).
+the run where there are none yet. If one of these fails another check of the same run, the pattern
+judges nothing, and is learned again by the next run. Its matches are a state like any other. A
+batch is judged by comparing its share of values that do not match with that of the training batches
+(Song & He, "Auto-Validate", SIGMOD 2021, section 4).
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ KIND = "pattern"
 TRAINING_BATCHES = 7
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
+# So many warnings in a row are the new normal: the pattern is learned again, from these batches.
+RECURRENCES = 3
 _SHOWN_VALUES = 5
 # Values that do not match are fetched for so many findings of a run.
 _SAMPLED_FINDINGS = 5
@@ -116,7 +119,8 @@ def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
 class PatternPreparation:
     """Learns the patterns that are missing, and puts their counts into the plan.
 
-    `accepted` are the accepted batches of before the run, `batches` those of the run, oldest first.
+    `accepted` are the accepted batches of before the run, `batches` those of the run, oldest first;
+    `refused` those of before the run that were not accepted.
     """
 
     source: Source
@@ -124,6 +128,7 @@ class PatternPreparation:
     accepted: Sequence[str]
     batches: Sequence[str]
     reviewed: Collection[str] = ()
+    refused: Collection[str] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self) -> Plan:
@@ -135,7 +140,8 @@ class PatternPreparation:
     def _due(self, monitor: Monitor) -> bool:
         """Whether a pattern is to be learned now.
 
-        One that was learned stays, until a person accepts a batch that it flagged.
+        One that was learned stays, until a person accepts a batch that it flagged, a batch that it
+        was learned from is refused, or its warnings recur in so many batches that they are no news.
         """
         program = self.book.current(monitor.id)
         if program is None:
@@ -143,9 +149,22 @@ class PatternPreparation:
         last = batch_order(program.learned_to)
         if any(batch_order(b) > last for b in self.reviewed):
             return True
+        if not set(self.refused).isdisjoint(_training_batches(program)) or self._recurs(program):
+            return True
         if "no_pattern" not in program.program:
             return False
         return sum(batch_order(b) > last for b in (*self.accepted, *self.batches)) >= RETRY_AFTER
+
+    def _recurs(self, program: StoredProgram) -> bool:
+        last = self.accepted[-RECURRENCES:]
+        return len(last) == RECURRENCES and set(last) <= set(_warned_batches(program))
+
+    def _warned(self, monitor: Monitor) -> set[str]:
+        """The batches that the pattern in force warned of, and that therefore do not train."""
+        program = self.book.current(monitor.id)
+        if program is None or self._recurs(program):
+            return set()
+        return set(_warned_batches(program))
 
     def _training(self, odd: Collection[str]) -> list[str]:
         accepted = [b for b in self.accepted if b not in odd]
@@ -160,13 +179,15 @@ class PatternPreparation:
         index = lake_index(open_place(self.source.spark, self.source.project.target))
         known = [*self.accepted, *self.batches]
         excluded = Exclusions(partial(batches_where, self.source.spark), known)
-        together: dict[tuple[str | None, str | None], list[Monitor]] = {}
+        together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
         for monitor in monitors:
             exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
             excluded.ask([exclude_where])
-            together.setdefault((monitor.settings.where, exclude_where), []).append(monitor)
-        for (where, exclude_where), alike in together.items():
-            training = self._training(excluded.batches(exclude_where))
+            warned = tuple(sorted(self._warned(monitor)))
+            key = (monitor.settings.where, exclude_where, warned)
+            together.setdefault(key, []).append(monitor)
+        for (where, exclude_where, warned), alike in together.items():
+            training = self._training({*excluded.batches(exclude_where), *warned})
             if excluded.error(exclude_where) is not None or not training:
                 # The verdicts say so.
                 continue
@@ -216,9 +237,17 @@ class PatternPreparation:
         )
 
 
+def _training_batches(program: StoredProgram) -> list[str]:
+    return list((program.evidence or {}).get("batches", ()))
+
+
+def _warned_batches(program: StoredProgram) -> list[str]:
+    return list((program.evidence or {}).get("warned", ()))
+
+
 def inference_settings(given: Mapping[str, Any]) -> InferenceSettings:
     """What the settings of a monitor say of learning."""
-    names = ("r", "m", "theta", "vertical", "horizontal")
+    names = ("evidence", "r", "m", "theta", "vertical", "horizontal")
     return InferenceSettings(**{n: given[n] for n in names if n in given})
 
 
@@ -266,12 +295,38 @@ class PatternDetector:
         if counts is None:
             text = self.context.unmeasured(monitor, "values that match could not be counted")
             return result_of(monitor, batch, Status.ERROR, text)
-        training = list((program.evidence or {}).get("batches", ()))
+        training = _training_batches(program)
         if batch in training:
             text = f"learned {found.pattern} from this batch"
             return result_of(monitor, batch, Status.SKIPPED, text)
+        refused = self._refused(training, batch)
+        if refused:
+            text = f"the pattern will be learned again: batch {refused[0]} failed other checks"
+            return result_of(monitor, batch, Status.SKIPPED, text)
         found = self._with_exact_counts(monitor, program, found, training)
-        return self._judged(monitor, batch, found, *counts, training)
+        result = self._judged(monitor, batch, found, *counts, training)
+        self._note_warning(monitor, result)
+        return result
+
+    def _refused(self, training: Sequence[str], batch: str) -> list[str]:
+        """The training batches before a batch that were not accepted."""
+        accepted = set(self.context.history.before(batch))
+        before = batch_order(batch)
+        return [b for b in training if batch_order(b) < before and b not in accepted]
+
+    def _note_warning(self, monitor: Monitor, result: Result) -> None:
+        """Remember a batch that was warned of: it is accepted, but must not train what comes."""
+        program = self.context.programs.current(monitor.id)
+        if program is None or result.batch is None:
+            return
+        warned = _warned_batches(program)
+        if (result.status is Status.WARN) == (result.batch in warned):
+            return
+        now = (
+            {*warned, result.batch} if result.status is Status.WARN else {*warned} - {result.batch}
+        )
+        evidence = {**(program.evidence or {}), "warned": sorted(now, key=batch_order)}
+        self.context.programs.put(replace(program, evidence=evidence), new_version=False)
 
     def _counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
         """Values and matching values of a batch, or None where they were not counted."""
@@ -307,7 +362,7 @@ class PatternDetector:
         rows = sum(c[0] for c in counts if c)
         matching = sum(c[1] for c in counts if c)
         exact = replace(found, rows=rows, nonconforming=rows - matching)
-        evidence = {"batches": list(training), "exact": True}
+        evidence = {**(program.evidence or {}), "exact": True}
         record = patterns.to_record(exact)
         self.context.programs.put(
             replace(program, program=record, evidence=evidence), new_version=False

@@ -137,6 +137,7 @@ AVH_SETTINGS: Mapping[str, Reader] = {
 PATTERN_SETTINGS: Mapping[str, Reader] = {
     "fpr": a_rate,
     "test": one_of("fisher", "chi_squared"),
+    "evidence": one_of("rehearsal", "impurity"),
     "r": a_rate,
     "m": a_count(1),
     "theta": a_rate,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from dqsql.patterns.characters import shape
@@ -56,14 +56,11 @@ class Alignment:
         columns: the positions.
         rows: the aligned rows, as bits; others are non-conforming.
         values: each aligned value with its rows and its text at each position (None is a gap).
-        unseen: Good and Turing's estimate of the share of values to come whose sequence was not
-            seen: the share of rows whose sequence occurs once; 0 for a single sequence.
     """
 
     columns: tuple[AlignedColumn, ...]
     rows: int
     values: tuple[tuple[int, tuple[str | None, ...]], ...]
-    unseen: float = 0.0
 
 
 def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
@@ -94,8 +91,7 @@ def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
     profile, places = align_sequences(chosen)
     if len(profile) > MAX_TOKENS:
         return None
-    once = sum(count == 1 for count in frequency.values()) if len(chosen) > 1 else 0
-    return replace(_aligned(profile, places, by_sequence), unseen=once / sample.rows)
+    return _aligned(profile, places, by_sequence)
 
 
 def _aligned(

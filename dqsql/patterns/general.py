@@ -1,8 +1,8 @@
 """The general index that ships with the package, for a lake that has no index of its own yet.
 
-It was built by `build_general_index` from generated columns of common machine-made domains (dates,
-times, ids, codes, addresses, ..). For more evidence, a project's own tables and their history can
-be added: `corpus_index` takes their columns and merges them with it.
+It was built by `tests/benchmarks/build_general_index.py` from generated columns of common
+machine-made domains (dates, times, ids, codes, addresses, ..). For more evidence, a project's own
+tables and their history can be added: `corpus_index` takes their columns and merges them with it.
 """
 
 from __future__ import annotations

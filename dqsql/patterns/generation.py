@@ -14,6 +14,8 @@ Choices where the paper is silent:
 * A token, for the limit tau, is a run of letters and digits or a run of symbols.
 * A run that mixes letters and digits is specialised to its parts up to four parts; beyond that
   (hexadecimal ids) only <alphanum>{k} and <alphanum>+ are offered.
+* Patterns of whole words (<alphanum>{8}-<alphanum>{4}) are counted over all values of a column,
+  exactly; only narrower ones share the budget of work for one column.
 * The more words a value has, the fewer options each of them gets, so that the number of patterns
   of a value stays in the hundreds. The rule looks at the value alone, so that a pattern is offered
   for a query column if and only if it was offered for the columns of the corpus.
@@ -117,7 +119,7 @@ def pattern_masks(
         pattern is never among them.
     """
     groups = _coarse_groups(sample, tau)
-    result: dict[str, int] = {}
+    result = _patterns_of_words(groups.values())
     budget = _Budget(_MAX_NODES)
     largest_first = sorted(groups.values(), key=lambda group: (-group.mask.bit_count(), group.key))
     for group in largest_first:
@@ -129,6 +131,37 @@ def pattern_masks(
             break
     if sample.masks:
         _add_exponents(sample, result)
+    return result
+
+
+def _patterns_of_words(groups: Iterable[_Group]) -> dict[str, int]:
+    """Return the patterns in which each word is one token, with the rows that match each of them.
+
+    Groups that differ in the runs inside of mixed words only (`a1b2`, `ab12`) are one group here,
+    so that their number does not grow with the variety of the values.
+    """
+    together: dict[tuple[str, ...], list[dict[str, int]]] = {}
+    masks: dict[tuple[str, ...], int] = {}
+    for group in groups:
+        for pure in (True, False):
+            kinds, options = group.word_options(pure=pure)
+            stretches = together.setdefault(kinds, [{} for _ in kinds])
+            for stretch, found in zip(stretches, options, strict=True):
+                for text, mask in found.items():
+                    stretch[text] = stretch.get(text, 0) | mask
+            masks[kinds] = masks.get(kinds, 0) | group.mask
+    result: dict[str, int] = {}
+    for kinds, stretches in together.items():
+        combined = {"": masks[kinds]}
+        for stretch in stretches:
+            combined = {
+                prefix + text: shared
+                for prefix, rows in combined.items()
+                for text, mask in stretch.items()
+                if (shared := rows & mask)
+            }
+        for text, rows in combined.items():
+            result[text] = result.get(text, 0) | rows
     return result
 
 
@@ -202,6 +235,33 @@ class _Group:
                 if constants and len(words) <= _WORDS_WITH_CONSTANTS:
                     options[index] += self._constants(sample, index, min_constant)
         return options
+
+    def word_options(self, *, pure: bool) -> tuple[tuple[str, ...], list[dict[str, int]]]:
+        """Return the kind of each word and symbol, and the ways to write it as one token.
+
+        With `pure`, words of letters or of digits alone are told apart and written as such;
+        otherwise all words are alike, and written as <alphanum>.
+        """
+        words = dict(_words(self.key))
+        inside = {index for start, end in words.items() for index in range(start + 1, end)}
+        kinds: list[str] = []
+        options: list[dict[str, int]] = []
+        for index, run in enumerate(self.key):
+            end = words.get(index)
+            if index in inside:
+                continue
+            if end is None:
+                kinds.append(run)
+                options.append({escape_constant(run): self.mask})
+                continue
+            if pure and end - index == 1:
+                kinds.append(f"word of {run}")
+                found = self._classes(index, 1, rich=False)
+            else:
+                kinds.append("word")
+                found = self._alphanum(index, end, 1)
+            options.append({option.text: option.mask for option in found})
+        return tuple(kinds), options
 
     def _alphanum(self, start: int, end: int, min_rows: int) -> list[_Option]:
         lengths: dict[int, int] = {}

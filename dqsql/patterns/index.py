@@ -16,8 +16,6 @@ from dqsql.patterns.language import parse_pattern
 #: How an index is stored and exchanged: one row for each pattern.
 INDEX_SCHEMA = pa.schema([("pattern", pa.string()), *((name, pa.int64()) for name in COUNTS)])
 
-_PRIOR_ALARMS, _PRIOR_TRIALS = 0.5, 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class PatternStatistics:
@@ -162,16 +160,10 @@ class Evidence:
         rate: npt.NDArray[np.float64] = self.counts[:, 1] / (IMPURITY_SCALE * coverage)
         return rate
 
-    def false_alarm_rate(self, stratum: int) -> npt.NDArray[np.float64]:
-        """Share of rehearsals that ended in a false alarm, in (0, 1), shape (patterns,).
-
-        Only rehearsals of the given stratum (see `stratum_of`) count. The share is the mean of the
-        posterior under the prior Beta(1/2, 9/2), so that a pattern without rehearsals is at 10 %.
-        """
+    def rehearsals(self, stratum: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Rehearsals in columns of a stratum (see `stratum_of`), and how many ended in an alarm."""
         first = COUNTS.index("trials_one") + 2 * stratum
-        trials, alarms = self.counts[:, first], self.counts[:, first + 1]
-        rate: npt.NDArray[np.float64] = (alarms + _PRIOR_ALARMS) / (trials + _PRIOR_TRIALS)
-        return rate
+        return self.counts[:, first], self.counts[:, first + 1]
 
 
 _WEIGHTS = np.random.default_rng(20_210_620).integers(

@@ -1,29 +1,43 @@
-"""Inference of a validation pattern for a column: FMDV, FMDV-V, FMDV-H and FMDV-VH.
+"""Inference of a validation pattern for a column.
 
-Auto-Validate, equations (5)-(7) (basic), (8)-(11) (vertical cuts), (12)-(16) (horizontal cuts).
-The pattern of least false-positive rate is sought, among those whose rate is at most r and whose
-coverage is at least m columns.
+Two ways, named by `InferenceSettings.evidence`:
+
+* "rehearsal", ours: the rule of that level of the ladder (see `ladder`) that catches most for its
+  risk of a false alarm (see `risk`), among those whose risk is at most r.
+* "impurity", the paper's FMDV, FMDV-V, FMDV-H and FMDV-VH: Auto-Validate, equations (5)-(7)
+  (basic), (8)-(11) (vertical cuts), (12)-(16) (horizontal cuts). The pattern of least
+  false-positive rate FPR_T is sought, among those whose rate is at most r and whose coverage is at
+  least m columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from dqsql.errors import PatternError
+from dqsql.patterns.contributions import stratum_of
 from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.ladder import LEVELS, Ladder
 from dqsql.patterns.language import Pattern, parse_pattern
 from dqsql.patterns.regex import matcher, spark_regex
-from dqsql.patterns.selection import Candidate, EvidenceKind, Judge
+from dqsql.patterns.risk import Floats, RiskModel, features, preferred_levels, shipped_model
+from dqsql.patterns.selection import Candidate, Judge
 from dqsql.patterns.vertical import best_segmentation
 
 #: On corpora of this many columns and more, m defaults to the paper's 100.
 _COLUMNS_OF_LARGE_CORPUS = 1_000_000
 _MIN_COVERAGE_LARGE = 100
 _MIN_COVERAGE_SMALL = 5
-_DEFAULT_R: dict[EvidenceKind, float] = {"rehearsal": 0.05, "impurity": 0.1}
+
+EvidenceKind = Literal["rehearsal", "impurity"]
+
+#: The risk that was learned weighs as much as so many rehearsals of the very pattern in the index.
+_WEIGHT_OF_MODEL = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +45,19 @@ class InferenceSettings:
     """Settings of inference; the names are the paper's.
 
     Attributes:
-        r: largest false-positive rate, in [0, 1]; None takes 0.05 with rehearsals (the share of
-            columns with a false alarm) and the paper's 0.1 with impurity.
-        m: least coverage in columns, at least 1; None takes 100 on corpora of a million columns
-            and proportionally less on smaller ones, but at least 5.
-        theta: largest share of non-conforming rows in training with horizontal cuts, in [0, 1).
-        vertical, horizontal: which cuts are tried; both is FMDV-VH, neither basic FMDV.
+        evidence: what is sought, "rehearsal" or the paper's "impurity".
+        r: largest rate, in [0, 1]: of rehearsals the risk that the rule raises a false alarm, of
+            impurity the paper's FPR_T, the expected share of values that do not match.
+        theta: largest share of training rows that may not conform, in [0, 1): with impurity by
+            horizontal cuts, with rehearsals because they are empty or too long.
+        m: of impurity, the least coverage in columns, at least 1; None takes 100 on corpora of a
+            million columns and proportionally less on smaller ones, but at least 5.
+        vertical, horizontal: of impurity, which cuts are tried; both is FMDV-VH, neither basic
+            FMDV.
         max_values: rows used, the first ones; at least 1.
-        evidence: which rate r bounds, "rehearsal" or the paper's "impurity"; see `selection`.
     """
 
-    r: float | None = None
+    r: float = 0.1
     m: int | None = None
     theta: float = 0.1
     vertical: bool = True
@@ -50,9 +66,9 @@ class InferenceSettings:
     evidence: EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
-        if self.r is not None and not 0 <= self.r <= 1:
+        if not 0 <= self.r <= 1:
             raise PatternError(f"r = {self.r} is not in [0, 1]")
-        if self.evidence not in _DEFAULT_R:
+        if self.evidence not in ("rehearsal", "impurity"):
             raise PatternError(
                 f"unknown evidence {self.evidence!r}", hint="use 'rehearsal' or 'impurity'"
             )
@@ -60,11 +76,6 @@ class InferenceSettings:
             raise PatternError(f"theta = {self.theta} is not in [0, 1)")
         if self.max_values < 1 or (self.m is not None and self.m < 1):
             raise PatternError("m and max_values must be at least 1")
-
-    @property
-    def max_rate(self) -> float:
-        """The r that holds."""
-        return _DEFAULT_R[self.evidence] if self.r is None else self.r
 
     def min_coverage(self, columns: int) -> int:
         """Return m for a corpus of the given number of columns."""
@@ -80,13 +91,12 @@ class LearnedPattern:
 
     Attributes:
         pattern: the pattern in printable form.
-        fpr: expected share of non-conforming values in good data of the domain, in [0, 1];
-            with vertical cuts the sum over segments.
+        fpr: the rate that r bounds, in [0, 1]; with vertical cuts the sum over segments.
         coverage: columns of the corpus that the pattern (with vertical cuts: its rarest segment)
-            matches.
+            matches; 0 for most unions.
         rows: non-null training values.
         nonconforming: training values that do not match.
-        method: FMDV, FMDV-V, FMDV-H or FMDV-VH, by the settings.
+        method: FMDV, FMDV-V, FMDV-H or FMDV-VH, by the settings; or the level of the ladder.
     """
 
     pattern: str
@@ -146,7 +156,10 @@ class NoPattern:
 
 
 def infer_pattern(
-    values: Iterable[str | None], index: PatternIndex, settings: InferenceSettings | None = None
+    values: Iterable[str | None],
+    index: PatternIndex,
+    settings: InferenceSettings | None = None,
+    model: RiskModel | None = None,
 ) -> LearnedPattern | NoPattern:
     """Learn a validation pattern from a column's values.
 
@@ -154,6 +167,7 @@ def infer_pattern(
         values: training values; nulls are left out, empty strings are values.
         index: the corpus index; its settings (tau) hold here too.
         settings: see `InferenceSettings`.
+        model: of rehearsals, the risk of a false alarm; by default the one that ships.
 
     Returns:
         The pattern, never a trivial one; or the reason why there is none.
@@ -162,18 +176,68 @@ def infer_pattern(
     kept = [value for value in values if value is not None][: settings.max_values]
     if not kept:
         return NoPattern("no_values", "the column has no values to learn from")
-    sample = column_sample(kept)
-    judge = Judge(
-        index,
-        settings.evidence,
-        r=settings.max_rate,
-        m=settings.min_coverage(index.columns),
-        distinct=len(sample.masks),
+    if settings.evidence == "rehearsal":
+        return _best_union(kept, index, settings, model or shipped_model())
+    return _least_impure(column_sample(kept), index, settings)
+
+
+def _best_union(
+    values: Sequence[str], index: PatternIndex, settings: InferenceSettings, model: RiskModel
+) -> LearnedPattern | NoPattern:
+    """Return the rule of the ladder that catches most for its risk."""
+    ladder = Ladder(values)
+    formless = ladder.formless()
+    if formless > settings.theta * len(values):
+        return NoPattern("too_wide", "too many values are empty, or too long to have a pattern")
+    patterns = [ladder.pattern(level) for level in LEVELS]
+    alone = model.risk(features(ladder))
+    risk, coverage = _with_corpus(alone, patterns, index, stratum_of(len(ladder.distinct)))
+    best = [
+        next((n for n in preferred_levels(rates, model.power, settings.r) if patterns[n]), None)
+        for rates in (alone, risk)
+    ]
+    # What the corpus vouches for must not move the choice to a rule that catches less.
+    level = max((n for n in best if n is not None), key=lambda n: model.power[n], default=None)
+    pattern = None if level is None else patterns[level]
+    if level is not None and pattern is not None:
+        return LearnedPattern(
+            pattern=pattern.text,
+            fpr=round(float(risk[level]), 6),
+            coverage=int(coverage[level]),
+            rows=len(values),
+            nonconforming=formless,
+            method=LEVELS[level],
+        )
+    return NoPattern(
+        "high_fpr",
+        f"the safest rule is expected to raise a false alarm with a probability of "
+        f"{float(risk.min()):.1%}, more than r = {settings.r:.1%} (free text?)",
     )
+
+
+def _with_corpus(
+    risk: Floats, patterns: Sequence[Pattern | None], index: PatternIndex, stratum: int
+) -> tuple[Floats, Floats]:
+    """Return the risks, lowered where the corpus rehearsed the very pattern, and its coverage.
+
+    A corpus can only vouch for a narrow pattern, never take one away: columns of other formats
+    that happen to match it say little of this one.
+    """
+    found = index.lookup([pattern.text if pattern is not None else "" for pattern in patterns])
+    trials, alarms = found.rehearsals(stratum)
+    posterior = (alarms + _WEIGHT_OF_MODEL * risk) / (trials + _WEIGHT_OF_MODEL)
+    return np.minimum(risk, posterior), found.coverage.astype(np.float64)
+
+
+def _least_impure(
+    sample: ColumnSample, index: PatternIndex, settings: InferenceSettings
+) -> LearnedPattern | NoPattern:
+    """Return FMDV's pattern, with the cuts of the settings."""
+    judge = Judge(index, r=settings.r, m=settings.min_coverage(index.columns))
     min_share = 1 - settings.theta if settings.horizontal else 1.0
     whole = hypotheses(sample, tau=index.settings.tau, min_share=min_share)
-    found = judge.choose(whole)
-    if settings.vertical and (found is None or settings.evidence == "impurity"):
+    found = judge.safest(whole)
+    if settings.vertical:
         cut = best_segmentation(sample, judge, min_share=min_share)
         if cut is not None and (found is None or cut.rate < found.rate):
             found = cut
@@ -182,17 +246,12 @@ def infer_pattern(
     return _learned(found, sample, settings)
 
 
-def _learned(
-    found: Candidate, sample: ColumnSample, settings: InferenceSettings
-) -> LearnedPattern | NoPattern:
-    pattern = parse_pattern(found.text)
-    if pattern.trivial:
-        return NoPattern("no_common_pattern", "only a pattern that admits everything fits")
-    conforms = matcher(pattern)
+def _learned(found: Candidate, sample: ColumnSample, settings: InferenceSettings) -> LearnedPattern:
+    conforms = matcher(parse_pattern(found.text))
     conforming = sum(mask.bit_count() for v, mask in sample.masks.items() if conforms(v))
     cuts = "V" * settings.vertical + "H" * settings.horizontal
     return LearnedPattern(
-        pattern=pattern.text,
+        pattern=parse_pattern(found.text).text,
         fpr=found.rate,
         coverage=found.coverage,
         rows=sample.rows,

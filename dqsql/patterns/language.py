@@ -10,9 +10,15 @@ A pattern is a sequence of tokens (Auto-Validate, section 2.1):
     <num>               a number, with optional sign, decimals, and signed exponent
     <all>               any text, also none; at most one in a pattern
 
-Two constructs go beyond the paper, whose error analysis (section 5.3) names their absence as the
-main cause of failures: `<(>..<)?>` is a part that may be missing (a gap of the alignment), and
-`<|>` separates alternative patterns.
+What follows goes beyond the paper, whose error analysis (section 5.3) names its absence as the
+main cause of failures:
+
+    <letter>{2,9}       two to nine characters of a class
+    <[><upper>-<]>+     characters of a set: classes, and symbols that stand for themselves;
+                        with {k}, {a,b} or +
+    <(>..<)?>           a part that may be missing
+    <(>..<)+>           a part that comes once or more often
+    a<|>b               alternative patterns
 
 In constants, the characters `\`, `<`, `{` and `+` are written with a backslash before them, and
 characters that cannot be printed as `\n`, `\r`, `\t` or `\u{hex}`.
@@ -28,12 +34,14 @@ from typing import Literal
 
 from dqsql.errors import PatternError
 
-TokenKind = Literal["const", "digit", "upper", "lower", "letter", "alphanum", "num", "all"]
+TokenKind = Literal["const", "digit", "upper", "lower", "letter", "alphanum", "set", "num", "all"]
 
 _CLASS_KINDS = ("digit", "upper", "lower", "letter", "alphanum")
+_COUNTED_KINDS = (*_CLASS_KINDS, "set")
 _MAX_PATTERN_LENGTH = 10_000
 _MAX_COUNT = 10_000
 _MAX_OPTIONAL_GROUPS = 4
+_MAX_REPEATED_GROUPS = 4
 
 # How much more general one token is than another: a constant admits one text, <all> every text.
 # Used only to order patterns of equal false-positive rate and coverage.
@@ -45,6 +53,7 @@ _GENERALITY = {
     "letter": 3,
     "num": 5,
     "alphanum": 6,
+    "set": 8,
     "all": 50,
 }
 _GENERALITY_OF_PLUS = 2
@@ -56,43 +65,67 @@ class Token:
     """One token of a pattern.
 
     Attributes:
-        kind: constant, character class, number, or any text.
-        text: the constant's text; empty for all other kinds.
-        count: number of characters of a class, at least 1; None means one or more. Of no meaning
-            for constants, <num> and <all>.
+        kind: constant, character class, set of characters, number, or any text.
+        text: the constant's text, or the symbols of a set; empty for all other kinds.
+        count: least number of characters of a class or set, at least 1; None means one or more.
+            Of no meaning for constants, <num> and <all>.
+        most: largest number of characters where it is not `count`; more than `count`.
+        classes: the character classes of a set.
     """
 
     kind: TokenKind
     text: str = ""
     count: int | None = None
+    most: int | None = None
+    classes: tuple[TokenKind, ...] = ()
 
     def __str__(self) -> str:
         if self.kind == "const":
             return escape_constant(self.text)
         if self.kind in ("num", "all"):
             return f"<{self.kind}>"
-        return f"<{self.kind}>+" if self.count is None else f"<{self.kind}>{{{self.count}}}"
+        characters = f"<{self.kind}>"
+        if self.kind == "set":
+            classes = "".join(f"<{name}>" for name in self.classes)
+            characters = f"<[>{classes}{escape_constant(self.text)}<]>"
+        return characters + self.quantifier
+
+    @property
+    def quantifier(self) -> str:
+        """How many characters of a class or set: `+`, `{k}` or `{a,b}`, as in a regex."""
+        if self.count is None:
+            return "+"
+        return f"{{{self.count}}}" if self.most is None else f"{{{self.count},{self.most}}}"
 
     @property
     def unbounded(self) -> bool:
-        """Whether the token matches texts of any length."""
-        return self.kind in ("num", "all") or (self.kind != "const" and self.count is None)
+        """Whether the token matches texts of more than one length."""
+        open_ended = self.count is None or self.most is not None
+        return self.kind in ("num", "all") or (self.kind != "const" and open_ended)
 
     @property
     def generality(self) -> int:
         """A rank in [0, 50]: the larger, the more texts the token admits."""
         rank = _GENERALITY[self.kind]
-        return rank + _GENERALITY_OF_PLUS if self.unbounded and self.kind in _CLASS_KINDS else rank
+        return (
+            rank + _GENERALITY_OF_PLUS if self.unbounded and self.kind in _COUNTED_KINDS else rank
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class OptionalGroup:
-    """Tokens that are either all there or all missing (a gap in the alignment of values)."""
+class TokenGroup:
+    """Tokens that belong together: a part that may be missing, or that may be repeated.
+
+    Attributes:
+        tokens: at least one.
+        repeated: there once or more often; otherwise there once or not at all.
+    """
 
     tokens: tuple[Token, ...]
+    repeated: bool = False
 
     def __str__(self) -> str:
-        return f"<(>{''.join(map(str, self.tokens))}<)?>"
+        return f"<(>{''.join(map(str, self.tokens))}<){'+' if self.repeated else '?'}>"
 
     @property
     def generality(self) -> int:
@@ -100,7 +133,7 @@ class OptionalGroup:
         return _GENERALITY_OF_OPTION + sum(token.generality for token in self.tokens)
 
 
-Element = Token | OptionalGroup
+Element = Token | TokenGroup
 Branch = tuple[Element, ...]
 
 
@@ -131,7 +164,7 @@ class Pattern:
     def trivial(self) -> bool:
         """Whether some branch admits every value."""
         return any(
-            all(isinstance(e, OptionalGroup) or e.kind == "all" for e in branch)
+            all((isinstance(e, TokenGroup) and not e.repeated) or e == Token("all") for e in branch)
             and any(isinstance(e, Token) for e in branch)
             for branch in self.branches
         )
@@ -171,10 +204,12 @@ def _escape_character(match: re.Match[str]) -> str:
     return character if character.isprintable() else f"\\u{{{ord(character):x}}}"
 
 
+_QUANTIFIER = r"\{(?P<count>[0-9]{1,6})(?:,(?P<most>[0-9]{1,6}))?\}|(?P<plus>\+)"
 _LEXER = re.compile(
-    r"(?P<cls><(?P<kind>digit|upper|lower|letter|alphanum)>(?:\{(?P<count>[0-9]{1,6})\}|(?P<plus>\+))?)"
+    rf"(?P<cls><(?P<kind>digit|upper|lower|letter|alphanum)>(?:{_QUANTIFIER})?)"
     r"|(?P<free><(?:num|all)>)"
-    r"|(?P<open><\(>)|(?P<close><\)\?>)|(?P<or><\|>)"
+    rf"|(?P<set><\[>(?P<members>(?:\\.|[^\\])*?)<\]>(?:{_QUANTIFIER.replace('P<', 'P<set_')})?)"
+    r"|(?P<open><\(>)|(?P<close><\)(?P<times>[?+])>)|(?P<or><\|>)"
     r"|\\u\{(?P<hex>[0-9a-fA-F]{1,6})\}"
     r"|\\(?P<esc>[\\<{+nrt])"
     r"|(?P<plain>[^\\<]+)",
@@ -202,12 +237,12 @@ def parse_pattern(text: str) -> Pattern:
     for match in _matches(text):
         if match["open"]:
             if group is not None:
-                raise PatternError("<(> inside <(>", hint="close the first with <)?>")
+                raise PatternError("<(> inside <(>", hint="close the first with <)?> or <)+>")
             group = []
         elif match["close"]:
             if not group:
-                raise PatternError("<)?> without tokens between <(> and it")
-            branches[-1].append(OptionalGroup(tuple(group)))
+                raise PatternError(f"{match['close']} without tokens between <(> and it")
+            branches[-1].append(TokenGroup(tuple(group), repeated=match["times"] == "+"))
             group = None
         elif match["or"]:
             if group is not None or not branches[-1]:
@@ -216,13 +251,16 @@ def parse_pattern(text: str) -> Pattern:
         else:
             _append(branches[-1] if group is None else group, _token(match))
     if group is not None:
-        raise PatternError("<(> is never closed", hint="close it with <)?>")
+        raise PatternError("<(> is never closed", hint="close it with <)?> or <)+>")
     if not branches[-1]:
         raise PatternError("empty pattern")
     pattern = Pattern(tuple(tuple(branch) for branch in branches))
     for branch in pattern.branches:
-        if sum(isinstance(element, OptionalGroup) for element in branch) > _MAX_OPTIONAL_GROUPS:
+        repeated = [element.repeated for element in branch if isinstance(element, TokenGroup)]
+        if repeated.count(False) > _MAX_OPTIONAL_GROUPS:
             raise PatternError(f"more than {_MAX_OPTIONAL_GROUPS} optional parts in a pattern")
+        if repeated.count(True) > _MAX_REPEATED_GROUPS:
+            raise PatternError(f"more than {_MAX_REPEATED_GROUPS} repeated parts in a pattern")
     check_linear(pattern)
     return pattern
 
@@ -235,8 +273,8 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
             rest = text[position : position + 20]
             raise PatternError(
                 f"cannot read pattern at character {position + 1}: {rest!r}",
-                hint=r"tokens are <digit>, <letter>, <upper>, <lower>, <alphanum> with {k} or +, "
-                r"<num> and <all>; write a literal < as \< and a literal backslash as \\",
+                hint=r"tokens are <digit>, <letter>, <upper>, <lower>, <alphanum> with {k}, {a,b} "
+                r"or +, <num> and <all>; write a literal < as \< and a literal backslash as \\",
             )
         yield match
         position = match.end()
@@ -244,10 +282,9 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
 
 def _token(match: re.Match[str]) -> Token:
     if match["cls"]:
-        count = None if match["plus"] else int(match["count"] or 1)
-        if count is not None and not 1 <= count <= _MAX_COUNT:
-            raise PatternError(f"count {count} in {match['cls']} is not in 1..{_MAX_COUNT}")
-        return Token(_kind(match["kind"]), count=count)
+        return Token(_kind(match["kind"]), "", *_counts(match, ""))
+    if match["set"]:
+        return _set(match)
     if match["free"]:
         return Token(_kind(match["free"][1:-1]))
     if match["hex"]:
@@ -258,6 +295,33 @@ def _token(match: re.Match[str]) -> Token:
     if match["esc"]:
         return Token("const", _UNESCAPED.get(match["esc"], match["esc"]))
     return Token("const", match["plain"])
+
+
+def _counts(match: re.Match[str], prefix: str) -> tuple[int | None, int | None]:
+    """Return the least and the largest count; the latter None where it is no other."""
+    if match[f"{prefix}plus"]:
+        return None, None
+    count, most = int(match[f"{prefix}count"] or 1), match[f"{prefix}most"]
+    least_and_most = (count, count if most is None else int(most))
+    if not 1 <= least_and_most[0] <= least_and_most[1] <= _MAX_COUNT:
+        raise PatternError(f"the count in {match.group()} is not in 1..{_MAX_COUNT}, ascending")
+    return count, None if least_and_most[1] == count else least_and_most[1]
+
+
+def _set(match: re.Match[str]) -> Token:
+    classes: set[TokenKind] = set()
+    symbols: set[str] = set()
+    for member in map(_token, _matches(match["members"])) if match["members"] else ():
+        if member.kind == "const":
+            symbols.update(member.text)
+        elif member.kind in _CLASS_KINDS and member.count == 1 and member.most is None:
+            classes.add(member.kind)
+        else:
+            raise PatternError(f"{member} cannot stand in a set", hint="sets hold classes and text")
+    if not classes and not symbols:
+        raise PatternError("<[><]> is a set without characters")
+    text = "".join(sorted(symbols))
+    return Token("set", text, *_counts(match, "set_"), tuple(sorted(classes)))
 
 
 def _kind(name: str) -> TokenKind:

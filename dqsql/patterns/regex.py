@@ -21,7 +21,7 @@ from dqsql.patterns.characters import (
     leaf_class,
     unicode_classes,
 )
-from dqsql.patterns.language import Branch, OptionalGroup, Pattern, Token, pattern_of
+from dqsql.patterns.language import Branch, Pattern, Token, TokenGroup, pattern_of
 
 # Which leaf classes (see `characters`) each token's characters can have, and which symbols.
 _MEMBERS: dict[str, frozenset[str]] = {
@@ -86,11 +86,11 @@ def _alternatives(
 
 
 def _element(
-    element: Token | OptionalGroup, classes: Mapping[str, str], constant: Callable[[str], str]
+    element: Token | TokenGroup, classes: Mapping[str, str], constant: Callable[[str], str]
 ) -> str:
-    if isinstance(element, OptionalGroup):
+    if isinstance(element, TokenGroup):
         inner = "".join(_element(token, classes, constant) for token in element.tokens)
-        return f"(?:{inner})?"
+        return f"(?:{inner}){'+' if element.repeated else '?'}"
     if element.kind == "const":
         return constant(element.text)
     if element.kind == "all":
@@ -98,7 +98,12 @@ def _element(
     if element.kind == "num":
         digits = classes["digit"]
         return rf"[+\-]?{digits}+(?:\.{digits}+)?(?:[eE][+\-]{digits}+)?"
-    return classes[element.kind] + ("+" if element.count is None else f"{{{element.count}}}")
+    if element.kind == "set":
+        inner = "".join(
+            classes[name].removeprefix("[").removesuffix("]") for name in element.classes
+        )
+        return f"[{inner}{''.join(map(constant, element.text))}]{element.quantifier}"
+    return classes[element.kind] + element.quantifier
 
 
 def _java_constant(text: str) -> str:
@@ -126,14 +131,29 @@ def check_linear(pattern: Pattern) -> None:
         PatternError: with the two tokens that compete.
     """
     for branch in pattern.branches:
-        for tokens in _without_options(branch):
+        for left, right in itertools.pairwise(branch):
+            if isinstance(left, TokenGroup) and left.repeated and isinstance(right, TokenGroup):
+                _check_neighbours(left, right)
+        for tokens in _unfolded(branch):
             _check_tokens(tokens)
 
 
-def _without_options(branch: Branch) -> Iterator[list[Token]]:
-    """Yield the branch with each optional part there or not, in all combinations."""
+def _check_neighbours(repeated: TokenGroup, group: TokenGroup) -> None:
+    """Refuse a repeated part whose end the next part blurs: `<(>-a<)+><(>-b<)+>`."""
+    first, second = (next(_memberships(g.tokens[0]), frozenset()) for g in (repeated, group))
+    if not first or not second or first & second:
+        raise PatternError(
+            f"{repeated} and {group} begin with the same characters",
+            hint="put a separator between them",
+        )
+
+
+def _unfolded(branch: Branch) -> Iterator[list[Token]]:
+    """Yield the branch with optional parts there or not, and repeated ones once or twice."""
     choices = [
-        ((), element.tokens) if isinstance(element, OptionalGroup) else ((element,),)
+        (element.tokens if element.repeated else (), element.tokens * (1 + element.repeated))
+        if isinstance(element, TokenGroup)
+        else ((element,),)
         for element in branch
     ]
     for combination in itertools.product(*choices):
@@ -160,20 +180,28 @@ def _check_tokens(tokens: list[Token]) -> None:
 def _separated(first: Token, between: list[Token], second: Token) -> bool:
     """Whether the characters leave a bounded number of places at which `first` can end."""
     places = [place for token in between for place in _memberships(token)]
-    start = _STARTS.get(second.kind) or _MEMBERS[second.kind]
+    start = _STARTS.get(second.kind) or _members(second)
     if first.kind == "num":
         # A number has one place to end after each of its three parts, unless digits follow.
         return DIGIT not in (places[0] if places else start)
     if first.kind == "all":
-        return any(place.isdisjoint(_MEMBERS[second.kind]) for place in places)
+        return any(place.isdisjoint(_members(second)) for place in places)
     if second.kind == "all":
-        return any(place.isdisjoint(_MEMBERS[first.kind]) for place in places)
-    return any(place.isdisjoint(_MEMBERS[first.kind]) for place in [*places, start])
+        return any(place.isdisjoint(_members(first)) for place in places)
+    return any(place.isdisjoint(_members(first)) for place in [*places, start])
+
+
+def _members(token: Token) -> frozenset[str]:
+    """Return the leaf classes and symbols that a class, a set or a number can hold."""
+    if token.kind != "set":
+        return _MEMBERS[token.kind]
+    classes = (_MEMBERS[name] for name in token.classes)
+    return frozenset(map(leaf_class, token.text)).union(*classes)
 
 
 def _memberships(token: Token) -> Iterator[frozenset[str]]:
     """Yield, for each position of a bounded token, the leaf classes or symbols it can hold."""
     if token.kind == "const":
         yield from (frozenset(leaf_class(character)) for character in token.text)
-    else:
-        yield _MEMBERS[token.kind]
+    elif token.kind != "all":
+        yield _members(token)

@@ -228,6 +228,7 @@ class ModelRun:
             sorted(accepted, key=batch_order),
             batches,
             self._reviewed,
+            [b for b, r in self.ledger.items() if r.status is not BatchStatus.ACCEPTED],
             defaults_of(self.project.settings.get(PATTERN), model),
         ).plan()
 

@@ -305,9 +305,7 @@ class _Suggesting:
             found = learned[each.name]
             if isinstance(found, LearnedPattern):
                 share = found.nonconforming / max(1, found.rows)
-                made = pattern_suggestion(
-                    each, found.pattern, found.spark_regex, found.coverage, share
-                )
+                made = pattern_suggestion(each, found.pattern, found.spark_regex, found.fpr, share)
                 if made is not None:
                     yield made
 

@@ -7,6 +7,8 @@ from dqsql.suggestions.profiles import ColumnProfile, Kind
 from dqsql.suggestions.rules import MAX_CATEGORIES, MIN_ROWS, stands_in_comment
 from dqsql.suggestions.suggestion import Suggestion
 
+_MAX_ALTERNATIVES = 3
+
 
 def wants_pattern(column: ColumnProfile) -> bool:
     """Whether a pattern may say something: texts that are no categories and no numbers."""
@@ -17,15 +19,15 @@ def wants_pattern(column: ColumnProfile) -> bool:
 
 
 def pattern_suggestion(
-    column: ColumnProfile, pattern: str, regex: str, coverage: int, nonconforming: float
+    column: ColumnProfile, pattern: str, regex: str, risk: float, nonconforming: float
 ) -> Suggestion | None:
     """A learned pattern as a check; None where it cannot stand in a comment.
 
-    `pattern` is in printable form, `regex` its Java regular expression, `coverage` the number of
-    columns of the index that it is known from, `nonconforming` the share of training values in
-    [0, 1] that do not match.
+    `pattern` is in printable form, `regex` its Java regular expression, `risk` the probability of a
+    false alarm in [0, 1], `nonconforming` the share of training values in [0, 1] that do not match.
+    Patterns of more than three alternatives are lists of values or forms, not formats.
     """
-    if nonconforming > 0 or not pattern_fits(pattern):
+    if nonconforming > 0 or pattern.count("<|>") >= _MAX_ALTERNATIVES or not pattern_fits(pattern):
         return None
     name = quoted(column.name)
     return Suggestion(
@@ -33,7 +35,7 @@ def pattern_suggestion(
         "pattern",
         column.name,
         "pattern",
-        f"all values match; known from {coverage:,} columns",
+        f"all values match; the risk of a false alarm is about {risk:.1%}",
         arguments=(to_sql(literal(pattern)),),
         coverage=f"compliance({name} is null or {name} rlike {to_sql(literal(regex))})",
     )

@@ -1,12 +1,15 @@
 """Precision and recall of learned patterns, by the protocol of Auto-Validate, section 5.1.
 
-    python -m tests.benchmarks.pattern_eval --data FOLDER [--bench NAME ..] [--sensitivity]
+    python -m tests.benchmarks.train_pattern_risk --data FOLDER --folds FOLDS
+    python -m tests.benchmarks.pattern_eval --data FOLDER --folds FOLDS [--bench NAME ..]
 
 FOLDER (or the environment variable DQSQL_EVAL_DATA) holds `patterns/corpus_columns.parquet` and
 `patterns/bench_*.jsonl`. A rule learned from the first tenth of a column should stay silent on the
 rest of it (precision) and speak up on every other column (recall, 0 where it did not stay silent).
 The query columns of all benches are left out of the corpus. `precision` and `recall` are means over
 all columns, those without a rule included (precision 1, recall 0); `ruled_*` over columns with one.
+With --folds, the risk of a column is judged by trees that have seen no column of its source (cross-
+validation by source); without, by the model that ships, which has seen the corpus.
 """
 
 from __future__ import annotations
@@ -34,14 +37,24 @@ from dqsql.patterns import (
     LearnedPattern,
     PatternIndex,
     alarm_threshold,
+    general_index,
     infer_pattern,
     matcher,
     parse_pattern,
+    with_general,
 )
 from dqsql.patterns.generation import column_sample, hypotheses
+from dqsql.patterns.ladder import LEVELS, Ladder
 from dqsql.patterns.language import Token
+from dqsql.patterns.risk import RiskModel, load_model
 
-BENCHES = ("bench_values1000_pat", "bench_values100_pat")
+BENCHES = (
+    "bench_values1000_pat",
+    "bench_values100_pat",
+    "bench_values1000_str",
+    "bench_values100_str",
+    "bench_values100_all",
+)
 
 #: For each column of the bench, how many of its test values conform.
 Conforming = npt.NDArray[np.float64]
@@ -57,6 +70,7 @@ class Bench:
 
     name: str
     train: list[list[str]]
+    sources: list[str]
     values: list[str]
     owners: npt.NDArray[np.int64]
     texts: npt.NDArray[np.int64]
@@ -73,6 +87,7 @@ class Bench:
 def load_bench(folder: Path, name: str) -> Bench:
     """Read a bench; its test values are stored once for all columns."""
     train: list[list[str]] = []
+    sources: list[str] = []
     numbers: dict[str, int] = {}
     entries: list[tuple[int, int, int]] = []
     rows: list[int] = []
@@ -80,6 +95,7 @@ def load_bench(folder: Path, name: str) -> Bench:
         for owner, line in enumerate(lines):
             column = json.loads(line)
             train.append(column["train"])
+            sources.append(column["source"])
             rows.append(len(column["test"]))
             for value, count in Counter(column["test"]).items():
                 entries.append((owner, numbers.setdefault(value, len(numbers)), count))
@@ -87,6 +103,7 @@ def load_bench(folder: Path, name: str) -> Bench:
     return Bench(
         name,
         train,
+        sources,
         list(numbers),
         table[:, 0],
         table[:, 1],
@@ -119,9 +136,13 @@ def corpus_index(folder: Path, settings: IndexSettings) -> tuple[PatternIndex, f
     )
 
 
-#: A method learns from training values; the result says for a bench which columns it flags.
+#: A method learns from a source's training values; the result says which columns it flags.
 Rule = Callable[[Bench], npt.NDArray[np.bool_]]
-Method = Callable[[list[str]], Rule | None]
+Method = Callable[[list[str], str], Rule | None]
+
+
+def _ignoring_source(method: Callable[[list[str]], Rule | None]) -> Method:
+    return lambda train, source: method(train)
 
 
 def _strict(accepts: Callable[[str], bool]) -> Rule:
@@ -196,21 +217,27 @@ def token_union(train: list[str]) -> Rule:
     return _tested(lambda value: sequence(value) in seen, len(train), 0)
 
 
-class AutoValidate:
-    """FMDV with given settings; remembers what patterns accept, for repeated evaluation."""
+class Learned:
+    """What `infer_pattern` learns with given settings, and models by source."""
 
-    def __init__(self, index: PatternIndex, settings: InferenceSettings) -> None:
+    def __init__(
+        self,
+        index: PatternIndex,
+        settings: InferenceSettings,
+        models: dict[str, RiskModel] | None = None,
+    ) -> None:
         self._index = index
         self._settings = settings
-        self.seconds = 0.0
+        self._models = models or {}
+        self.levels: Counter[str] = Counter()
 
-    def __call__(self, train: list[str]) -> Rule | None:
+    def __call__(self, train: list[str], source: str) -> Rule | None:
         """Learn a pattern."""
-        start = time.perf_counter()
-        learned = infer_pattern(train, self._index, self._settings)
-        self.seconds += time.perf_counter() - start
+        learned = infer_pattern(train, self._index, self._settings, self._models.get(source))
         if not isinstance(learned, LearnedPattern):
+            self.levels[learned.code] += 1
             return None
+        self.levels[learned.method] += 1
         return lambda bench: _flags_of_pattern(bench, learned)
 
 
@@ -244,7 +271,9 @@ def evaluate(bench: Bench, method: Method) -> Score:
     silent: list[bool] = []
     recall: list[float] = []
     start = time.perf_counter()
-    rules = [method(train) for train in bench.train]
+    rules = [
+        method(train, source) for train, source in zip(bench.train, bench.sources, strict=True)
+    ]
     milliseconds = 1000 * (time.perf_counter() - start) / len(rules)
     for own, rule in enumerate(rules):
         if rule is None:
@@ -265,49 +294,52 @@ def evaluate(bench: Bench, method: Method) -> Score:
 VARIANTS = {"FMDV": (False, False), "V": (True, False), "H": (False, True), "VH": (True, True)}
 
 
-def methods(index: PatternIndex) -> Iterator[tuple[str, Method]]:
-    """Yield the variants, with rehearsals and with the paper's impurity, and the baselines."""
-    for evidence in ("rehearsal", "impurity"):
+def methods(
+    index: PatternIndex, models: dict[str, RiskModel], rates: list[float]
+) -> Iterator[tuple[str, Method]]:
+    """Yield the default with both indexes and some rates, FMDV with its cuts, and the baselines."""
+    for r in rates:
+        settings = InferenceSettings(r=r)
+        yield f"rehearsal r={r}", Learned(general_index(), settings, models)
+    yield "rehearsal, index of the corpus", Learned(index, InferenceSettings(), models)
+    for r in (0.1, 0.3):
         for name, (vertical, horizontal) in VARIANTS.items():
             settings = InferenceSettings(
-                vertical=vertical,
-                horizontal=horizontal,
-                evidence=evidence,
+                vertical=vertical, horizontal=horizontal, evidence="impurity", r=r
             )
-            yield f"{name} ({evidence})", AutoValidate(index, settings)
-    yield "dictionary", dictionary
-    yield "fractional dictionary", fractional_dictionary
-    yield "Potter's Wheel", potters_wheel
-    yield "token union", token_union
+            yield f"{name} (impurity, r={r})", Learned(index, settings)
+    yield "dictionary", _ignoring_source(dictionary)
+    yield "fractional dictionary", _ignoring_source(fractional_dictionary)
+    yield "Potter's Wheel", _ignoring_source(potters_wheel)
+    yield "token union", _ignoring_source(token_union)
 
 
-def sensitivity(
-    index: PatternIndex, others: dict[int, PatternIndex]
-) -> Iterator[tuple[str, Method]]:
-    """Yield FMDV-VH with one setting changed at a time."""
-    for r in (0.0, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1):
-        yield f"VH rehearsal r={r}", AutoValidate(index, InferenceSettings(r=r))
-    for r in (0.01, 0.05, 0.1, 0.2, 0.3, 0.4):
-        yield (
-            f"VH impurity r={r}",
-            AutoValidate(index, InferenceSettings(r=r, evidence="impurity")),
-        )
-    for m in (5, 10, 20, 50, 100):
-        yield f"VH rehearsal m={m}", AutoValidate(index, InferenceSettings(m=m))
-    for theta in (0.0, 0.01, 0.05, 0.1, 0.2):
-        yield f"VH rehearsal theta={theta}", AutoValidate(index, InferenceSettings(theta=theta))
-    for tau, other in others.items():
-        for name, (vertical, horizontal) in VARIANTS.items():
-            settings = InferenceSettings(vertical=vertical, horizontal=horizontal)
-            yield f"{name} rehearsal tau={tau}", AutoValidate(other, settings)
+def print_levels(bench: Bench) -> None:
+    """Print what each level alone would give, and the ceiling: the best level of each column."""
+    own = np.arange(len(bench.train))
+    best = np.zeros(len(own))
+    for level in LEVELS:
+        silent, recall = np.ones(len(own), dtype=bool), np.zeros(len(own))
+        for column, train in enumerate(bench.train):
+            pattern = Ladder(train).pattern(level)
+            if pattern is not None:
+                flagged = _tested(matcher(pattern), len(train), 0)(bench)
+                silent[column] = not flagged[column]
+                recall[column] = (flagged.sum() - flagged[column]) / (len(own) - 1)
+        best = np.maximum(best, recall * silent)
+        print(f"{level:32} {silent.mean():9.4f} {(recall * silent).mean():6.4f}", flush=True)
+    print(f"{'the best level of each column':32} {'':9} {best.mean():6.4f}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the evaluation; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data", default=os.environ.get("DQSQL_EVAL_DATA"))
-    parser.add_argument("--bench", nargs="*", default=list(BENCHES))
-    parser.add_argument("--sensitivity", action="store_true")
+    parser.add_argument("--bench", nargs="*", default=list(BENCHES[:2]))
+    parser.add_argument("--folds", help="models by source, see train_pattern_risk")
+    parser.add_argument("--r", nargs="*", type=float, default=[InferenceSettings().r])
+    parser.add_argument("--only", default="", help="methods whose name contains this")
+    parser.add_argument("--levels", action="store_true", help="each level alone, and the ceiling")
     parser.add_argument("--tau", type=int, default=8)
     options = parser.parse_args(arguments)
     if not options.data or not (Path(options.data) / "patterns").is_dir():
@@ -315,13 +347,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     folder = Path(options.data) / "patterns"
     index, speed, size = corpus_index(folder, IndexSettings(tau=options.tau))
+    index = with_general(index)
     print(f"index: {index.columns} columns, {len(index)} patterns, {speed:.0f} columns/s, "
           f"{size / 1e6:.1f} MB of values")  # fmt: skip
-    chosen = list(methods(index))
-    if options.sensitivity:
-        taus = (4, 13)
-        others = {tau: corpus_index(folder, IndexSettings(tau=tau))[0] for tau in taus}
-        chosen += sensitivity(index, others)
+    files = sorted(Path(options.folds).glob("*.json")) if options.folds else []
+    models = {file.stem: load_model(file) for file in files}
+    chosen = [m for m in methods(index, models, options.r) if options.only in m[0]]
     for name in options.bench:
         bench = load_bench(folder, name)
         print(f"\n{name}: {len(bench.train)} columns")
@@ -333,6 +364,8 @@ def main(arguments: list[str] | None = None) -> int:
                 f"{s.ruled_precision:15.4f} {s.ruled_recall:12.4f} {s.milliseconds:5.1f}",
                 flush=True,
             )
+        if options.levels:
+            print_levels(bench)
     return 0
 
 

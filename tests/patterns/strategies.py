@@ -7,7 +7,7 @@ import string
 from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
-from dqsql.patterns.language import OptionalGroup, Pattern, Token, parse_pattern, pattern_of
+from dqsql.patterns.language import Pattern, Token, TokenGroup, parse_pattern, pattern_of
 
 HOSTILE = "\n\r\t\0\x0b\x1b\x7f \\<>{}[]()+*?.^$|#&-~'\"/,;:_%"
 EXOTIC = "éÅßπЖשלום٣४你好\u0301\u2028\u200f\u202e\U0001f600\U0001d7d8ǅªⅧ²"
@@ -44,12 +44,12 @@ def patterns(draw: st.DrawFn, ascii_only: bool = False) -> Pattern:
     """A valid pattern: linear, at most two branches, perhaps with an optional part."""
     branches = []
     for _ in range(draw(st.integers(1, 2))):
-        elements: list[Token | OptionalGroup] = list(
+        elements: list[Token | TokenGroup] = list(
             draw(st.lists(tokens(ascii_only), min_size=1, max_size=4))
         )
         if draw(st.booleans()):
             text = draw(st.text(characters(ascii_only), min_size=1, max_size=3))
-            elements.append(OptionalGroup((Token("const", text),)))
+            elements.append(TokenGroup((Token("const", text),)))
         pattern = pattern_of(*elements)
         branches.append(pattern.branches[0] if _valid(pattern) else (Token("digit", count=2),))
     return Pattern(tuple(branches))
@@ -78,7 +78,7 @@ def values_near(draw: st.DrawFn, pattern: Pattern, ascii_only: bool = False) -> 
     branch = draw(st.sampled_from(pattern.branches))
     parts = []
     for element in branch:
-        for token in element.tokens if isinstance(element, OptionalGroup) else (element,):
+        for token in element.tokens if isinstance(element, TokenGroup) else (element,):
             if token.kind == "const":
                 parts.append(token.text)
             elif token.kind == "num":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -97,3 +99,20 @@ def test_sample_keeps_the_order_of_rows() -> None:
     assert sample.masks["a"] == 0b101
     assert sample.masks["b"] == 0b010
     assert sample.masks["c"] == ((1 << 100) - 1) << 3
+
+
+def test_patterns_of_words_are_counted_exactly_whatever_the_variety_of_values() -> None:
+    random = Random(1)
+
+    def hexadecimal(length: int) -> str:
+        return "".join(random.choices("0123456789abcdef", k=length))
+
+    for rows, form, pattern in (
+        (60, (8, 4), "<alphanum>{8}-<alphanum>{4}"),
+        (1_000, (7,), "<alphanum>{7}"),
+        (1_000, (8, 4, 4), "<alphanum>{8}-<alphanum>{4}-<alphanum>{4}"),
+        (1_000, (3, 6, 5, 2), "<alphanum>+-<alphanum>+-<alphanum>+-<alphanum>+"),
+    ):
+        values = ["-".join(map(hexadecimal, form)) for _ in range(rows)]
+        masks = pattern_masks(column_sample(values), tau=8, min_rows=max(1, rows // 100))
+        assert masks[pattern].bit_count() == rows, pattern

@@ -128,7 +128,7 @@ def test_small_samples_are_spread_as_they_are() -> None:
 
 def test_columns_of_a_table_are_learned_together() -> None:
     days = [f"Mar {day:02d} 2019" for day in range(1, 31)]
-    learned = learn({"day": days, "odd": ["§!", "¶?"] * 9, "none": [None]}, general_index())
+    learned = learn({"day": days, "odd": [""] * 9, "none": [None]}, general_index())
     assert {k: type(v) for k, v in learned.items()} == {
         "day": LearnedPattern,
         "odd": NoPattern,

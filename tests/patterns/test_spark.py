@@ -20,7 +20,7 @@ from dqsql.patterns import (
     spark_regex,
     update_index,
 )
-from dqsql.patterns.language import OptionalGroup, Pattern, Token, pattern_of
+from dqsql.patterns.language import Pattern, Token, TokenGroup, pattern_of
 from dqsql.patterns.spark_job import build_index, sources
 from tests.patterns.strategies import EXOTIC, HOSTILE
 
@@ -38,14 +38,14 @@ def some_text(random: Random, longest: int) -> str:
 def some_pattern(random: Random) -> Pattern:
     """Return a random pattern; hypothesis is too slow to draw hundreds for one query."""
     while True:
-        tokens: list[Token | OptionalGroup] = []
+        tokens: list[Token | TokenGroup] = []
         for kind in random.choices(KINDS, k=random.randint(1, 4)):
             if kind == "const":
                 tokens.append(Token("const", some_text(random, 3)))
             else:
                 tokens.append(Token(kind, count=random.choice((None, 1, 2))))  # type: ignore[arg-type]
         if random.random() < 0.3:
-            tokens.append(OptionalGroup((Token("const", some_text(random, 2)),)))
+            tokens.append(TokenGroup((Token("const", some_text(random, 2)),)))
         try:
             return parse_pattern(pattern_of(*tokens).text)
         except PatternError:
@@ -63,7 +63,7 @@ def some_value(random: Random, pattern: Pattern) -> str:
     }
     parts: list[str] = []
     for element in pattern.branches[0]:
-        for token in element.tokens if isinstance(element, OptionalGroup) else (element,):
+        for token in element.tokens if isinstance(element, TokenGroup) else (element,):
             if token.kind == "const":
                 parts.append(token.text)
             elif token.kind == "num":

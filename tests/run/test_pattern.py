@@ -27,9 +27,7 @@ select
     date_add(date'2024-03-01', cast(id div 100 as int)) as day,
     concat({letters}, '-', lpad(cast(pmod(xxhash64(id), 9000) + 1000 as string), 4, '0')) as code,
     concat('2024-', lpad(cast(1 + id % 12 as string), 2, '0'), {day_of_month}) as secret,
-    array_join(transform(sequence(0, cast(id % 7 as int)), i -> substr('x!@ 9é—#', i + 1, i + 1)),
-        '~')
-    as prose
+    '' as prose
 from range({first}, {last}) as t(id)
 """
 GOOD = {"letters": "'AB'", "day_of_month": "'-11'"}
@@ -80,3 +78,42 @@ def test_a_pattern_is_learned_kept_and_broken(new_project: NewProject) -> None:
     matches = [v for k, v in metrics.items() if k[0] == "2024-03-05" and "matches" in k[3]]
     # Of `secret`, `code` and `codes`.
     assert sorted(matches) == [0.0, 90.0, 90.0]
+
+
+CAREFUL = """\
+{{ config(batch_by = 'day') }}
+select
+    day,
+    -- @not_null
+    case when date_format(day, 'dd') = '01' then null else code end as checked,
+    code,     -- @pattern
+    secret    -- @pattern {severity: warn}
+from {{ source('raw', 't') }}
+"""
+
+
+def test_batches_that_fail_other_checks_or_were_warned_of_do_not_train(
+    new_project: NewProject,
+) -> None:
+    project = new_project(CAREFUL)
+    # The first day fails another check, and holds codes of another kind.
+    odd = "case when id < 100 then 'ab_' else 'AB' end"
+    found = verdicts(with_days(project, 0, 4, letters=odd))
+    assert found["checked", "2024-03-01"].status is Status.FAIL
+    told = found["code", "2024-03-04"]
+    assert told.status is Status.SKIPPED
+    assert "learned again: batch 2024-03-01 failed other checks" in told.message
+
+    # The next run learns from accepted days; the codes of the first day are no part of it.
+    found = verdicts(with_days(project, 4, 5, letters="'ab_'"))
+    assert found["code", "2024-03-05"].status is Status.FAIL
+    programs = [r for r in project.rows("dq_programs") if r["column_name"] == "code"]
+    newest = max(programs, key=lambda r: int(r["version"]))
+    assert (newest["version"], newest["learned_from"]) == (2, "2024-03-02")
+
+    # Two days of warnings are accepted, but train nothing; with the third they are the new normal.
+    for day in (5, 6, 7):
+        found = verdicts(with_days(project, day, day + 1, day_of_month="'/11'"))
+        assert found["secret", f"2024-03-{day + 1:02d}"].status is Status.WARN
+    found = verdicts(with_days(project, 8, 9, day_of_month="'/11'"))
+    assert found["secret", "2024-03-09"].status is Status.PASS
