@@ -29,7 +29,7 @@ from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import RISK_MODEL, RiskModel, features, load_model
 from dqsql.patterns.validate import alarm_threshold
 
-TREES, LEAVES, SEED = 80, 15, 2021
+TREES, LEAVES, SEED = 60, 15, 2021
 #: `@pattern` is for texts; of the columns of numbers this share is rehearsed.
 _NUMERIC_SHARE = 0.2
 _LARGE_SOURCE = 0.04

@@ -321,10 +321,13 @@ def test_a_learned_pattern_of_codes_is_suggested() -> None:
     assert isinstance(learned, LearnedPattern)
     found = pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.02, 0.0)
     assert found is not None
-    assert found.annotation(inside=True) == "@pattern('<upper>{2}-<digit>{4}')"
+    assert found.annotation(inside=True) == f"@pattern('{learned.pattern}')"
+    assert "<digit>" in learned.pattern
     assert found.coverage is not None
     assert learned.spark_regex in found.coverage.replace("\\\\", "\\")
     # One that training values break, or whose braces Jinja would take, is none.
     assert pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.02, 0.01) is None
     assert pattern_suggestion(profiled, "{{<digit>+", "x", 0.02, 0.0) is None
+    # A list of values is no format.
+    assert pattern_suggestion(profiled, "a<|>b<|>c<|>d", "x", 0.02, 0.0) is None
     assert not wants_pattern(column("parcel", "bigint", distinct=900.0))
