@@ -35,6 +35,7 @@ _MIN_COVERAGE_LARGE = 100
 _MIN_COVERAGE_SMALL = 5
 
 EvidenceKind = Literal["rehearsal", "impurity"]
+_DEFAULT_R: dict[EvidenceKind, float] = {"rehearsal": 0.15, "impurity": 0.1}
 
 #: The risk that was learned weighs as much as so many rehearsals of the very pattern in the index.
 _WEIGHT_OF_MODEL = 20.0
@@ -47,7 +48,8 @@ class InferenceSettings:
     Attributes:
         evidence: what is sought, "rehearsal" or the paper's "impurity".
         r: largest rate, in [0, 1]: of rehearsals the risk that the rule raises a false alarm, of
-            impurity the paper's FPR_T, the expected share of values that do not match.
+            impurity the paper's FPR_T, the expected share of values that do not match. None takes
+            0.15 and the paper's 0.1.
         theta: largest share of training rows that may not conform, in [0, 1): with impurity by
             horizontal cuts, with rehearsals because they are empty or too long.
         m: of impurity, the least coverage in columns, at least 1; None takes 100 on corpora of a
@@ -57,7 +59,7 @@ class InferenceSettings:
         max_values: rows used, the first ones; at least 1.
     """
 
-    r: float = 0.1
+    r: float | None = None
     m: int | None = None
     theta: float = 0.1
     vertical: bool = True
@@ -66,9 +68,9 @@ class InferenceSettings:
     evidence: EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.r <= 1:
+        if self.r is not None and not 0 <= self.r <= 1:
             raise PatternError(f"r = {self.r} is not in [0, 1]")
-        if self.evidence not in ("rehearsal", "impurity"):
+        if self.evidence not in _DEFAULT_R:
             raise PatternError(
                 f"unknown evidence {self.evidence!r}", hint="use 'rehearsal' or 'impurity'"
             )
@@ -76,6 +78,11 @@ class InferenceSettings:
             raise PatternError(f"theta = {self.theta} is not in [0, 1)")
         if self.max_values < 1 or (self.m is not None and self.m < 1):
             raise PatternError("m and max_values must be at least 1")
+
+    @property
+    def max_rate(self) -> float:
+        """The r that holds."""
+        return _DEFAULT_R[self.evidence] if self.r is None else self.r
 
     def min_coverage(self, columns: int) -> int:
         """Return m for a corpus of the given number of columns."""
@@ -193,7 +200,10 @@ def _best_union(
     alone = model.risk(features(ladder))
     risk, coverage = _with_corpus(alone, patterns, index, stratum_of(len(ladder.distinct)))
     best = [
-        next((n for n in preferred_levels(rates, model.power, settings.r) if patterns[n]), None)
+        next(
+            (n for n in preferred_levels(rates, model.power, settings.max_rate) if patterns[n]),
+            None,
+        )
         for rates in (alone, risk)
     ]
     # What the corpus vouches for must not move the choice to a rule that catches less.
@@ -211,7 +221,7 @@ def _best_union(
     return NoPattern(
         "high_fpr",
         f"the safest rule is expected to raise a false alarm with a probability of "
-        f"{float(risk.min()):.1%}, more than r = {settings.r:.1%} (free text?)",
+        f"{float(risk.min()):.1%}, more than r = {settings.max_rate:.1%} (free text?)",
     )
 
 
@@ -233,7 +243,7 @@ def _least_impure(
     sample: ColumnSample, index: PatternIndex, settings: InferenceSettings
 ) -> LearnedPattern | NoPattern:
     """Return FMDV's pattern, with the cuts of the settings."""
-    judge = Judge(index, r=settings.r, m=settings.min_coverage(index.columns))
+    judge = Judge(index, r=settings.max_rate, m=settings.min_coverage(index.columns))
     min_share = 1 - settings.theta if settings.horizontal else 1.0
     whole = hypotheses(sample, tau=index.settings.tau, min_share=min_share)
     found = judge.safest(whole)

@@ -337,7 +337,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", default=os.environ.get("DQSQL_EVAL_DATA"))
     parser.add_argument("--bench", nargs="*", default=list(BENCHES[:2]))
     parser.add_argument("--folds", help="models by source, see train_pattern_risk")
-    parser.add_argument("--r", nargs="*", type=float, default=[InferenceSettings().r])
+    parser.add_argument("--r", nargs="*", type=float, default=[InferenceSettings().max_rate])
     parser.add_argument("--only", default="", help="methods whose name contains this")
     parser.add_argument("--levels", action="store_true", help="each level alone, and the ceiling")
     parser.add_argument("--tau", type=int, default=8)
