@@ -79,6 +79,8 @@ class History:
     ) -> None:
         self._accepted = sorted(set(accepted), key=batch_order)
         self._known = sorted({*self._accepted, *known}, key=batch_order)
+        #: Batches of this run that failed a check, and must not be learned from.
+        self.refused: set[str] = set()
         self._stored_profiles = stored_profiles
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}

@@ -101,8 +101,11 @@ class MonitorRun:
         for batch in ordered:
             new = [r for d in detectors for r in d.judge(batch)]
             found += new
-            if self._sound(batch, [*by_batch[batch], *new]):
+            verdicts = [*by_batch[batch], *new]
+            if self._sound(batch, verdicts):
                 context.history.accept(batch)
+            elif any(r.status is Status.FAIL for r in verdicts):
+                context.history.refused.add(batch)
         known = [m.id for m in self.plan.monitors]
         programs = context.programs.rows(self.plan.model.name, known, self.run_id, self.now)
         return Judged(tuple(found), tuple(context.derived), tuple(programs))

@@ -299,20 +299,14 @@ class PatternDetector:
         if batch in training:
             text = f"learned {found.pattern} from this batch"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        refused = self._refused(training, batch)
+        refused = self.context.history.refused.intersection(training)
         if refused:
-            text = f"the pattern will be learned again: batch {refused[0]} failed other checks"
+            text = f"the pattern will be learned again: batch {min(refused)} failed other checks"
             return result_of(monitor, batch, Status.SKIPPED, text)
         found = self._with_exact_counts(monitor, program, found, training)
         result = self._judged(monitor, batch, found, *counts, training)
         self._note_warning(monitor, result)
         return result
-
-    def _refused(self, training: Sequence[str], batch: str) -> list[str]:
-        """The training batches before a batch that were not accepted."""
-        accepted = set(self.context.history.before(batch))
-        before = batch_order(batch)
-        return [b for b in training if batch_order(b) < before and b not in accepted]
 
     def _note_warning(self, monitor: Monitor, result: Result) -> None:
         """Remember a batch that was warned of: it is accepted, but must not train what comes."""

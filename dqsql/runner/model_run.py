@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 # A sketch is a few kilobytes, so that this many are a few megabytes.
 _FEW_STATES = 1_000
 
+_REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
+
 
 @dataclass(frozen=True)
 class _Tested:
@@ -228,7 +230,7 @@ class ModelRun:
             sorted(accepted, key=batch_order),
             batches,
             self._reviewed,
-            [b for b, r in self.ledger.items() if r.status is not BatchStatus.ACCEPTED],
+            [b for b, r in self.ledger.items() if r.status in _REFUSED],
             defaults_of(self.project.settings.get(PATTERN), model),
         ).plan()
 

@@ -96,24 +96,29 @@ def test_batches_that_fail_other_checks_or_were_warned_of_do_not_train(
     new_project: NewProject,
 ) -> None:
     project = new_project(CAREFUL)
-    # The first day fails another check, and holds codes of another kind.
-    odd = "case when id < 100 then 'ab_' else 'AB' end"
-    found = verdicts(with_days(project, 0, 4, letters=odd))
+    # Codes of another kind on the first day, which fails another check, and on the fifth.
+    odd = "case when id < 100 or id between 400 and 499 then 'ab_' else 'AB' end"
+    later = "case when id >= 500 then '/11' else '-11' end"
+
+    def until(last: int) -> dict[tuple[str, str], Result]:
+        return verdicts(with_days(project, 0, last, letters=odd, day_of_month=later))
+
+    found = until(4)
     assert found["checked", "2024-03-01"].status is Status.FAIL
     told = found["code", "2024-03-04"]
     assert told.status is Status.SKIPPED
     assert "learned again: batch 2024-03-01 failed other checks" in told.message
 
     # The next run learns from accepted days; the codes of the first day are no part of it.
-    found = verdicts(with_days(project, 4, 5, letters="'ab_'"))
+    found = until(5)
     assert found["code", "2024-03-05"].status is Status.FAIL
     programs = [r for r in project.rows("dq_programs") if r["column_name"] == "code"]
     newest = max(programs, key=lambda r: int(r["version"]))
     assert (newest["version"], newest["learned_from"]) == (2, "2024-03-02")
 
     # Two days of warnings are accepted, but train nothing; with the third they are the new normal.
-    for day in (5, 6, 7):
-        found = verdicts(with_days(project, day, day + 1, day_of_month="'/11'"))
-        assert found["secret", f"2024-03-{day + 1:02d}"].status is Status.WARN
-    found = verdicts(with_days(project, 8, 9, day_of_month="'/11'"))
+    for last in (6, 7, 8):
+        found = until(last)
+        assert found["secret", f"2024-03-{last:02d}"].status is Status.WARN
+    found = until(9)
     assert found["secret", "2024-03-09"].status is Status.PASS
