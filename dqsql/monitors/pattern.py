@@ -33,7 +33,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.exclusions import Exclusions
-from dqsql.monitors.history import key_of
+from dqsql.monitors.history import RECURS, key_of
 from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.settings import PATTERN_SETTINGS, read_settings
@@ -55,8 +55,6 @@ KIND = "pattern"
 TRAINING_BATCHES = 7
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
-# So many warnings in a row are the new normal: the pattern is learned again, from these batches.
-RECURRENCES = 3
 _SHOWN_VALUES = 5
 # Values that do not match are fetched for so many findings of a run.
 _SAMPLED_FINDINGS = 5
@@ -156,8 +154,8 @@ class PatternPreparation:
         return sum(batch_order(b) > last for b in (*self.accepted, *self.batches)) >= RETRY_AFTER
 
     def _recurs(self, program: StoredProgram) -> bool:
-        last = self.accepted[-RECURRENCES:]
-        return len(last) == RECURRENCES and set(last) <= set(_warned_batches(program))
+        last = self.accepted[-RECURS:]
+        return len(last) == RECURS and set(last) <= set(_warned_batches(program))
 
     def _warned(self, monitor: Monitor) -> set[str]:
         """The batches that the pattern in force warned of, and that therefore do not train."""
