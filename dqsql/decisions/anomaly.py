@@ -15,17 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.anomaly_words import explain
+from dqsql.decisions.bounds import EQUALITY_TOLERANCE
 from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
     BatchNormal,
-    FloatArray,
     Learned,
     Limits,
     OnlineNormal,
@@ -35,9 +34,9 @@ from dqsql.decisions.strategies import (
     TimeArray,
     TooLittleHistoryError,
     Undecidable,
-    default_width,
     parameter_names,
 )
+from dqsql.decisions.strategies_auto import Auto
 from dqsql.decisions.strategies_holt_winters import HoltWinters
 from dqsql.decisions.strategies_limits import (
     AbsoluteChange,
@@ -52,6 +51,7 @@ Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded"
 STRATEGIES: Mapping[str, type[Strategy]] = {
     kind.name: kind
     for kind in (
+        Auto,
         Threshold,
         AbsoluteChange,
         RateOfChange,
@@ -112,8 +112,8 @@ class AnomalyDecision:
         deviations: signed distance from the expected value in spreads; None without a spread.
         score: distance from the expected value (or, without one, from the middle of two limits) /
             that of the nearest bound on its side; above 1 is anomalous; None if there is none.
-        p_value: calibrated probability of a value at least as far away in a good batch, in the
-            direction looked at (see `dqsql.decisions.bounds`); None for fixed limits.
+        p_value: probability of a value at least as far away in a good batch, in the direction
+            looked at (see `dqsql.decisions.tails`); None for fixed limits.
         history_size: number of past values that the decision rests on.
         explanation: in words.
     """
@@ -194,7 +194,7 @@ def evaluate_many(
 ) -> list[AnomalyDecision]:
     """Decide on many values by one strategy, in the order given; as `evaluate` for each.
 
-    Holt-Winters with `fit => 'fast'` fits all histories of one length together.
+    `auto` forecasts all together, and Holt-Winters with `fit => 'fast'` those of one length.
 
     Raises:
         DecisionError: arrays that do not fit.
@@ -209,9 +209,10 @@ def evaluate_many(
         if decision is None:
             waiting.append((position, series))
     predictions = _predict(chosen, [series for _, series in waiting])
-    for (position, series), found in zip(waiting, predictions, strict=True):
+    bands = _bands(chosen, [series for _, series in waiting], predictions, settings)
+    for (position, series), found, band in zip(waiting, predictions, bands, strict=True):
         if isinstance(found, Prediction):
-            decided[position] = _decide(chosen, series, found, settings)
+            decided[position] = _decide(chosen, series, found, band, settings)
         else:
             late = isinstance(found, TooLittleHistoryError)
             status: Status = "too_little_history" if late else "undecidable"
@@ -220,19 +221,26 @@ def evaluate_many(
 
 
 def _predict(chosen: Strategy, many: Sequence[Series]) -> list[Prediction | Exception]:
-    if isinstance(chosen, HoltWinters) and chosen.fit == "fast" and len(many) > 1:
-        return _predict_together(chosen, many)
+    together = isinstance(chosen, Auto) or (
+        isinstance(chosen, HoltWinters) and chosen.fit == "fast"
+    )
+    if together and len(many) > 1 and not chosen.order:  # type: ignore[attr-defined]
+        return _predict_together(chosen, many)  # type: ignore[arg-type]
     return [_predict_one(chosen, series) for series in many]
 
 
 def _predict_one(chosen: Strategy, series: Series) -> Prediction | Exception:
     try:
+        if isinstance(chosen, Learned):
+            return chosen.predict_differenced(series)
         return chosen.predict(series)
     except (TooLittleHistoryError, Undecidable) as reason:
         return reason
 
 
-def _predict_together(chosen: HoltWinters, many: Sequence[Series]) -> list[Prediction | Exception]:
+def _predict_together(
+    chosen: Auto | HoltWinters, many: Sequence[Series]
+) -> list[Prediction | Exception]:
     """All that can be modelled in one call, the others with their reasons."""
     reasons: list[Prediction | Exception | None] = [chosen.obstacle(series) for series in many]
     good = [i for i, reason in enumerate(reasons) if reason is None]
@@ -316,10 +324,14 @@ def _undecided(status: Status, why: str, series: Series) -> AnomalyDecision:
 
 
 def _decide(
-    chosen: Strategy, series: Series, found: Prediction, settings: AnomalySettings
+    chosen: Strategy,
+    series: Series,
+    found: Prediction,
+    band: Band | None,
+    settings: AnomalySettings,
 ) -> AnomalyDecision:
     learned = isinstance(chosen, Learned)
-    limits = _learned_limits(chosen, series, found, settings) if learned else found.limits  # type: ignore[arg-type]
+    limits = _learned_limits(chosen, found, band) if isinstance(chosen, Learned) else found.limits
     limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
     value = series.new
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]
@@ -337,33 +349,32 @@ def _decide(
         error_upper=wide.upper if two else None,
         deviations=deviations,
         score=_score(value, found.expected, narrow),
-        p_value=_p_value(series, found, settings) if learned else None,
+        p_value=None if band is None else band.p_value,
         history_size=found.size,
         explanation="",
     )
     return replace(decision, explanation=explain(decision, found.basis))
 
 
-def _learned_limits(
-    chosen: Learned, series: Series, found: Prediction, settings: AnomalySettings
-) -> tuple[Limits, ...]:
+def _learned_limits(chosen: Learned, found: Prediction, band: Band | None) -> tuple[Limits, ...]:
+    if chosen.rate is not None and band is not None:
+        return (Limits(band.lower, band.upper),)
     expected, spread = found.expected, found.spread
-    if chosen.fpr is not None:
-        low, high = _reach_of_rate(chosen.fpr, series, found, settings)
-        return (Limits(expected - low, expected + high),)
     # A history without spread is taken as it is, but for rounding.
-    slack = fpr_bounds.EQUALITY_TOLERANCE * abs(expected)
-    widths = chosen.widths()
-    if chosen.default_bounds:
-        width = default_width(found.degrees, found.leverage)
-        widths = [(width, width, None)]
+    slack = EQUALITY_TOLERANCE * abs(expected)
+
+    def moved(by: float) -> float:
+        if not found.ratios:
+            return expected + by
+        return float(np.exp(np.log(expected) + by))
+
     return tuple(
         Limits(
-            expected - max(_reach(low, spread), slack),
-            expected + max(_reach(high, spread), slack),
+            min(moved(-_reach(low, spread)), expected - slack),
+            max(moved(_reach(high, spread)), expected + slack),
             severity,
         )
-        for low, high, severity in widths
+        for low, high, severity in chosen.widths()
     )
 
 
@@ -385,8 +396,8 @@ def _adjusted(limit: Limits, expected: float, settings: AnomalySettings) -> Limi
 
 
 def _deviations(value: float, found: Prediction) -> float:
-    delta = value - found.expected
-    if abs(delta) <= fpr_bounds.EQUALITY_TOLERANCE * abs(found.expected):
+    delta = distance(value, found)
+    if abs(value - found.expected) <= EQUALITY_TOLERANCE * abs(found.expected):
         return 0.0
     return delta / found.spread if found.spread > 0 else math.copysign(math.inf, delta)
 
@@ -403,58 +414,20 @@ def _score(value: float, expected: float, limit: Limits) -> float | None:
     return distance / width if width > 0 else math.inf
 
 
-# --- calibrated rates --------------------------------------------------------------------------
-
-
-def _resolved_spread(series: Series, found: Prediction) -> float:
-    """The spread plus a resolution of 1 % of the metric's level; a constant is a sample fact."""
-    level = float(np.median(np.abs(series.known))) if series.known.size else 0.0
-    floor = max(fpr_bounds.RELATIVE_RESOLUTION * level, fpr_bounds.EQUALITY_TOLERANCE)
-    return math.hypot(found.spread, floor)
-
-
-def _leverage(found: Prediction) -> float:
-    """How uncertain the expected value is: at least as the mean of all values."""
-    return max(found.leverage, 1 / max(found.errors.size, 2))
-
-
-def _sides(settings: AnomalySettings) -> int:
-    return 2 if settings.direction == "both" else 1
-
-
-def _reach_of_rate(
-    fpr: float, series: Series, found: Prediction, settings: AnomalySettings
-) -> tuple[float, float]:
-    """How far the bounds below and above are away for a false-positive rate."""
-    spread, size = _resolved_spread(series, found), max(found.errors.size, 2)
-    rate = fpr / _sides(settings)
-    dof = fpr_bounds.tail_dof(size)
-    width = spread * math.sqrt(1 + _leverage(found)) * float(special.stdtrit(dof, 1 - rate))
-    if rate >= 1 / (size + 1):
-        return width, width
-    # No threshold inside the range that was seen can promise so small a rate.
-    low, high = _extremes(found.errors)
-    return max(width, low), max(width, high)
-
-
-def _p_value(series: Series, found: Prediction, settings: AnomalySettings) -> float:
-    delta = series.new - found.expected
-    if (settings.direction == "spike" and delta < 0) or (
-        settings.direction == "drop" and delta > 0
-    ):
-        return 1.0
-    if math.isinf(delta):
-        return 0.0
-    spread, size = _resolved_spread(series, found), max(found.errors.size, 2)
-    low, high = _extremes(found.errors)
-    extreme = (high if delta > 0 else low) / spread
-    # The rate counts the uncertainty of a mean of all errors already.
-    width = abs(delta) / spread * math.sqrt((1 + 1 / size) / (1 + _leverage(found)))
-    rate = float(fpr_bounds.calibrated_fpr(width, size, extreme)) if width > 0 else 0.5
-    return min(1.0, rate * _sides(settings))
-
-
-def _extremes(errors: FloatArray) -> tuple[float, float]:
-    if not errors.size:
-        return 0.0, 0.0
-    return max(0.0, -float(errors.min())), max(0.0, float(errors.max()))
+def _bands(
+    chosen: Strategy,
+    many: Sequence[Series],
+    found: Sequence[Prediction | Exception],
+    settings: AnomalySettings,
+) -> list[Band | None]:
+    """The bands of those predictions that are learned."""
+    places = [i for i, p in enumerate(found) if isinstance(p, Prediction) and p.errors.size > 1]
+    bands: list[Band | None] = [None] * len(found)
+    if not isinstance(chosen, Learned) or not places:
+        return bands
+    rate = chosen.default_rate if chosen.rate is None else chosen.rate
+    predictions = [p for i in places if isinstance(p := found[i], Prediction)]
+    histories = [many[i] for i in places]
+    for i, band in zip(places, bands_of(predictions, histories, rate, settings), strict=True):
+        bands[i] = band
+    return bands

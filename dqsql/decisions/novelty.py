@@ -6,18 +6,9 @@ training batches, mean Euclidean distance to the k nearest of them, flagged abov
 (1 - contamination) quantile of the same statistic over the training batches, each left out of its
 own neighbours.
 
-Mode `subspace` (default) answers the paper's weak point: among many steady metrics the one that
-moved drowns in the Euclidean distance. Every metric is a subspace of its own with its own average
-distance to the k nearest; the statistic is the largest of them. Its threshold is the quantile of
-that largest distance over the training batches, so it is corrected for the number of metrics, and
-for their correlation, by construction. The space of all metrics takes part as well, as in mode
-`paper` with its own threshold, for metrics that are usual one by one and unusual together: whatever
-that mode flags is flagged. Distances are in units of the thresholds. Also, in this mode:
-
-- A metric without variation has a resolution (1 % of its level; for metrics in the column's unit
-  1 % of the column's range), so that 5 % nulls in a column that never had one are found.
-- A metric that drifts (rank correlation with time above 0.5: identifiers, growing counts) leaves
-  its range by itself. It counts as novel only if its step since the batch before is novel too.
+Mode `subspace` (default) answers the paper's weak points. Among many steady metrics the one that
+moved drowns in the Euclidean distance, drifts and weekdays are novelties to it, and a quantile of
+the training batches' own distances is no false-positive rate. See `dqsql.decisions.novelty_rate`.
 
 Pure functions of arrays.
 """
@@ -35,19 +26,9 @@ from scipy.spatial import KDTree
 from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import NoveltyConfig
-from dqsql.decisions.novelty_metrics import (
-    Feature,
-    FloatArray,
-    aggregate,
-    one_by_one,
-    resolution,
-)
-from dqsql.decisions.novelty_rate import (
-    distances_to_others,
-    ranges_without_each,
-    threshold_of_rate,
-)
-from dqsql.decisions.stationarity import drifting
+from dqsql.decisions.novelty_metrics import Feature, FloatArray, aggregate, resolution
+from dqsql.decisions.novelty_rate import SHARE_ALONE, surprise
+from dqsql.decisions.seasons import seasons_at
 from dqsql.errors import DecisionError
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]
@@ -64,12 +45,11 @@ class Contribution:
     Attributes:
         feature: the metric.
         observed: its value in the batch under test; NaN if it has none.
-        expected: median over the training batches.
+        expected: forecast of it (mode `subspace`), or its median over the training batches.
         lower: least value seen in training.
         upper: largest value seen in training.
         score: `paper`: the metric's part of score / threshold, the parts add up to it; `subspace`:
-            the metric's own distance / threshold, or its part of that of all metrics together
-            where that is larger; other detectors: distance from the median in ranges seen, for
+            the metric's own score / threshold; other detectors: distance from the median in ranges seen, for
             orientation only.
     """
 
@@ -88,11 +68,12 @@ class NoveltyDecision:
     Attributes:
         status: ok, anomalous, too_little_history, or no_value (nothing measured at all).
         score: distance of the batch under test, >= 0; NaN if undecided. Anomalous if above
-            `threshold`.
-        threshold: quantile of the training batches' distances.
-        expected: median of the training batches' distances.
-        p_value: conformal p-value, (1 + training batches at least as distant) / (1 + training
-            batches), in (0, 1]; it cannot fall below 1 / (1 + training batches).
+            `threshold`. Mode `subspace`: minus the decimal logarithm of the p-value.
+        threshold: quantile of the training batches' distances; mode `subspace`: minus the decimal
+            logarithm of the false-positive rate.
+        expected: median of the training batches' distances; NaN in mode `subspace`.
+        p_value: mode `subspace`: probability of a batch at least as surprising; else conformal, (1
+            + training batches at least as distant) / (1 + training batches), in (0, 1].
         contributions: per metric, largest first.
         missing: metrics that the batch under test lacks although training batches have them.
         ignored: metrics that too few training batches have to compare with.
@@ -129,15 +110,18 @@ class NoveltyDecision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
-    """Distances of training batches and of the batch under test, and the latter by metric.
+    """Distance of the batch under test, as a whole and by metric.
 
-    `threshold` is None for the quantile of `training`.
+    With distances of training batches (`training`), whose quantile is the threshold, or with a
+    threshold, a p-value and what was expected of each metric.
     """
 
-    training: FloatArray
+    training: FloatArray | None
     whole: float
     parts: FloatArray
-    threshold: float | None = None
+    threshold: float = 0.0
+    p_value: float = 1.0
+    expected: FloatArray | None = None
 
 
 def decide_novelty(
@@ -145,6 +129,7 @@ def decide_novelty(
     history: npt.ArrayLike,
     new: npt.ArrayLike,
     config: NoveltyConfig | None = None,
+    times: npt.ArrayLike | None = None,
 ) -> NoveltyDecision:
     """Decide whether a batch is unlike the accepted batches before it.
 
@@ -154,6 +139,8 @@ def decide_novelty(
             NaN (or infinite, or beyond `magnitudes.LARGEST`) where a batch has no value.
         new: F metrics of the batch under test.
         config: settings; the defaults if None.
+        times: K + 1 local times (datetime64), the last of the batch under test; None if batches
+            have none. Mode `paper` and other detectors do not look at them.
 
     Raises:
         DecisionError: shapes that do not fit, or a detector whose library is not installed.
@@ -163,7 +150,12 @@ def decide_novelty(
     values = infinite_if_larger(new)
     if values.shape != (len(features),):
         raise DecisionError(f"{len(features)} metrics need as many values, not {values.shape}")
-    past = past[-config.window :] if config.window else past
+    clock = None if times is None else np.asarray(times, dtype="datetime64[us]")
+    if clock is not None and clock.shape != (len(past) + 1,):
+        raise DecisionError(f"{len(past)} batches and one need as many times, not {clock.shape}")
+    if config.window:
+        past = past[-config.window :]
+        clock = None if clock is None else clock[-config.window - 1 :]
     if not np.isfinite(values).any() and not np.isinf(values).any():
         return _undecided("no_value", "the batch has none of the metrics", len(past))
     known = usable(past)
@@ -180,20 +172,38 @@ def decide_novelty(
     ignored = tuple(f for f, use in zip(features, compared, strict=True) if not use)
     # A distance that no double can hold is infinite, which is what it should be.
     with np.errstate(over="ignore"):
-        scored = _score(chosen, training, tested, config)
+        if config.keeps_rate:
+            scored = _at_rate(chosen, training, tested, clock, config)
+        else:
+            scored = _score(training, tested, config)
         return _decision(chosen, training, observed, scored, ignored, config)
 
 
-def _score(
-    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
-) -> _Scored:
+def _score(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
     if config.detector != "knn":
         return _other_detector(training, tested, config)
-    if config.fpr is not None:
-        return _at_rate(features, training, tested, config, config.fpr)
-    if config.mode == "paper":
-        return _full_space(training, tested, config)
-    return _subspaces(features, training, tested, config)
+    return _full_space(training, tested, config)
+
+
+# --- a false-positive rate ---------------------------------------------------------------------
+
+
+def _at_rate(
+    features: Sequence[Feature],
+    training: FloatArray,
+    tested: FloatArray,
+    times: npt.NDArray[np.datetime64] | None,
+    config: NoveltyConfig,
+) -> _Scored:
+    """Distances are decimal logarithms of p-values."""
+    slots = {} if times is None else seasons_at(times, len(features))
+    found = surprise(training, tested, resolution(features, training), slots)
+    parts = -np.log10(found.alone / SHARE_ALONE)
+    whole = -np.log10(found.p_value)
+    if np.isinf(tested).any():
+        whole, parts = np.inf, np.where(np.isinf(tested), np.inf, parts)
+    threshold = -np.log10(config.rate)
+    return _Scored(None, whole, np.maximum(parts, 0.0), threshold, found.p_value, found.expected)
 
 
 # --- the paper's mode --------------------------------------------------------------------------
@@ -214,7 +224,7 @@ def full_widths(training: FloatArray, widths: FloatArray) -> FloatArray:
 
 def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:
     points, query = scaled(training, tested)
-    k = min(config.neighbors, len(points) - 1)
+    k = min(config.k, len(points) - 1)
     power = _POWER[config.distance]
     if np.isinf(query).any():
         parts = np.where(np.isinf(query), np.inf, 0.0)
@@ -249,112 +259,6 @@ def _parts(deltas: FloatArray, distances: FloatArray, config: NoveltyConfig) -> 
     return np.asarray(weighted[rows[config.aggregation]].mean(axis=0), dtype=float)
 
 
-# --- one subspace per metric -------------------------------------------------------------------
-
-
-def _subspaces(
-    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
-) -> _Scored:
-    floor = resolution(features, training)
-    own, parts = one_by_one(training, tested, floor, config)
-    drifts = drifting(training)
-    if drifts.any():
-        steps = np.diff(training[:, drifts], axis=0)
-        step = tested[drifts] - training[-1, drifts]
-        own_steps, step_parts = one_by_one(steps, step, floor[drifts], config)
-        # The first batch has no step.
-        own = own[1:]
-        own[:, drifts] = np.minimum(own[:, drifts], own_steps)
-        parts[drifts] = np.minimum(parts[drifts], step_parts)
-    return _union(own.max(axis=1), parts, _full_space(training, tested, config), config)
-
-
-def _union(own: FloatArray, parts: FloatArray, full: _Scored, config: NoveltyConfig) -> _Scored:
-    """Subspaces and the space of all metrics, each in units of its own threshold.
-
-    Args:
-        own: largest distance of each training batch; may lack the first.
-        parts: distances of the batch under test by metric.
-        full: the space of all metrics.
-        config: settings.
-    """
-    share = 1.0 - config.contamination_for(len(full.training))
-    narrow, wide = (float(np.quantile(d, share)) for d in (own, full.training))
-    single, together = _in_thresholds(parts, narrow), _in_thresholds(full.parts, wide)
-    whole = float(_in_thresholds(np.array([full.whole]), wide)[0])
-    training = np.maximum(
-        _in_thresholds(own, narrow), _in_thresholds(full.training[-len(own) :], wide)
-    )
-    # Of all metrics together each has a part; alone it has the distance that counts.
-    told = np.maximum(single, together)
-    return _Scored(training, max(float(single.max()), whole), told, 1.0)
-
-
-# --- a false-positive rate ---------------------------------------------------------------------
-
-
-def _at_rate(
-    features: Sequence[Feature],
-    training: FloatArray,
-    tested: FloatArray,
-    config: NoveltyConfig,
-    rate: float,
-) -> _Scored:
-    """Distances in units of the threshold that a false-positive rate asks for."""
-    widths = ranges_without_each(training)
-    full = _full_space(training, tested, config)
-    k = min(config.neighbors, len(training) - 1)
-    others = distances_to_others(
-        training, full_widths(training, widths), k, _POWER[config.distance]
-    )
-    own = aggregate(others, config.aggregation, axis=1)
-    unit = _typical(own)
-    training_scores, whole, parts = own / unit, full.whole / unit, full.parts / unit
-    if config.mode == "subspace":
-        alone, far = _left_out_one_by_one(features, training, tested, config)
-        largest = alone.max(axis=1)
-        unit = _typical(largest)
-        training_scores = np.maximum(training_scores[-len(largest) :], largest / unit)
-        whole = max(whole, float(far.max()) / unit)
-        parts = np.maximum(parts, far / unit)
-    threshold = threshold_of_rate(training_scores, rate)
-    scaled_whole = float(_in_thresholds(np.array([whole]), threshold)[0])
-    return _Scored(
-        _in_thresholds(training_scores, threshold),
-        scaled_whole,
-        _in_thresholds(parts, threshold),
-        1.0,
-    )
-
-
-def _left_out_one_by_one(
-    features: Sequence[Feature], training: FloatArray, tested: FloatArray, config: NoveltyConfig
-) -> tuple[FloatArray, FloatArray]:
-    """As `one_by_one`, each training batch by the range of the others; drifts by their steps."""
-    floor, drifts = resolution(features, training), drifting(training)
-
-    def measured(
-        past: FloatArray, new: FloatArray, floor: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        own, far = one_by_one(past, new, floor, config)
-        together = np.maximum(np.ptp(past, axis=0), floor)
-        return own * together / np.maximum(ranges_without_each(past), floor), far
-
-    own, far = measured(training, tested, floor)
-    if drifts.any():
-        steps, step = np.diff(training[:, drifts], axis=0), tested[drifts] - training[-1, drifts]
-        own_steps, step_far = measured(steps, step, floor[drifts])
-        own = own[1:]
-        own[:, drifts] = np.minimum(own[:, drifts], own_steps)
-        far[drifts] = np.minimum(far[drifts], step_far)
-    return own, far
-
-
-def _typical(distances: FloatArray) -> float:
-    """A unit for distances: their median, or what else is above 0."""
-    return float(np.median(distances)) or float(distances.max()) or 1.0
-
-
 # --- other detectors ---------------------------------------------------------------------------
 
 
@@ -381,13 +285,16 @@ def _decision(
     ignored: tuple[Feature, ...],
     config: NoveltyConfig,
 ) -> NoveltyDecision:
-    size = len(scored.training)
-    threshold = scored.threshold
-    if threshold is None:
+    threshold, p_value, parts = scored.threshold, scored.p_value, scored.parts
+    typical, expected = float("nan"), np.median(training, axis=0)
+    if scored.training is not None:
+        size = len(scored.training)
         threshold = float(np.quantile(scored.training, 1.0 - config.contamination_for(size)))
+        p_value = (1 + int((scored.training >= scored.whole).sum())) / (1 + size)
+        typical = float(np.median(scored.training))
+    if scored.expected is not None:
+        expected = scored.expected
     flagged = scored.whole > threshold * (1 + 1e-12)
-    beyond = int((scored.training >= scored.whole).sum())
-    parts = scored.parts
     if config.detector == "knn":
         parts = _in_thresholds(parts, threshold)
     order = np.argsort(-parts, kind="stable")
@@ -395,7 +302,7 @@ def _decision(
         Contribution(
             features[i],
             float(observed[i]),
-            float(np.median(training[:, i])),
+            float(expected[i]),
             float(training[:, i].min()),
             float(training[:, i].max()),
             float(parts[i]),
@@ -407,13 +314,13 @@ def _decision(
         status="anomalous" if flagged else "ok",
         score=scored.whole,
         threshold=threshold,
-        expected=float(np.median(scored.training)),
-        p_value=(1 + beyond) / (1 + size),
+        expected=typical,
+        p_value=p_value,
         contributions=contributions,
         missing=missing,
         ignored=ignored,
         history_size=len(training),
-        explanation=_words(flagged, scored.whole, threshold, contributions, missing, len(training)),
+        explanation=_words(flagged, scored, threshold, contributions, missing, len(training)),
     )
 
 
@@ -430,22 +337,23 @@ def _undecided(status: Status, why: str, size: int) -> NoveltyDecision:
 
 def _words(
     flagged: bool,
-    score: float,
+    scored: _Scored,
     threshold: float,
     contributions: Sequence[Contribution],
     missing: Sequence[Feature],
     size: int,
 ) -> str:
+    if scored.training is None:
+        far = f"p-value {scored.p_value:.2g}, allowed {10**-threshold:.2g}"
+    else:
+        far = f"distance {scored.whole:.4g}, allowed {threshold:.4g}"
     if not flagged:
-        text = f"like the {size} batches before it: distance {score:.4g}, allowed {threshold:.4g}"
+        text = f"like the {size} batches before it: {far}"
     else:
         told = [c for c in contributions[:_TOLD] if c.score > 0]
         told = [c for c in told if c.score >= told[0].score / 4 or np.isinf(c.score)]
         causes = "; ".join(f"{c.feature} is {number_text(c.observed)}, {_before(c)}" for c in told)
-        text = (
-            f"unlike the {size} batches before it: {causes}"
-            f" (distance {score:.4g}, allowed {threshold:.4g})"
-        )
+        text = f"unlike the {size} batches before it: {causes} ({far})"
     if missing:
         text += f"; without a value: {', '.join(str(f) for f in missing)}"
     return text

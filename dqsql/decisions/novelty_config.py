@@ -11,8 +11,7 @@ MODES = ("subspace", "paper")
 DETECTORS = ("knn", "lof", "isolation_forest", "one_class_svm", "hbos", "abod")
 DISTANCES = ("euclidean", "manhattan", "chebyshev")
 AGGREGATIONS = ("mean", "max", "median")
-PAPER_NEIGHBORS = 5
-SUBSPACE_NEIGHBORS = 3
+DEFAULT_RATE = 0.05
 MIN_HISTORY = 8
 
 
@@ -23,22 +22,22 @@ class NoveltyConfig:
     Attributes:
         mode: 'subspace' (default) or 'paper'; see `dqsql.decisions.novelty`.
         detector: 'knn' (default), or another one of the paper's Table 1, from an optional extra.
-        k: number of neighbours; None for the paper's 5, but 3 for a metric on its own (a value that
-            came back three times is no novelty).
-        contamination: share of training batches beyond the threshold, in [0, 0.5).
+        k: mode 'paper', lof and abod: number of neighbours.
+        contamination: mode 'paper' and other detectors: share of training batches beyond the
+            threshold, in [0, 0.5).
         adaptive_contamination: at least 1 / K with K training batches (the paper's remedy for
             short histories, section 5.3): alarms earlier, at the price of more false alarms.
-        distance: 'euclidean' (default), 'manhattan' or 'chebyshev', in the space of all metrics.
-        aggregation: of the k distances: 'mean' (default), 'max' or 'median'.
-        fpr: instead of the contamination, a false-positive rate per batch, in (0, 0.5]; see
-            `dqsql.decisions.novelty_rate`. Of other detectors than knn it is the contamination.
+        distance: mode 'paper': 'euclidean' (default), 'manhattan' or 'chebyshev'.
+        aggregation: mode 'paper', of the k distances: 'mean' (default), 'max' or 'median'.
+        fpr: mode 'subspace': false-positive rate per batch, in (0, 0.5]; None for 0.05. In mode
+            'paper' and of other detectors it is the contamination.
         min_history: fewest accepted batches to decide with, >= 3.
         window: newest accepted batches to look at; None for all.
     """
 
     mode: str = "subspace"
     detector: str = "knn"
-    k: int | None = None
+    k: int = 5
     contamination: float = 0.01
     adaptive_contamination: bool = False
     distance: str = "euclidean"
@@ -62,24 +61,25 @@ class NoveltyConfig:
         )
         put("contamination", share)
         put("fpr", check.optional_number(me, "fpr", self.fpr, low=0, high=0.5, open_low=True))
-        if self.fpr is not None and self.detector != "knn":
+        if self.fpr is not None and not self.keeps_rate:
             put("contamination", min(self.fpr, 0.49))
         check.flag(me, "adaptive_contamination", self.adaptive_contamination)
         put("min_history", check.integer(me, "min_history", self.min_history, low=3))
-        if self.k is not None:
-            put("k", check.integer(me, "k", self.k, low=1, example="k => 5"))
+        put("k", check.integer(me, "k", self.k, low=1, example="k => 5"))
         if self.window is not None:
             put("window", check.integer(me, "window", self.window, low=self.min_history))
 
     @property
-    def neighbors(self) -> int:
-        """Number of neighbours in the space of all metrics."""
-        return PAPER_NEIGHBORS if self.k is None else self.k
+    def keeps_rate(self) -> bool:
+        """Whether its alarms keep a false-positive rate; else they have a contamination."""
+        return self.mode == "subspace" and self.detector == "knn"
 
     @property
-    def neighbors_alone(self) -> int:
-        """Number of neighbours of a metric on its own."""
-        return SUBSPACE_NEIGHBORS if self.k is None else self.k
+    def rate(self) -> float:
+        """The false-positive rate, or contamination, in [0, 0.5]."""
+        if not self.keeps_rate:
+            return self.contamination
+        return DEFAULT_RATE if self.fpr is None else self.fpr
 
     def contamination_for(self, size: int) -> float:
         """Contamination with so many training batches, in [0, 0.5)."""

@@ -55,7 +55,7 @@ def outlier_scores(
     share = min(max(config.contamination, 1e-3), 0.5)
     options: dict[str, object] = {"contamination": share}
     if detector in ("lof", "abod"):
-        options["n_neighbors"] = min(config.neighbors, len(points) - 1)
+        options["n_neighbors"] = min(config.k, len(points) - 1)
     if detector == "isolation_forest":
         options["random_state"] = _SEED
     with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -1,72 +1,128 @@
-"""Thresholds of the novelty detector that keep a false-positive rate with short histories.
+"""Novelty at a false-positive rate: by how much each metric missed its forecast, and all together.
 
-The quantile of the training batches' distances, as the paper takes it, promises too much: a metric
-is scaled by the range of the training batches, of which the batch under test is no part, so its
-distance comes out larger than theirs. Here each training batch is scaled by the range of the
-others. Then its distance and that of a good new batch are exchangeable, and P(the new one is the
-largest of K + 1) = 1 / (K + 1) (conformal prediction; Vovk, Gammerman & Shafer 2005, Prop. 2.2); a
-larger rate is kept by one of the distances seen, whatever their distribution. Beyond the largest,
-which a rate below 1 / (K + 1) asks for, there is only a model: logarithms of distances are normal,
-and the threshold is the end of Student's prediction interval.
+Each metric is forecast from its own history (`dqsql.decisions.forecasts`: level, season, trend and
+memory, whatever forecast it best), so that drifts and weekdays are no novelties. What is left, the
+misses, is looked at in two ways:
+
+- Metric by metric: the probability of a miss as large, by tails learned from the metric's own
+  past misses (`dqsql.decisions.tails`), whose heaviness is shrunken towards that of the batch's
+  other metrics. The least of them is corrected for the number of metrics, of which correlated ones
+  count less (Nyholt, "A Simple Correction for Multiple Testing", American Journal of Human
+  Genetics 74, 2004; with the correlation that comes about by chance taken off).
+- All together: Mahalanobis' distance by correlations shrunken towards none, for metrics that are
+  usual one by one and unusual together. Each past batch's distance is by the others (left out by
+  the formula of Sherman and Morrison), so that it is comparable with a new one's.
+
+Either gets a share of the rate, so that the batch as a whole keeps it. Pure
+functions of arrays.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-import numpy.typing as npt
-from scipy import special
 
-FloatArray = npt.NDArray[np.float64]
+from dqsql.decisions.forecasts import FloatArray, IntArray, forecast
+from dqsql.decisions.magnitudes import LARGEST
+from dqsql.decisions.tails import fit_tails
 
-# Distances below this share of the largest say nothing about the tail at the other end.
-_LEAST_SHARE = 0.1
-_ROUNDING = 1e-9
-
-
-def ranges_without_each(training: FloatArray) -> FloatArray:
-    """Return per training batch and metric the range of the other batches, K x F; K >= 3."""
-    ranked = np.sort(training, axis=0)
-    widths = np.tile(ranked[-1] - ranked[0], (len(training), 1))
-    columns = np.arange(training.shape[1])
-    widths[training.argmin(axis=0), columns] = ranked[-1] - ranked[1]
-    widths[training.argmax(axis=0), columns] = ranked[-2] - ranked[0]
-    return widths
+# Of the rate, for metrics one by one; the rest is for all together.
+SHARE_ALONE = 0.8
+_RELEARN_AFTER = 5
+_LEAST = 1e-300
+# A spread of logarithms: distances that are always the same are too good to be true.
+_LEAST_SPREAD = 0.05
+_MOST_UNKNOWN = 0.5
+_FEWEST_TOGETHER = 6
 
 
-def distances_to_others(
-    training: FloatArray, widths: FloatArray, neighbors: int, power: float
-) -> FloatArray:
-    """Return per training batch the distances to its nearest others, K x neighbors, ascending.
+@dataclass(frozen=True, slots=True, eq=False)
+class Surprise:
+    """How surprising a batch is.
+
+    Attributes:
+        p_value: of the batch as a whole, in (0, 1].
+        alone: of each metric, corrected for the number of metrics; F.
+        together: of all metrics together; 1 where there are too few batches for it.
+        expected: what was forecast of each metric; F.
+    """
+
+    p_value: float
+    alone: FloatArray
+    together: float
+    expected: FloatArray
+
+
+def surprise(
+    training: FloatArray, tested: FloatArray, floor: FloatArray, slots: dict[str, IntArray]
+) -> Surprise:
+    """How surprising a batch is after others.
 
     Args:
-        training: K x F metrics, K > neighbors.
-        widths: K x F, what the differences to a batch are divided by.
-        neighbors: how many.
-        power: of the Minkowski distance; inf for the largest difference.
+        training: K x F metrics, oldest first.
+        tested: F; may be infinite.
+        floor: F, > 0: smaller misses are none.
+        slots: seasons, each F x (K + 1).
     """
-    found = np.empty((len(training), neighbors))
-    for i, (batch, width) in enumerate(zip(training, widths, strict=True)):
-        apart = np.linalg.norm((np.delete(training, i, axis=0) - batch) / width, power, axis=1)
-        found[i] = np.sort(apart)[:neighbors]
-    return found
+    values = training.T
+    found = forecast(values, slots, _RELEARN_AFTER)
+    chosen = found.chosen
+    level = np.maximum(np.abs(found.expected), _LEAST)
+    floors = np.where(found.ratios, floor / level, floor)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(tested > 0, np.log(np.maximum(tested, _LEAST)), -np.inf)
+        miss = (np.where(found.ratios, logs, tested) - chosen.expected) / chosen.factor
+    tails = fit_tails(chosen.errors, floors, pooled=True)
+    away = np.minimum(np.abs(miss), LARGEST)
+    each = np.clip(2 * tails.beyond(away, miss > 0), _LEAST, 1 - 1e-12)
+    sizes = np.maximum(tails.sizes.mean(axis=1), floors)
+    past = (chosen.errors / sizes[:, None]).T
+    past = past[np.isnan(past).mean(axis=1) <= _MOST_UNKNOWN]
+    alone = -np.expm1(_independent(past) * np.log1p(-each))
+    together = _together(past, np.clip(miss / sizes, -LARGEST, LARGEST))
+    least = min(float(alone.min()) / SHARE_ALONE, together / (1 - SHARE_ALONE))
+    return Surprise(min(1.0, max(least, _LEAST)), alone, together, found.expected)
 
 
-def threshold_of_rate(training: FloatArray, rate: float) -> float:
-    """Return what the distance of a good new batch exceeds with about this probability, >= 0.
+def _independent(past: FloatArray) -> float:
+    """How many independent metrics there are, in [1, F]; K x F misses."""
+    size, count = past.shape
+    if count == 1 or size < _FEWEST_TOGETHER:
+        return float(count)
+    # Extreme misses of heavy tails would be all there is to the correlation.
+    filled = np.clip(np.nan_to_num(past), -3, 3)
+    norm = np.sqrt(np.square(filled).sum(axis=0))
+    scaled = filled / np.where(norm > 0, norm, 1.0)
+    squares = np.square(scaled.T @ scaled)
+    mean: float = float(squares.sum() - np.trace(squares)) / (count * (count - 1))
+    # So large a square comes about by chance.
+    shared = max(0.0, (mean - 1 / size) / (1 - 1 / size))
+    return float(1 + (count - 1) * (1 - shared))
 
-    Args:
-        training: K distances of training batches, exchangeable with that of a good new batch, >= 0.
-        rate: in (0, 0.5].
-    """
-    most = np.finfo(float).max
-    training = np.minimum(training, most)
-    size, largest = len(training), float(training.max())
-    if largest == 0:
-        return 0.0
-    if rate >= 1 / (size + 1):
-        place = int(np.ceil((1 - rate) * (size + 1) - _ROUNDING)) - 1
-        return float(np.sort(training)[min(max(place, 0), size - 1)])
-    logs = np.log(np.maximum(training, _LEAST_SHARE * largest))
-    quantile = float(special.stdtrit(size - 1, 1 - rate))
-    reach = quantile * np.sqrt(1 + 1 / size) * logs.std(ddof=1)
-    return min(max(float(np.exp(logs.mean() + reach)), largest), float(most))
+
+def _upper(past: FloatArray, new: float) -> float:
+    """Probability that the next of numbers like those of the past is larger than a new one."""
+    size = len(past)
+    mean = past.mean()
+    away = (new - mean) / np.sqrt(1 + 1 / size)
+    if away <= 0:
+        return 1.0
+    errors = (past - mean) / np.sqrt(1 - 1 / size)
+    tails = fit_tails(errors[None], np.array([_LEAST_SPREAD]))
+    return float(tails.beyond(np.array([away]), np.array([True]))[0])
+
+
+def _together(past: FloatArray, miss: FloatArray) -> float:
+    """Probability of as large a distance of all metrics together, by those of past batches."""
+    size, count = past.shape
+    if count == 1 or size < _FEWEST_TOGETHER:
+        return 1.0
+    rows = np.nan_to_num(past)
+    shrunken = count / (count + size)
+    moment = (1 - shrunken) / size * rows.T @ rows + shrunken * np.eye(count)
+    inverse = np.linalg.inv(moment)
+    squares = np.einsum("kf,fg,kg->k", rows, inverse, rows)
+    left_out = squares / (1 - np.minimum((1 - shrunken) / size * squares, 0.999))
+    square = float(miss @ inverse @ miss)
+    return _upper(0.5 * np.log(np.maximum(left_out, _LEAST)), 0.5 * np.log(max(square, _LEAST)))

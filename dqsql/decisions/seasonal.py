@@ -26,6 +26,7 @@ from dqsql.decisions.strategies import (
     TimeArray,
     TooLittleHistoryError,
     Undecidable,
+    recursive_residuals,
 )
 
 SPREADS = ("auto", "slot", "pooled")
@@ -80,19 +81,23 @@ class SeasonalBaseline(Learned):
                 f"{mine.size} earlier {name}, {self.min_per_slot} are needed"
             )
         mean = float(mine.mean())
-        own = mine - mean
         use_own = self.spread == "slot" or (self.spread == "auto" and mine.size >= _OWN_SPREAD)
-        errors, degrees = (own, mine.size - 1) if use_own else _pooled(values, slots)
-        spread = float(np.sqrt(np.dot(errors, errors) / max(degrees, 1)))
+        if use_own:
+            away, degrees, errors = mine - mean, mine.size - 1, recursive_residuals(mine)
+        else:
+            away, degrees, errors = _pooled(values, slots)
+        spread = float(np.sqrt(np.dot(away, away) / max(degrees, 1)))
         basis, size = f"mean of {mine.size} {name}", int(mine.size)
-        return Prediction(mean, basis, size, (), spread, errors, max(degrees, 1), 1 / size)
+        return Prediction(mean, basis, size, (), spread, errors, 1 / size)
 
 
-def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArray, int]:
-    """Differences of all values from their slot's mean, and their degrees of freedom."""
-    _, position, counts = np.unique(slots, return_inverse=True, return_counts=True)
-    means = np.bincount(position, weights=values) / counts
-    return values - means[position], int(values.size - counts.size)
+def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArray, int, FloatArray]:
+    """Differences of all values from their slot's mean, degrees of freedom, past errors."""
+    order = np.argsort(slots, kind="stable")
+    by_slot = np.split(values[order], np.flatnonzero(np.diff(slots[order])) + 1)
+    away = np.concatenate([v - v.mean() for v in by_slot])
+    errors = np.concatenate([recursive_residuals(v) for v in by_slot])
+    return away, values.size - len(by_slot), errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +242,8 @@ class Stl(Learned):
         errors[np.abs(errors) < _ROUNDING * np.abs(values).max()] = 0.0
         spread = float(np.sqrt(np.mean(np.square(errors))))
         basis = f"trend and season of {self.period} batches, over {known} batches"
-        # The inflation counts the uncertainty of what is expected, not that of the spread.
-        degrees = known - self.period - 1
-        return Prediction(expected, basis, known, (), spread, errors, degrees)
+        # The inflation counts the uncertainty of what is expected.
+        return Prediction(expected, basis, known, (), spread, errors)
 
 
 def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[float, FloatArray]:

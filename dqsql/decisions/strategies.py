@@ -34,6 +34,7 @@ TimeArray = npt.NDArray[np.datetime64]
 
 DEFAULT_DEVIATIONS = 3.0
 DEFAULT_MIN_HISTORY = 8
+DEFAULT_RELEARN_AFTER = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,10 @@ class Prediction:
         size: number of past values that it rests on.
         limits: of strategies with fixed limits, widest last; empty for those that learn.
         spread: of strategies that learn, typical size of the error, >= 0, in the metric's unit.
-        errors: of strategies that learn, past values less what was expected of them.
-        degrees: degrees of freedom of the spread, > 0; infinite where it is taken for the true one.
+        errors: of strategies that learn, past values less what was expected of them, each divided
+            by what it owes to the uncertainty of the expected value.
         leverage: variance of the expected value / that of a single value, >= 0.
+        ratios: whether errors are those of logarithms, so that bounds are factors.
     """
 
     expected: float
@@ -66,8 +68,8 @@ class Prediction:
     limits: tuple[Limits, ...] = ()
     spread: float = 0.0
     errors: FloatArray = field(default_factory=lambda: np.empty(0))
-    degrees: float = math.inf
     leverage: float = 0.0
+    ratios: bool = False
 
 
 class TooLittleHistoryError(Exception):
@@ -95,6 +97,19 @@ class Series:
     def known(self) -> FloatArray:
         """Values without the gaps."""
         return self.values[~np.isnan(self.values)]
+
+    def differenced(self) -> Series:
+        """Changes since the value before, in the place of the later one; the first has none.
+
+        Raises:
+            TooLittleHistoryError: there are fewer than two values.
+        """
+        known = np.flatnonzero(~np.isnan(self.values))
+        if known.size < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {known.size}")
+        changes = np.full(self.values.shape, np.nan)
+        changes[known[1:]] = np.diff(self.values[known])
+        return Series(changes, self.times, self.new - self.values[known[-1]], self.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +163,14 @@ class Learned(Strategy):
 
     Attributes:
         sd: how many spreads the value may be away. If none of sd, warn, error, fpr is given, so
-            many that the rate is that of 3 with spread and expected value known: `default_width`.
+            many as past errors ask for at `default_rate`; see `dqsql.decisions.tails`.
         warn: as `sd`, for a warning.
         error: as `sd`, for an error.
-        fpr: instead of them, false-positive rate per decision, in (0, 0.5]; see
-            `dqsql.decisions.bounds` for what is promised.
+        fpr: instead of them, false-positive rate per decision, in (0, 0.5].
         lower_sd: as `sd`, below the expected value only.
         upper_sd: as `sd`, above the expected value only.
+        order: how often differences are taken first: 1 for a forecast of the change since the
+            value before, 2 for that of its change, 0 (default) for the value itself.
     """
 
     sd: float | None = None
@@ -163,6 +179,8 @@ class Learned(Strategy):
     fpr: float | None = None
     lower_sd: float | None = None
     upper_sd: float | None = None
+    order: int = 0
+    default_rate: ClassVar[float] = 0.0027
     positional: ClassVar[tuple[str, ...]] = ("sd",)
     aliases: ClassVar[dict[str, str]] = {
         "lower_deviation_factor": "lower_sd",
@@ -173,6 +191,7 @@ class Learned(Strategy):
         for name in ("sd", "warn", "error", "lower_sd", "upper_sd"):
             self._check(name, check.optional_number, low=0, example=f"{name} => 3")
         self._check("fpr", check.optional_number, low=0, high=0.5, open_low=True)
+        self._check("order", check.integer, low=0, example="order => 1")
         ways = {
             "sd": self.sd is not None,
             "warn and error": self.warn is not None or self.error is not None,
@@ -193,7 +212,29 @@ class Learned(Strategy):
     @property
     def min_history(self) -> int:
         """Fewest past values that the strategy decides with by default."""
-        return DEFAULT_MIN_HISTORY
+        return DEFAULT_MIN_HISTORY + self.order
+
+    @property
+    def rate(self) -> float | None:
+        """The false-positive rate that bounds keep; None where they are a number of spreads."""
+        return self.default_rate if self.default_bounds else self.fpr
+
+    def predict_differenced(self, series: Series) -> Prediction:
+        """As `predict`, after differences were taken `order` times.
+
+        Raises:
+            TooLittleHistoryError: the history is too short.
+            Undecidable: it cannot be modelled.
+        """
+        many = [series]
+        for _ in range(self.order):
+            many.append(many[-1].differenced())
+        found = self.predict(many[-1])
+        if not self.order:
+            return found
+        expected = found.expected + sum(float(s.known[-1]) for s in many[:-1])
+        times = "" if self.order == 1 else f" taken {self.order} times"
+        return replace(found, expected=expected, basis=f"{found.basis}, of differences{times}")
 
     def with_rate(self, fpr: float) -> Self:
         """The same with a false-positive rate, unless the user set bounds; itself then."""
@@ -245,12 +286,30 @@ class BatchNormal(Learned):
             values = np.append(values, series.new)
         if values.size < 2:
             raise TooLittleHistoryError(f"2 values are needed, there are {values.size}")
-        mean = float(values.mean())
-        errors = values - mean
-        size = values.size
-        spread = float(np.sqrt(np.dot(errors, errors) / (size - 1)))
-        known = (math.inf, 0.0) if self.include_new else (size - 1.0, 1 / size)
-        return Prediction(mean, _mean_of(size), size, (), spread, errors, *known)
+        mean, size = float(values.mean()), values.size
+        away = values - mean
+        spread = float(np.sqrt(np.dot(away, away) / (size - 1)))
+        errors = recursive_residuals(values)
+        return Prediction(mean, _mean_of(size), size, (), spread, errors, 1 / size)
+
+    @property
+    def rate(self) -> float | None:
+        """As of others; Deequ's arithmetic has Deequ's three deviations."""
+        # zero-argument super() does not work in classes with slots.
+        return None if self.include_new and self.default_bounds else Learned.rate.fget(self)  # type: ignore[attr-defined]
+
+
+def recursive_residuals(values: FloatArray) -> FloatArray:
+    """Each value less the mean of those before it, over sqrt(1 + 1 / their number).
+
+    Of independent normal values they are independent and have the values' own deviation (Brown,
+    Durbin & Evans, "Techniques for Testing the Constancy of Regression Relationships over Time",
+    Journal of the Royal Statistical Society B 37, 1975).
+    """
+    number = np.arange(1, values.size)
+    # About the first value, for sums of large numbers lose the small ones.
+    before = values[:1] + np.cumsum(values - values[:1])[:-1] / number
+    return np.asarray((values[1:] - before) / np.sqrt(1 + 1 / number), dtype=float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,19 +317,23 @@ class OnlineNormal(Learned):
     """Running mean and standard deviation from which earlier anomalies are left out.
 
     A value is left out if it lies further than the narrowest bounds from the mean of those taken
-    before it. Deequ (OnlineNormalStrategy) takes the value itself into mean and deviation before
-    it looks, divides by the number of all values instead of that of those taken, and by n instead
-    of n - 1; `include_new` does exactly that.
+    before it. After `relearn_after` values in a row that would be left out, these are what is
+    normal, and those before them no more: a new level is learned. `include_new` is Deequ's
+    OnlineNormalStrategy as it is used on the newest value: the value itself is taken into mean and
+    deviation before it is looked at, nothing is left out, for only the newest value is searched,
+    and n stands for n - 1.
 
     Attributes:
         ignore_start: share of the values at the start that are never left out, in [0, 1].
         ignore_anomalies: whether earlier anomalies are left out.
         include_new: Deequ's arithmetic.
+        relearn_after: how many in a row are a new level, >= 2.
     """
 
     ignore_start: float = 0.1
     ignore_anomalies: bool = True
     include_new: bool = False
+    relearn_after: int = DEFAULT_RELEARN_AFTER
     name: ClassVar[str] = "online_normal"
     aliases: ClassVar[dict[str, str]] = Learned.aliases | {
         "ignore_start_percentage": "ignore_start",
@@ -282,39 +345,42 @@ class OnlineNormal(Learned):
         self._check("ignore_start", check.number, low=0, high=1)
         self._check("ignore_anomalies", check.flag)
         self._check("include_new", check.flag)
+        self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
+
+    @property
+    def rate(self) -> float | None:
+        """As of others; Deequ's arithmetic has Deequ's three deviations."""
+        return None if self.include_new and self.default_bounds else Learned.rate.fget(self)  # type: ignore[attr-defined]
 
     def predict(self, series: Series) -> Prediction:
         """Mean and deviation after the last value that was taken."""
         values = series.known
-        widths = self.widths() or [(DEFAULT_DEVIATIONS, DEFAULT_DEVIATIONS, None)]
-        low, high, _ = widths[0]
         if self.include_new:
-            new = series.new if math.isfinite(series.new) else math.nan
-            mean, spread, taken = self._as_deequ(values.tolist(), new, low, high)
-        else:
-            mean, spread, taken = self._online(values.tolist(), low, high)
-        if len(taken) < 2:
-            raise TooLittleHistoryError(f"2 values are needed, there are {len(taken)}")
-        left_out = values.size - len(taken)
-        basis = f"running {_mean_of(len(taken))}"
+            return self._as_deequ(values, series.new)
+        low, high, _ = (self.widths() or [(DEFAULT_DEVIATIONS, DEFAULT_DEVIATIONS, None)])[0]
+        mean, spread, taken, errors = self._online(values.tolist(), low, high)
+        if taken < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {taken}")
+        left_out = values.size - taken
+        basis = f"running {_mean_of(taken)}"
         if left_out:
             basis += f", {left_out} earlier {'anomaly' if left_out == 1 else 'anomalies'} left out"
-        errors, size = np.array(taken) - mean, len(taken)
-        known = (math.inf, 0.0) if self.include_new else (size - 1.0, 1 / size)
-        return Prediction(mean, basis, size, (), spread, errors, *known)
+        return Prediction(mean, basis, taken, (), spread, errors, 1 / taken)
 
     def _online(
         self, values: list[float], low: float, high: float
-    ) -> tuple[float, float, list[float]]:
-        """Welford's recurrence over the values that are no anomalies."""
+    ) -> tuple[float, float, int, FloatArray]:
+        """Welford's recurrence over the values that are no anomalies, and the errors of all."""
         size = len(values)
         # A deviation estimated from fewer says nothing about the next value.
         start = max(self.ignore_start * (size + 1), min(DEFAULT_MIN_HISTORY, size // 2))
-        mean, squares = 0.0, 0.0
-        taken: list[float] = []
+        mean, squares, count = 0.0, 0.0, 0
+        errors: list[float] = []
+        run: list[float] = []
         adapted = _mean_widths(size + 1) if self.default_bounds else None
         for position, value in enumerate(values):
-            count = len(taken)
+            if count:
+                errors.append((value - mean) / math.sqrt(1 + 1 / count))
             if self.ignore_anomalies and position >= start and count >= 2:
                 spread = math.sqrt(squares / (count - 1))
                 if adapted is not None:
@@ -322,33 +388,32 @@ class OnlineNormal(Learned):
                 slack = 1e-9 * abs(mean)
                 delta = value - mean
                 if delta < -_reach(low, spread) - slack or delta > _reach(high, spread) + slack:
+                    run.append(value)
+                    if len(run) < self.relearn_after:
+                        continue
+                    # The misses that told of the new level are none of it.
+                    del errors[-len(run) :]
+                    mean = sum(run) / len(run)
+                    squares = sum((v - mean) ** 2 for v in run)
+                    count, run = len(run), []
                     continue
-            taken.append(value)
+            run = []
+            count += 1
             delta = value - mean
-            mean += delta / (count + 1)
+            mean += delta / count
             squares += delta * (value - mean)
-        spread = math.sqrt(squares / (len(taken) - 1)) if len(taken) > 1 else 0.0
-        return mean, spread, taken
+        spread = math.sqrt(squares / (count - 1)) if count > 1 else 0.0
+        return mean, spread, count, np.array(errors)
 
-    def _as_deequ(
-        self, values: list[float], new: float, low: float, high: float
-    ) -> tuple[float, float, list[float]]:
-        """The recurrence of Deequ's code, whose last bounds take the new value in."""
-        every = values if math.isnan(new) else [*values, new]
-        skip = len(every) * self.ignore_start
-        mean, squares, spread, taken = 0.0, 0.0, 0.0, []
-        for position, value in enumerate(every):
-            last_mean, last_squares = mean, squares
-            mean = value if position == 0 else mean + (value - mean) / (position + 1)
-            squares += (value - last_mean) * (value - mean)
-            spread = math.sqrt(squares / (position + 1))
-            inside = mean - _reach(low, spread) <= value <= mean + _reach(high, spread)
-            newest = position == len(values)
-            if position >= skip and not inside and self.ignore_anomalies and not newest:
-                mean, squares = last_mean, last_squares
-            elif not newest:
-                taken.append(value)
-        return mean, spread, taken
+    def _as_deequ(self, values: FloatArray, new: float) -> Prediction:
+        """Mean and deviation (n) of all values and the new one; no bounds at the start."""
+        every = np.append(values, new) if math.isfinite(new) else values
+        if every.size < 2:
+            raise TooLittleHistoryError(f"2 values are needed, there are {every.size}")
+        mean, spread = float(every.mean()), float(every.std())
+        if every.size - 1 < every.size * self.ignore_start:
+            spread = math.inf
+        return Prediction(mean, _mean_of(every.size), every.size, (), spread, every - mean)
 
 
 def default_width(degrees: float, leverage: float) -> float:

@@ -9,6 +9,7 @@ with simple starting states and a search for the smoothing parameters, some 1,00
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,8 +151,8 @@ class HoltWinters(Learned):
         basis = f"Holt-Winters forecast, season of {self.period} batches, over {size} batches"
         # How uncertain both are is taken to be as if each place in the season had a mean, and all a
         # trend: simulations of tests/decisions bear it out.
-        degrees, leverage = max(size - self.period - 1, 1), self.period / size
-        return Prediction(forecast, basis, size, (), spread, errors, degrees, leverage)
+        own = errors * math.sqrt(size / left)
+        return Prediction(forecast, basis, size, (), spread, own, self.period / size)
 
     def _by_statsmodels(self, values: FloatArray) -> tuple[float, FloatArray]:
         if np.ptp(values) == 0:

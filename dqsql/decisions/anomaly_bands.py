@@ -1,0 +1,110 @@
+"""Bands of `@anomaly` that keep a false-positive rate, from past errors of a strategy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dqsql.decisions.anomaly_settings import AnomalySettings
+from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
+from dqsql.decisions.strategies import FloatArray, Prediction, Series
+from dqsql.decisions.tails import fit_tails
+
+# Values of which so large a share is one and the same are as good as constant: other ones may come.
+_CONSTANT = 0.5
+# Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
+_SHARE_OF_GAP = 0.29
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Values that are fine at a false-positive rate, and the p-value of the newest."""
+
+    lower: float
+    upper: float
+    p_value: float
+
+
+def bands_of(
+    found: Sequence[Prediction], many: Sequence[Series], rate: float, settings: AnomalySettings
+) -> list[Band]:
+    """The bands around what is expected, for a rate per decision in (0, 0.5].
+
+    Args:
+        found: predictions that learn, each with at least two errors.
+        many: their histories.
+        rate: of both sides together, or of the one that is looked at.
+        settings: which sides are looked at.
+    """
+    errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
+    for row, prediction in enumerate(found):
+        errors[row, : prediction.errors.size] = prediction.errors
+    floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
+    tails = fit_tails(errors, floor)
+    factor = np.sqrt([1 + p.leverage for p in found])
+    sides = 2 if settings.direction == "both" else 1
+    low, high = tails.reach(rate / sides)
+    away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
+    p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
+    one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
+    if one_sided is not None:
+        p_values = np.where(one_sided, p_values, 1.0)
+    return [
+        Band(*_interval(p, below, above), p_value)
+        for p, below, above, p_value in zip(
+            found,
+            (low * factor).tolist(),
+            (high * factor).tolist(),
+            np.minimum(p_values, 1.0).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def distance(value: float, found: Prediction) -> float:
+    """How far a value is off, in the unit of the errors; infinite for no ratio."""
+    if not found.ratios:
+        return value - found.expected
+    return math.log(value / found.expected) if value > 0 else -math.inf
+
+
+def _interval(found: Prediction, below: float, above: float) -> tuple[float, float]:
+    if not found.ratios:
+        return found.expected - below, found.expected + above
+    return found.expected * math.exp(-below), found.expected * math.exp(min(above, 700.0))
+
+
+def _resolution(found: Prediction, series: Series) -> float:
+    """Size below which an error of a metric says nothing, in the unit of the errors, > 0."""
+    known = series.known
+    floor = resolution_of(known)
+    level = float(np.median(np.abs(known))) if known.size else 0.0
+    return floor / level if found.ratios and level > 0 else floor
+
+
+def resolution_of(known: FloatArray) -> float:
+    """Size below which a change of a metric says nothing, > 0.
+
+    Of values that hardly vary 1 % of their level: that they were constant so far is no promise. Of
+    few distinct values a share of the gap between them; else only rounding.
+
+    Args:
+        known: past values.
+    """
+    level = float(np.median(np.abs(known))) if known.size else 0.0
+    floor = EQUALITY_TOLERANCE * max(level, EQUALITY_TOLERANCE)
+    values = np.unique(known)
+    if hardly_varies(known):
+        return max(floor, RELATIVE_RESOLUTION * level)
+    if values.size <= known.size / 2:
+        floor = max(floor, _SHARE_OF_GAP * float(np.median(np.diff(values))))
+    return floor
+
+
+def hardly_varies(known: FloatArray) -> bool:
+    """Whether more than half of the values are one and the same."""
+    _, counts = np.unique(known, return_counts=True)
+    return bool(counts.max(initial=0) > _CONSTANT * known.size)

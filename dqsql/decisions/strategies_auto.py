@@ -1,0 +1,129 @@
+"""The strategy of `@anomaly(metric)` without a name: it finds out what the metric is like.
+
+Season (weekday, weekend, hour, month), trend, memory and scale (differences or ratios) are those
+whose forecasts missed the past least, each past value forecast from those before it (see
+`dqsql.decisions.forecasts`). The band is as wide as the past misses of that forecast ask for, at a
+false-positive rate (see `dqsql.decisions.tails`). A step to a new level is an anomaly for
+`relearn_after` batches; then the new level is what is normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.forecasts import Chosen, FloatArray, Forecasts, forecast
+from dqsql.decisions.seasons import seasons_of
+from dqsql.decisions.strategies import (
+    DEFAULT_RELEARN_AFTER,
+    Learned,
+    Prediction,
+    Series,
+    TooLittleHistoryError,
+)
+from dqsql.model.wording import plural
+
+_MOST_BATCHES = 730
+_CHUNK = 250
+_LEAST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Learned):
+    """Season, trend, memory and scale by back-testing.
+
+    Attributes:
+        relearn_after: after so many batches on one side of the band, all about as far, their level
+            is the normal one, >= 2.
+    """
+
+    relearn_after: int = DEFAULT_RELEARN_AFTER
+    name: ClassVar[str] = "auto"
+
+    def __post_init__(self) -> None:
+        Learned.__post_init__(self)
+        self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
+
+    def obstacle(self, series: Series) -> Exception | None:
+        """Why a history cannot be modelled, or None."""
+        known = series.known.size
+        if known >= _LEAST:
+            return None
+        return TooLittleHistoryError(f"{_LEAST} values are needed, there are {known}")
+
+    @property
+    def reach(self) -> int | None:
+        """The newest 730."""
+        return _MOST_BATCHES
+
+    def predict(self, series: Series) -> Prediction:
+        """As `predict_many` for one."""
+        obstacle = self.obstacle(series)
+        if obstacle is not None:
+            raise obstacle
+        return self.predict_many([series])[0]
+
+    def predict_many(self, many: Sequence[Series]) -> list[Prediction]:
+        """Forecast the next value of each series; those of like length together."""
+        found: dict[int, Prediction] = {}
+        order = sorted(range(len(many)), key=lambda i: many[i].values.size)
+        for start in range(0, len(order), _CHUNK):
+            chunk = order[start : start + _CHUNK]
+            for i, one in zip(chunk, self._together([many[i] for i in chunk]), strict=True):
+                found[i] = one
+        return [found[i] for i in range(len(many))]
+
+    def _together(self, many: Sequence[Series]) -> list[Prediction]:
+        length = min(max(s.values.size for s in many), _MOST_BATCHES)
+        values = np.full((len(many), length), np.nan)
+        for row, series in enumerate(many):
+            newest = series.values[-length:]
+            if newest.size:
+                values[row, -newest.size :] = newest
+        slots = seasons_of(many, length)
+        # Changes of either sign have no ratios.
+        found = forecast(values, slots, self.relearn_after, ratios=not self.order)
+        return [_prediction(found, row, values[row]) for row in range(len(many))]
+
+
+def _prediction(found: Forecasts, row: int, values: FloatArray) -> Prediction:
+    chosen, ratios = found.chosen, bool(found.ratios[row])
+    errors = chosen.errors[row]
+    errors = errors[~np.isnan(errors)]
+    size = int(np.count_nonzero(~np.isnan(values)))
+    spread = float(np.sqrt(np.mean(np.square(errors)))) if errors.size else 0.0
+    return Prediction(
+        expected=float(np.exp(chosen.expected[row]) if ratios else chosen.expected[row]),
+        basis=_basis(chosen, row, size, int(found.steps[row]), ratios),
+        size=size,
+        spread=spread,
+        errors=errors,
+        leverage=float(chosen.factor[row] ** 2 - 1),
+        ratios=ratios,
+    )
+
+
+def _basis(chosen: Chosen, row: int, size: int, steps: int, ratios: bool) -> str:
+    """In words: what was found."""
+    season, (kind, weight) = chosen.base[row], chosen.correction[row]
+    parts = [f"season by {season}"] if season else []
+    parts += ["trend"] if chosen.trend[row] else []
+    if kind == "last" and not parts:
+        text = "the value before"
+    else:
+        text = " and ".join(parts) or "mean"
+        if kind == "share":
+            text += f", {weight:.0%} of the last miss"
+        elif kind == "mean":
+            text += f", recent level (weight {weight:g})"
+        elif kind == "last":
+            text += ", since the last value"
+    text += f" of {plural(size, 'batch')}" if text == "mean" else f", {plural(size, 'batch')}"
+    text += ", as ratios" if ratios else ""
+    if steps:
+        text += f", {plural(steps, 'step')} to a new level taken out"
+    return text
