@@ -49,8 +49,8 @@ class Contribution:
         lower: least value seen in training.
         upper: largest value seen in training.
         score: `paper`: the metric's part of score / threshold, the parts add up to it; `subspace`:
-            the metric's own score / threshold; other detectors: distance from the median in ranges seen, for
-            orientation only.
+            the metric's own score / threshold; other detectors: distance from the median in
+            ranges seen, for orientation only.
     """
 
     feature: Feature

@@ -6,12 +6,14 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dqsql.decisions import strategies_parameters as check
+from dqsql.errors import DecisionError
 
 MODES = ("subspace", "paper")
 DETECTORS = ("knn", "lof", "isolation_forest", "one_class_svm", "hbos", "abod")
 DISTANCES = ("euclidean", "manhattan", "chebyshev")
 AGGREGATIONS = ("mean", "max", "median")
 DEFAULT_RATE = 0.05
+DEFAULT_CONTAMINATION = 0.01
 MIN_HISTORY = 8
 
 
@@ -24,7 +26,7 @@ class NoveltyConfig:
         detector: 'knn' (default), or another one of the paper's Table 1, from an optional extra.
         k: mode 'paper', lof and abod: number of neighbours.
         contamination: mode 'paper' and other detectors: share of training batches beyond the
-            threshold, in [0, 0.5).
+            threshold, in [0, 0.5); None for 0.01.
         adaptive_contamination: at least 1 / K with K training batches (the paper's remedy for
             short histories, section 5.3): alarms earlier, at the price of more false alarms.
         distance: mode 'paper': 'euclidean' (default), 'manhattan' or 'chebyshev'.
@@ -38,7 +40,7 @@ class NoveltyConfig:
     mode: str = "subspace"
     detector: str = "knn"
     k: int = 5
-    contamination: float = 0.01
+    contamination: float | None = None
     adaptive_contamination: bool = False
     distance: str = "euclidean"
     aggregation: str = "mean"
@@ -56,14 +58,19 @@ class NoveltyConfig:
         put("detector", check.choice(me, "detector", self.detector, DETECTORS))
         put("distance", check.choice(me, "distance", self.distance, DISTANCES))
         put("aggregation", check.choice(me, "aggregation", self.aggregation, AGGREGATIONS))
-        share = check.number(
+        share = check.optional_number(
             me, "contamination", self.contamination, low=0, high=0.5, open_high=True
         )
         put("contamination", share)
         put("fpr", check.optional_number(me, "fpr", self.fpr, low=0, high=0.5, open_low=True))
+        check.flag(me, "adaptive_contamination", self.adaptive_contamination)
         if self.fpr is not None and not self.keeps_rate:
             put("contamination", min(self.fpr, 0.49))
-        check.flag(me, "adaptive_contamination", self.adaptive_contamination)
+        if self.keeps_rate and (share is not None or self.adaptive_contamination):
+            raise DecisionError(
+                f"{me}: mode 'subspace' has no contamination, it keeps a false-positive rate",
+                hint="fpr => 0.05, or mode => 'paper'",
+            )
         put("min_history", check.integer(me, "min_history", self.min_history, low=3))
         put("k", check.integer(me, "k", self.k, low=1, example="k => 5"))
         if self.window is not None:
@@ -78,14 +85,14 @@ class NoveltyConfig:
     def rate(self) -> float:
         """The false-positive rate, or contamination, in [0, 0.5]."""
         if not self.keeps_rate:
-            return self.contamination
+            return DEFAULT_CONTAMINATION if self.contamination is None else self.contamination
         return DEFAULT_RATE if self.fpr is None else self.fpr
 
     def contamination_for(self, size: int) -> float:
         """Contamination with so many training batches, in [0, 0.5)."""
         if not self.adaptive_contamination:
-            return self.contamination
-        return max(self.contamination, min(1.0 / size, 0.25))
+            return self.rate
+        return max(self.rate, min(1.0 / size, 0.25))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form; `novelty_config(**d)` reads it."""

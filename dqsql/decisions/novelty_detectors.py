@@ -52,7 +52,7 @@ def outlier_scores(
             f"detector {detector!r} needs PyOD, which cannot be imported: {error}",
             hint=f"pip install 'dqsql[{EXTRA}]', or use detector => 'knn'",
         ) from error
-    share = min(max(config.contamination, 1e-3), 0.5)
+    share = min(max(config.rate, 1e-3), 0.5)
     options: dict[str, object] = {"contamination": share}
     if detector in ("lof", "abod"):
         options["n_neighbors"] = min(config.k, len(points) - 1)

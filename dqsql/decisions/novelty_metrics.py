@@ -40,10 +40,11 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
-        if feature.metric in IN_UNIT and low is not None and high is not None:
-            if hardly_varies(training[:, i]):
-                spread = float(np.median(training[:, high] - training[:, low]))
-                floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
+        if feature.metric not in IN_UNIT or low is None or high is None:
+            continue
+        if hardly_varies(training[:, i]):
+            spread = float(np.median(training[:, high] - training[:, low]))
+            floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
     return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
 
 

@@ -317,8 +317,8 @@ class OnlineNormal(Learned):
     """Running mean and standard deviation from which earlier anomalies are left out.
 
     A value is left out if it lies further than the narrowest bounds from the mean of those taken
-    before it. After `relearn_after` values in a row that would be left out, these are what is
-    normal, and those before them no more: a new level is learned. `include_new` is Deequ's
+    before it. After `relearn_after` values in a row that would be left out on one side, these are
+    what is normal, and those before them no more: a new level is learned. `include_new` is Deequ's
     OnlineNormalStrategy as it is used on the newest value: the value itself is taken into mean and
     deviation before it is looked at, nothing is left out, for only the newest value is searched,
     and n stands for n - 1.
@@ -388,7 +388,8 @@ class OnlineNormal(Learned):
                 slack = 1e-9 * abs(mean)
                 delta = value - mean
                 if delta < -_reach(low, spread) - slack or delta > _reach(high, spread) + slack:
-                    run.append(value)
+                    same_side = not run or (run[-1] > mean) == (value > mean)
+                    run = [*run, value] if same_side else [value]
                     if len(run) < self.relearn_after:
                         continue
                     # The misses that told of the new level are none of it.

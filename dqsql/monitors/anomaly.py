@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from dqsql.decisions.strategies import Learned, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
-from dqsql.model.plan import Monitor
+from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
 from dqsql.monitors.context import (
@@ -30,7 +31,7 @@ from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.settings import ANOMALY_SETTINGS, literal_value, read_settings
 
 KIND = "anomaly"
-_DEFAULT = "online_normal"
+_DEFAULT = "auto"
 _OWN = frozenset({"fpr", "exclude_where", "segments"})
 
 
@@ -101,7 +102,7 @@ def _strategy(monitor: Monitor) -> Strategy:
         return strategy(ast.name)
     if not isinstance(ast, exp.Anonymous):
         raise DecisionError(
-            f"{to_sql(ast)} is no strategy", hint="for example online_normal or threshold(0, 10)"
+            f"{to_sql(ast)} is no strategy", hint="for example day_of_week or threshold(0, 10)"
         )
     positional = [_value(a) for a in ast.expressions if not isinstance(a, exp.Kwarg)]
     named = {a.this.name: _value(a.expression) for a in ast.expressions if isinstance(a, exp.Kwarg)}
@@ -110,6 +111,20 @@ def _strategy(monitor: Monitor) -> Strategy:
 
 def _value(ast: exp.Expr) -> Any:
     return literal_value(to_sql(ast))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A decision to be made: by which strategy, on what."""
+
+    monitor: Monitor
+    call: AnomalyCall
+    chosen: Strategy
+    metric: Metric
+    key: MetricKey
+    past: list[str]
+    left_out: list[str]
+    given: AnomalyInput
 
 
 @dataclass
@@ -138,26 +153,29 @@ class AnomalyDetector:
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, for whole batches and where asked for each segment."""
-        found: list[Result] = []
-        for monitor in self._monitors:
-            call = self.calls[monitor.id]
-            segments = self._segments(call, batch)
-            chosen = call.strategy_of(len(segments))
-            found += [self._verdict(monitor, call, chosen, batch, s) for s in segments]
-        return found
+        asked = [self._asked_of(m, batch, s) for m in self._monitors for s in self._on(m, batch)]
+        alike: dict[tuple[Strategy, AnomalySettings], list[int]] = defaultdict(list)
+        for place, one in enumerate(asked):
+            if isinstance(one, _Asked):
+                alike[one.chosen, one.call.settings].append(place)
+        found: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
+        for (chosen, settings), places in alike.items():
+            some = [one for i in places if isinstance(one := asked[i], _Asked)]
+            decisions = evaluate_many(chosen, [one.given for one in some], settings)
+            for place, one, decision in zip(places, some, decisions, strict=True):
+                found[place] = self._verdict(one, batch, decision)
+        return [found[i] for i in range(len(asked))]
+
+    def _on(self, monitor: Monitor, batch: str) -> list[str | None]:
+        return self._segments(self.calls[monitor.id], batch)
 
     def _segments(self, call: AnomalyCall, batch: str) -> list[str | None]:
         """What is decided on: None for the whole batch, and where asked for its segments."""
         return [None, *(self.context.history.segments(batch) if call.segments else ())]
 
-    def _verdict(
-        self,
-        monitor: Monitor,
-        call: AnomalyCall,
-        chosen: Strategy,
-        batch: str,
-        segment: str | None,
-    ) -> Result:
+    def _asked_of(self, monitor: Monitor, batch: str, segment: str | None) -> _Asked | Result:
+        """What is to be decided; the verdict, where nothing can be."""
+        call = self.calls[monitor.id]
         metric = self.context.metric(monitor, "metric")
         broken = self.excluded.error(call.exclude_where) or self.context.first_error(monitor)
         if metric is None or broken is not None:
@@ -166,14 +184,19 @@ class AnomalyDetector:
             return result_of(monitor, batch, Status.ERROR, text, segment)
         key = key_of(metric, segment)
         past, left_out = self._past(call, key, batch)
+        chosen = call.strategy_of(len(self._segments(call, batch)))
         given = self._input(call, key, batch, past, left_out)
-        decision = evaluate_many(chosen, [given], call.settings)[0]
+        return _Asked(monitor, call, chosen, metric, key, past, left_out, given)
+
+    def _verdict(self, asked: _Asked, batch: str, decision: AnomalyDecision) -> Result:
+        monitor, call, metric = asked.monitor, asked.call, asked.metric
+        past, left_out, key = asked.past, asked.left_out, asked.key
         result = result_of(
             monitor,
             batch,
             _status(monitor, decision),
             f"{metric.text}: {decision.explanation}",
-            segment,
+            key.segment,
         )
         result = replace(
             result,
@@ -185,7 +208,7 @@ class AnomalyDetector:
         return with_details(
             result,
             metric=metric.text,
-            strategy=chosen.to_dict(),
+            strategy=asked.chosen.to_dict(),
             settings=call.settings.to_dict(),
             decision=decision.to_dict(),
             series=list(key[:4]),

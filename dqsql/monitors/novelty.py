@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
 from dqsql.decisions.novelty_metrics import Feature
 from dqsql.errors import AnnotationError, DecisionError
+from dqsql.model.batches import wall_time_of
 from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
 from dqsql.monitors.context import (
@@ -37,8 +39,8 @@ def novelty_settings(
 ) -> NoveltyConfig:
     """The settings of a monitor.
 
-    `budget` is the false-positive rate that the project's budget leaves it, if there is one; a
-    contamination keeps no rate, so one that is given takes its place.
+    `budget` is the false-positive rate that the project's budget leaves it, if there is one; where
+    a contamination is given that takes its place.
     Raises AnnotationError.
     """
     given = read_settings(monitor, NOVELTY_SETTINGS, defaults)
@@ -133,11 +135,19 @@ class NoveltyDetector:
         past = [b for b in past if b not in odd]
         return past[-window:] if window else past
 
-    def _decision(self, unit: VectorUnit, past: Sequence[str], batch: str) -> NoveltyDecision:
+    def _decision(
+        self,
+        unit: VectorUnit,
+        past: Sequence[str],
+        batch: str,
+        changed: Mapping[Feature, float] | None = None,
+    ) -> NoveltyDecision:
+        """The decision on a batch, as it is or with some metrics changed."""
         history, features = self.context.history, list(unit.keys)
         matrix = np.column_stack([history.series(unit.keys[f], past) for f in features])
-        new = {f: history.value(k, batch) for f, k in unit.keys.items()}
-        return decide_novelty(features, matrix, feature_vector(features, new), unit.config)
+        new = {f: history.value(k, batch) for f, k in unit.keys.items()} | dict(changed or {})
+        row = feature_vector(features, new)
+        return decide_novelty(features, matrix, row, unit.config, wall_times((*past, batch)))
 
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
@@ -174,6 +184,13 @@ class NoveltyDetector:
             history=[past[0], past[-1], len(past)],
             left_out=history.left_out(past),
         )
+
+
+def wall_times(batches: Sequence[str]) -> npt.NDArray[np.datetime64] | None:
+    """What the clock on the wall showed for each batch; None if one of them has no time."""
+    times = [wall_time_of(b) for b in batches]
+    known = [t.replace(tzinfo=None) for t in times if t is not None]
+    return np.array(known, dtype="datetime64[us]") if len(known) == len(times) else None
 
 
 def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:

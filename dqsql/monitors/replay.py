@@ -42,6 +42,7 @@ class Replayed:
             how many there were; held out: none of them chose the bounds that it is counted by.
         clauses: mean number of bounds.
         note: why it could not be replayed, if so.
+        aside: what to know of the figures.
     """
 
     monitor: Monitor
@@ -55,6 +56,7 @@ class Replayed:
     issues: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     clauses: float | None = None
     note: str | None = None
+    aside: str | None = None
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:

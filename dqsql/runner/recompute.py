@@ -29,6 +29,7 @@ from dqsql.errors import DecisionError
 from dqsql.model.batches import batch_order
 from dqsql.monitors.anomaly import input_of, places
 from dqsql.monitors.history import FloatArray, History, MetricKey
+from dqsql.monitors.novelty import wall_times
 from dqsql.patterns.validate import decide
 
 # Stored numbers are read back as they were; what is fitted may differ in the last digits.
@@ -151,7 +152,9 @@ def _novelty(stored: Stored) -> Recomputed:
     matrix = np.column_stack([history.series(stored.novelty[f], stored.past) for f in features])
     new = {f: history.value(k, stored.batch) for f, k in stored.novelty.items()}
     config = novelty_config(**stored.details["settings"])
-    now = decide_novelty(features, matrix, feature_vector(features, new), config).to_dict()
+    times = wall_times((*stored.past, stored.batch))
+    row = feature_vector(features, new)
+    now = decide_novelty(features, matrix, row, config, times).to_dict()
     compared = _compared(_NOVELTY, then, now)
     by_name = {(c["column"], c["metric"]): c for c in now["contributions"]}
     for one in then["contributions"]:

@@ -114,7 +114,8 @@ def test_p_value_keeps_its_promise_on_normal_histories() -> None:
     rng = np.random.default_rng(1)
     chosen = strategy("batch_normal")
     x = 100 + rng.normal(0, 10, size=(2000, 15))
-    p = np.array([evaluate(chosen, row[:-1], None, row[-1]).p_value for row in x])
+    asked = [AnomalyInput(row[:-1], None, row[-1]) for row in x]
+    p = np.array([d.p_value for d in evaluate_many(chosen, asked)], dtype=float)
     for rate in (0.01, 0.05):
         assert (p <= rate).mean() <= rate + 3 * math.sqrt(rate / 2000)
 

@@ -8,6 +8,7 @@ import pytest
 
 from dqsql import backtest
 from dqsql.decisions.anomaly import strategy
+from dqsql.decisions.novelty_config import novelty_config
 from dqsql.monitors.anomaly_learning import at_rate
 
 from .conftest import DqSql
@@ -54,11 +55,19 @@ def test_patterns_by_stored_counts(replayed: ModelBacktest) -> None:
         assert one.learning == 7
 
 
+def test_novelty_has_a_recall_of_moved_metrics(replayed: ModelBacktest) -> None:
+    ones = of(replayed, "novelty")
+    assert all(set(one.kinds) == {"moved metric"} for one in ones)
+    recalls = [one.recall for one in ones]
+    assert recalls == sorted(recalls)
+    assert recalls[-1] > 0.2
+
+
 def test_a_run_decides_alike(families: Project, replayed: ModelBacktest) -> None:
     rows = [r for r in families.rows("dq_results") if r["detector"] == "novelty"]
     in_runs = {r["batch"] for r in rows if r["status"] == "warn"}
-    # The default contamination is one of the rates.
-    one = next(r for r in of(replayed, "novelty") if r.fpr == 0.01)
+    # The default rate is one of the rates.
+    one = next(r for r in of(replayed, "novelty") if r.fpr == novelty_config().rate)
     assert {*one.alarms, *one.found} == in_runs
 
 

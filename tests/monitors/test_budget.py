@@ -113,9 +113,9 @@ def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> N
         ("@novelty", {}, 0.002),
         ("@novelty {fpr: 0.05}", {}, 0.05),
         ("@novelty", {"fpr": 0.03}, 0.03),
-        ("@novelty(contamination => 0.02)", {}, None),
-        ("@novelty", {"contamination": 0.02}, None),
-        ("@novelty {adaptive_contamination: true}", {}, None),
+        ("@novelty(mode => 'paper', contamination => 0.02)", {}, None),
+        ("@novelty", {"mode": "paper", "contamination": 0.02}, None),
+        ("@novelty {mode: paper, adaptive_contamination: true}", {}, None),
     ],
 )
 def test_novelty_keeps_it_as_a_rate(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dqsql.monitors.replay import Replayed
     from dqsql.runner.backtest import ModelBacktest
 
-_HEADER = ("monitor", "fpr", "alarms", "a month", "flagged", "rejected", "held out", "bounds")
+_HEADER = ("monitor", "rate", "alarms", "a month", "flagged", "rejected", "held out", "bounds")
 _NAME = 48
 
 
@@ -138,7 +138,7 @@ def _replayed_record(tested: ModelBacktest, one: Replayed) -> dict[str, Any]:
         "recall_by_type": {k: caught / n for k, (caught, n) in one.kinds.items()},
         "recall_by_issue": {k: caught / n for k, (caught, n) in one.issues.items()},
         "bounds": one.clauses,
-        "note": one.note,
+        "note": one.note or one.aside,
     }
 
 
@@ -156,6 +156,8 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
             notes[f"  {name}: {one.note}"] = None
         else:
             rows.append((name, f"{one.fpr:g}", *_cells(tested, one)))
+            if one.aside:
+                notes[f"  {name}: {one.aside}"] = None
     if len(rows) > 1:
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
         for row in rows:
