@@ -357,11 +357,12 @@ def _decide(
 
 
 def _learned_limits(chosen: Learned, found: Prediction, band: Band | None) -> tuple[Limits, ...]:
-    if chosen.rate is not None and band is not None:
-        return (Limits(band.lower, band.upper),)
     expected, spread = found.expected, found.spread
-    # A history without spread is taken as it is, but for rounding.
     slack = EQUALITY_TOLERANCE * abs(expected)
+    # A history without spread is taken as it is, but for rounding, if a strategy is named.
+    constant = chosen.default_bounds and not isinstance(chosen, Auto) and spread <= slack
+    if chosen.rate is not None and band is not None and not constant:
+        return (Limits(band.lower, band.upper),)
 
     def moved(by: float) -> float:
         if not found.ratios:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
@@ -17,6 +18,7 @@ from dqsql.decisions.tails import fit_tails
 _CONSTANT = 0.5
 # Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
 _SHARE_OF_GAP = 0.29
+_STILL = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ def bands_of(
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
     low, high = tails.reach(rate / sides)
+    # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
+    still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
+    normal = floor * special.ndtri(1 - rate / sides)
+    low, high = np.where(still, normal, low), np.where(still, normal, high)
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)

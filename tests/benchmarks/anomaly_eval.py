@@ -28,6 +28,7 @@ from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 PROBATION = 0.15
 HISTORY = 4 * 7 * 24
 STRATEGIES: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "auto": ("auto", {}),
     "batch_normal": ("batch_normal", {}),
     "online_normal": ("online_normal", {}),
     "hour_of_day": ("hour_of_day", {}),
@@ -65,6 +66,7 @@ class Score:
         hours: decided hours outside of windows.
         false: flagged hours outside of windows.
         undecided: hours without a verdict.
+        events: runs of flagged hours without an hour in a window.
     """
 
     windows: int = 0
@@ -72,10 +74,16 @@ class Score:
     hours: int = 0
     false: int = 0
     undecided: int = 0
+    events: int = 0
 
     def __add__(self, other: Score) -> Score:
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Score(*(a + b for a, b in pairs))
+
+    @property
+    def event_f1(self) -> float:
+        """F1 of windows found among windows, and among windows found and false events."""
+        return 2 * self.found / max(self.windows + self.found + self.events, 1)
 
     @property
     def false_rate(self) -> float:
@@ -121,7 +129,14 @@ def score(series: Labelled, name: str, options: Mapping[str, object]) -> Score:
         hours=int((decided & ~labels).sum()),
         false=int((flagged & ~labels).sum()),
         undecided=int((~decided).sum()),
+        events=_false_events(flagged, labels),
     )
+
+
+def _false_events(flagged: np.ndarray, labels: np.ndarray) -> int:
+    begins = flagged & ~np.concatenate([[False], flagged[:-1]])
+    run = np.where(flagged, np.cumsum(begins), 0)
+    return len(set(run[flagged]) - set(run[flagged & labels]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -147,7 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 f"{label:32} {bounds:10} windows {total.found:3} of {total.windows:3},"
                 f" false alarms {total.false:4} of {total.hours} hours ({total.false_rate:.2%}),"
-                f" without a verdict {total.undecided}, {seconds:.0f} s",
+                f" event F1 {total.event_f1:.2f}, without a verdict {total.undecided},"
+                f" {seconds:.0f} s",
                 flush=True,
             )
             rows += [

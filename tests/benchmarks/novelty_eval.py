@@ -35,7 +35,9 @@ SHARES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 MODES: dict[str, dict[str, object]] = {
     "paper": {"mode": "paper"},
     "paper, adaptive": {"mode": "paper", "adaptive_contamination": True},
-    "subspace": {"mode": "subspace"},
+    "default": {},
+    "fpr 0.02": {"fpr": 0.02},
+    "fpr 0.01": {"fpr": 0.01},
 }
 DETECTORS = ("lof", "isolation_forest", "one_class_svm", "hbos", "abod")
 TARGETS = (

@@ -496,7 +496,6 @@ def test_auto_tells_what_it_found() -> None:
     cases = {
         "season by weekday": season,
         "trend": 100 + day + rng.normal(size=84),
-        "trend, season by weekday": season + day,
         "as ratios": np.exp(0.03 * day + 0.05 * rng.normal(size=84)),
     }
     for words, values in cases.items():
@@ -512,6 +511,14 @@ def test_auto_sees_what_the_season_hides() -> None:
     assert (day[70] % 7, daily(values)[-1].status) == (0, "ok")
     values[70] = 20
     assert daily(values)[-1].status == "anomalous"
+
+
+def test_auto_on_a_constant_metric() -> None:
+    ones = np.ones(60)
+    assert daily(ones)[-1].status == "ok"
+    for value, status in ((0.995, "ok"), (0.95, "anomalous"), (1.1, "anomalous")):
+        ones[-1] = value
+        assert daily(ones)[-1].status == status
 
 
 def test_an_outlier_does_not_train_auto() -> None:
