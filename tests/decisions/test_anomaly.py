@@ -285,7 +285,7 @@ def test_wrong_input(arguments: dict[str, object], words: str) -> None:
     ("name", "parameters", "words"),
     [
         ("holt_winter", {}, "no anomaly strategy is called 'holt_winter'.*did you mean 'holt_wint"),
-        ("whatever", {}, "there are threshold"),
+        ("whatever", {}, "there are auto, threshold"),
         ("holt_winters", {}, "period must be a whole number of at least 2"),
         ("holt_winters", {"period": 7.5}, "period must be a whole number"),
         ("holt_winters", {"period": 7, "seasonal": "weekly"}, "seasonal must be one of additive"),
