@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
     from dqsql.runner.fit import fit
+    from dqsql.runner.notify import notify
     from dqsql.runner.report import write_report
     from dqsql.runner.review import review, waiting
 
@@ -22,6 +23,7 @@ __all__ = [
     "compile_project",
     "explain",
     "fit",
+    "notify",
     "review",
     "run",
     "waiting",
@@ -32,6 +34,7 @@ _MODULES = {
     "backtest": "dqsql.runner.backtest",
     "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",
+    "notify": "dqsql.runner.notify",
     "review": "dqsql.runner.review",
     "waiting": "dqsql.runner.review",
     "write_report": "dqsql.runner.report",

@@ -210,3 +210,15 @@ def _nearest(name: str, candidates: tuple[str, ...], label: str) -> str | None:
     by_lower = {c.lower(): c for c in candidates}
     names = [by_lower[c] for c in close]
     return f"{label} {' or '.join(repr(n) for n in names)}?" if names else None
+
+
+class CheckFailedError(DqsqlError):
+    """A run did not pass; raised by `RunResult.raise_for_status` only."""
+
+    kind = "checks failed"
+
+
+class NotificationError(DqsqlError):
+    """A message about findings could not be handed over."""
+
+    kind = "notification error"

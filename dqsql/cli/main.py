@@ -24,6 +24,7 @@ COMMANDS = {
     "backtest": CommandEntry(f"{_COMMANDS}.backtest", "Replay monitors over stored batches."),
     "explain": CommandEntry(f"{_COMMANDS}.explain", "Explain one verdict, and compute it again."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
+    "notify": CommandEntry(f"{_COMMANDS}.notify", "Tell people of findings."),
     "report": CommandEntry(f"{_COMMANDS}.report", "Write what is stored as one page of HTML."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
@@ -31,6 +32,7 @@ COMMANDS = {
     "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
     "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Examine and mend the warehouse tables."),
     "export": CommandEntry(f"{_COMMANDS}.export", "Copy the tables to DuckDB or Parquet."),
+    "docs": CommandEntry(f"{_COMMANDS}.docs", "Print the reference as Markdown."),
     "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder, or what is old."),
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -23,6 +23,9 @@ from dqsql.report.jsonable import to_json
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal, standard_terminals
 from dqsql.report.text import printable
+
+if TYPE_CHECKING:
+    from dqsql.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +69,17 @@ class Session:
         silent = self.quiet or self.json_log
         return Progress(Terminal(None) if silent else self.err)
 
-    def listener(self, progress: Progress) -> ConsoleListener | JsonListener:
-        """What reports the progress of a run."""
+    def listener(
+        self, progress: Progress, plans: Sequence[Plan] = ()
+    ) -> ConsoleListener | JsonListener:
+        """What reports the progress of a run; `plans` say where its checks stand."""
         if self.json_log:
             return JsonListener(self.log, quiet=self.quiet)
-        return ConsoleListener(self.log, progress, quiet=self.quiet, roots=(self.project_dir,))
+        places = {c.id: f"{c.span.file}:{c.span.line}" for p in plans for c in p.checks}
+        places |= {m.id: f"{m.span.file}:{m.span.line}" for p in plans for m in p.monitors}
+        return ConsoleListener(
+            self.log, progress, quiet=self.quiet, roots=(self.project_dir,), places=places
+        )
 
     def print_error(self, error: DqsqlError) -> None:
         """Print an error to standard error, or as an event where logs are JSON."""

@@ -40,6 +40,7 @@ SETTING_KEYS = frozenset(
         "max_segments",
         "meta",
         "novelty",
+        "on_finding",
         "openlineage",
         "pattern",
         "scan_budget",

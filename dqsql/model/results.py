@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
-from dqsql.errors import DqsqlError
+from dqsql.errors import CheckFailedError, DqsqlError
 from dqsql.model.project import Severity
+from dqsql.model.wording import plural
+
+if TYPE_CHECKING:
+    import pandas
+
+# How many findings a notebook shows, and how many an exception names.
+_MAX_SHOWN, _MAX_TOLD = 50, 20
 
 
 class Status(StrEnum):
@@ -28,8 +37,22 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+# The worst first.
+STATUS_ORDER = (
+    Status.ERROR,
+    Status.FAIL,
+    Status.WARN,
+    Status.NO_DATA,
+    Status.SKIPPED,
+    Status.PASS,
+)
 # What a person should look at.
 FINDINGS = frozenset({Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA})
+
+
+def worst_status(statuses: Iterable[Status]) -> Status:
+    """Return the worst of the statuses, `pass` when there are none."""
+    return min(statuses, key=STATUS_ORDER.index, default=Status.PASS)
 
 
 class BatchStatus(StrEnum):
@@ -164,6 +187,8 @@ class BatchRecord:
 
     `stored` is what the ledger vouches for; None of a batch that is about to be checked again, of
     which the tables may have anything.
+
+    `start` and `end` are the first moment of the batch and of the next one, where it is a time.
     """
 
     model: str
@@ -175,6 +200,8 @@ class BatchRecord:
     counted: bool | None = None
     checked_at: datetime | None = None
     stored: StoredRows | None = None
+    start: datetime | None = None
+    end: datetime | None = None
 
     @property
     def counts(self) -> bool:
@@ -201,7 +228,9 @@ class ModelResult:
     `error` is set when the model could not be checked, or some of its annotations could not be
     read; these have results of status error then, beside those of the others. `groups` are the
     findings put together by batch, oldest first. `waiting` are the batches that the run before
-    flagged and that nobody has reviewed, where there was nothing new to check.
+    flagged and that nobody has reviewed, where there was nothing new to check. `columns` are the
+    types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
+    `bytes_read` is what Spark read meanwhile, where that is known.
     """
 
     model: str
@@ -218,6 +247,9 @@ class ModelResult:
     notes: tuple[str, ...] = ()
     groups: tuple[BatchFinding, ...] = ()
     waiting: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    phases: Mapping[str, float] = field(default_factory=dict)
+    bytes_read: int | None = None
 
     def count(self, *statuses: Status) -> int:
         """Number of results with one of the given statuses."""
@@ -235,7 +267,7 @@ class ModelResult:
         return Status.SKIPPED if self.skipped else Status.PASS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
     """The outcome of `dqsql run`, returned by the Python API.
 
@@ -253,6 +285,65 @@ class RunResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """What a notebook shows: `RunResult(fail: 3 models, 12 batches, 780 verdicts, 2 fail)`."""
+        return f"RunResult({self.summary})"
+
+    @property
+    def summary(self) -> str:
+        """What the run did, in a few words."""
+        counts = Counter(r.status for r in self.results)
+        broken = sum(m.error is not None for m in self.models)
+        parts = [
+            plural(len(self.models), "model"),
+            plural(sum(len(m.batches) for m in self.models), "batch"),
+            plural(len(self.results), "verdict"),
+            *(f"{counts[s]:,} {s.value}" for s in STATUS_ORDER if counts[s] and s in FINDINGS),
+        ]
+        if broken:
+            parts.append(f"{plural(broken, 'model')} could not be checked")
+        return f"{('pass', 'fail', 'error')[self.exit_code]}: {', '.join(parts)}"
+
+    def _repr_html_(self) -> str:
+        """The summary and a table of the findings, for notebooks."""
+        rows = "".join(
+            "<tr>"
+            + "".join(
+                f"<td>{escape(str(cell if cell is not None else ''))}</td>"
+                for cell in (r.status.value, r.model, r.batch, r.segment, r.check_name, r.message)
+            )
+            + "</tr>"
+            for r in self.findings[:_MAX_SHOWN]
+        )
+        head = "".join(
+            f"<th>{name}</th>"
+            for name in ("status", "model", "batch", "segment", "check", "message")
+        )
+        rest = len(self.findings) - _MAX_SHOWN
+        more = f"<p>and {rest:,} more: <code>.to_pandas()</code></p>" if rest > 0 else ""
+        table = f"<table><tr>{head}</tr>{rows}</table>{more}" if rows else ""
+        return f"<p><b>{escape(self.summary)}</b></p>{table}"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All verdicts as a pandas DataFrame, one row each; `details` are left out."""
+        import pandas
+
+        names = [f.name for f in fields(Result) if f.name != "details"]
+        return pandas.DataFrame(
+            [[getattr(r, name) for name in names] for r in self.results], columns=names
+        )
+
+    def raise_for_status(self) -> None:
+        """Raise CheckFailedError unless the exit code is 0: for scripts and tests."""
+        if self.exit_code == 0:
+            return
+        bad = [r for r in self.results if r.status in (Status.FAIL, Status.ERROR)]
+        lines = [f"{r.id}: {r.message or r.status.value}" for r in bad[:_MAX_TOLD]]
+        lines += [f"{m.model}: {m.error}" for m in self.models if m.error is not None]
+        if len(bad) > _MAX_TOLD:
+            lines.append(f"and {len(bad) - _MAX_TOLD:,} more")
+        raise CheckFailedError("\n".join([self.summary, *lines]))
 
     @property
     def seconds(self) -> float:

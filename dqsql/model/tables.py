@@ -2,61 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dqsql.model.table import Table, flag, real, reals, text, texts, time, whole
 
-_DDL = {"timestamp": "timestamp_ltz"}
+__all__ = [
+    "ALL_TABLES",
+    "BATCHES",
+    "CHECKS",
+    "COLUMNS",
+    "DISTRIBUTIONS",
+    "FAILURES",
+    "FINDINGS",
+    "METRICS",
+    "MODELS",
+    "MODEL_RUNS",
+    "PROGRAMS",
+    "RESULTS",
+    "RESULT_HISTORY",
+    "REVIEWS",
+    "RUNS",
+    "Table",
+    "frequency_table_name",
+    "frequency_total_table_name",
+    "state_table_name",
+    "total_table_name",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A warehouse table: its columns with Spark types, and the columns that identify a row.
-
-    `scope` are the columns whose values name the part of the table that a write replaces: all rows
-    of the part are exchanged for the new ones, so that writing twice is writing once. `partitions`
-    are the columns by which tables in folders are laid out: what grows by models and batches.
-    """
-
-    name: str
-    columns: tuple[tuple[str, str], ...]
-    keys: tuple[str, ...]
-    scope: tuple[str, ...]
-    partitions: tuple[str, ...] = ()
-
-    @property
-    def ddl(self) -> str:
-        """The columns as a Spark schema string.
-
-        What `timestamp` means there is a setting of the session (`spark.sql.timestampType`).
-        """
-        return ", ".join(f"`{name}` {_DDL.get(kind, kind)}" for name, kind in self.columns)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Names in order."""
-        return tuple(name for name, _ in self.columns)
-
+# Columns that mean the same wherever they stand.
+_RUN_ID = text("run_id", "The run that wrote the row; joins `dq_runs`.")
+_MODEL = text("model", "Name of the check model; joins `dq_models`.")
+_BATCH = text("batch", "Name of the batch as `batch_by` gives it: `2024-01-31`, `2024-01-31 10`.")
+_SEGMENT = text("segment", "Values of `segment_by` (`carrier=AA`); null: the whole batch.")
+_CHECK_ID = text("check_id", "The check; joins `dq_checks`. Keeps its value over runs.")
+_COLUMN = text("column_name", "Column that it is about; null: the whole model.")
+_CHECK_NAME = text("check_name", "The check as people write it, or its `name` setting.")
+_DETECTOR = text(
+    "detector",
+    "What decides: `constraint` (a person wrote the bound), `anomaly`, `avh`, `novelty`,"
+    " `pattern`, `schema` ..",
+)
+_SEVERITY = text("severity", "`error`: the run exits with 1 when it fails; `warn`: it does not.")
+_OWNER = text("owner", "Owner of the check model, as its settings say.")
+_TAGS = texts("tags", "Tags, as the settings say.")
+_DESCRIPTION = text("description", "What its author wrote about it.")
+_VALID_FROM = time("valid_from", "Start of the run that saw this version first.")
+_VALID_TO = time("valid_to", "Start of the run that no longer saw it; null: in force.")
+_PARAMETERS = text("parameters", "Arguments of the metric, and its `where`; null: none.")
 
 RUNS = Table(
     "dq_runs",
+    "One row for each run of `dqsql run` that checked at least one model.",
     (
-        ("run_id", "string"),
-        ("project", "string"),
-        ("target", "string"),
-        ("arguments", "string"),
-        ("started_at", "timestamp"),
-        ("finished_at", "timestamp"),
-        ("status", "string"),
-        ("dqsql_version", "string"),
-        ("spark_version", "string"),
-        ("git_sha", "string"),
-        ("ansi", "boolean"),
-        ("models", "bigint"),
-        ("checks", "bigint"),
-        ("batches", "bigint"),
-        ("scans", "bigint"),
-        ("rows_scanned", "bigint"),
-        ("bytes_read", "bigint"),
-        ("versions", "string"),
+        text("run_id", "Identifies the run (a UUID)."),
+        text("project", "Name of the project."),
+        text("target", "Target of the profile that was used."),
+        text("arguments", "What the run was called with, as JSON."),
+        time("started_at", "When it began."),
+        time("finished_at", "When all results were stored."),
+        text("status", "`pass`, `fail` (exit code 1) or `error` (exit code 2)."),
+        text("dqsql_version", "Version of dqsql."),
+        text("spark_version", "Version of Spark."),
+        text("git_sha", "Commit of the project's repository; null outside of one."),
+        flag("ansi", "Whether Spark ran in ANSI mode."),
+        whole("models", "Check models that were looked at."),
+        whole("checks", "Checks and monitors of these models."),
+        whole("batches", "Batches that were checked."),
+        whole("scans", "Scans of source data."),
+        whole("rows_scanned", "Rows of the checked batches."),
+        whole("bytes_read", "Bytes that Spark read; null where it does not tell."),
+        text("versions", "Versions of the tables when the run ended, as JSON."),
     ),
     keys=("run_id",),
     scope=("run_id",),
@@ -64,17 +77,18 @@ RUNS = Table(
 
 MODELS = Table(
     "dq_models",
+    "Check models, one row for each version (a slowly changing dimension).",
     (
-        ("model", "string"),
-        ("path", "string"),
-        ("owner", "string"),
-        ("description", "string"),
-        ("tags", "array<string>"),
-        ("batch_by", "string"),
-        ("segment_by", "array<string>"),
-        ("checksum", "string"),
-        ("valid_from", "timestamp"),
-        ("valid_to", "timestamp"),
+        text("model", "Name of the check model."),
+        text("path", "Its file, relative to the project."),
+        _OWNER,
+        _DESCRIPTION,
+        _TAGS,
+        text("batch_by", "Expression whose value names a row's batch; null: each run is a batch."),
+        texts("segment_by", "Columns that divide a batch into segments."),
+        text("checksum", "Hash of the compiled model: changes with its SQL and checks."),
+        _VALID_FROM,
+        _VALID_TO,
     ),
     keys=("model", "valid_from"),
     scope=("model",),
@@ -82,22 +96,23 @@ MODELS = Table(
 
 CHECKS = Table(
     "dq_checks",
+    "Checks and monitors, one row for each version (a slowly changing dimension).",
     (
-        ("check_id", "string"),
-        ("model", "string"),
-        ("column_name", "string"),
-        ("check_name", "string"),
-        ("detector", "string"),
-        ("expression", "string"),
-        ("where", "string"),
-        ("severity", "string"),
-        ("owner", "string"),
-        ("description", "string"),
-        ("tags", "array<string>"),
-        ("file", "string"),
-        ("line", "bigint"),
-        ("valid_from", "timestamp"),
-        ("valid_to", "timestamp"),
+        text("check_id", "Identifies the check: model, column and a short form of the check."),
+        _MODEL,
+        _COLUMN,
+        _CHECK_NAME,
+        _DETECTOR,
+        text("expression", "The annotation's expression as it is evaluated."),
+        text("where", "Predicate that restricts the rows; null: all rows."),
+        _SEVERITY,
+        _OWNER,
+        _DESCRIPTION,
+        _TAGS,
+        text("file", "File that the check is written in."),
+        whole("line", "Line in that file, from 1."),
+        _VALID_FROM,
+        _VALID_TO,
     ),
     keys=("check_id", "valid_from"),
     scope=("model",),
@@ -105,19 +120,26 @@ CHECKS = Table(
 
 BATCHES = Table(
     "dq_batches",
+    "The ledger: batches that were checked. A batch that is not here has not been.",
     (
-        ("model", "string"),
-        ("batch", "string"),
-        ("status", "string"),
-        ("rows", "bigint"),
-        ("fingerprint", "string"),
-        ("run_id", "string"),
-        ("checked_at", "timestamp"),
-        ("counted", "boolean"),
-        ("metrics", "bigint"),
-        ("results", "bigint"),
-        ("states", "bigint"),
-        ("versions", "string"),
+        _MODEL,
+        _BATCH,
+        text(
+            "status",
+            "`accepted` (monitors learn from it), `flagged` (a check of severity error failed),"
+            " `rejected` (by a person) or `incomplete` (checked again by the next run).",
+        ),
+        whole("rows", "Rows of the batch."),
+        text("fingerprint", "`checksum` of the model when the batch was checked."),
+        _RUN_ID,
+        time("checked_at", "Start of the run that checked it."),
+        flag("counted", "Whether it belongs to the cumulative metrics of later batches."),
+        whole("metrics", "Rows of the batch in `dq_metrics`; null: to be checked again."),
+        whole("results", "Rows of the batch in `dq_results`; null: to be checked again."),
+        whole("states", "Rows of the batch in the model's state table; null: to be checked again."),
+        text("versions", "Versions of the tables that have these rows, as JSON."),
+        time("batch_start", "When the batch begins; null where its name is no time."),
+        time("batch_end", "When the next one would begin; null where its length is not known."),
     ),
     keys=("model", "batch"),
     scope=("model", "batch"),
@@ -125,19 +147,20 @@ BATCHES = Table(
 
 METRICS = Table(
     "dq_metrics",
+    "Values of metrics, one row for each batch and segment.",
     (
-        ("model", "string"),
-        ("batch", "string"),
-        ("segment", "string"),
-        ("column_name", "string"),
-        ("metric", "string"),
-        ("parameters", "string"),
-        ("scope", "string"),
-        ("value", "double"),
-        ("value_text", "string"),
-        ("sample_size", "bigint"),
-        ("run_id", "string"),
-        ("computed_at", "timestamp"),
+        _MODEL,
+        _BATCH,
+        _SEGMENT,
+        _COLUMN,
+        text("metric", "Name of the metric: `mean`, `null_rate`, `row_count` .."),
+        _PARAMETERS,
+        text("scope", "`delta`: of this batch; `cumulative`: of all batches up to it."),
+        real("value", "The number (truth values as 0 and 1); null: nothing to measure, or a text."),
+        text("value_text", "The value of dates, texts and the like; null for numbers."),
+        whole("sample_size", "Rows that it was computed of."),
+        _RUN_ID,
+        time("computed_at", "Start of the run that computed it."),
     ),
     keys=("model", "batch", "segment", "column_name", "metric", "parameters", "scope"),
     scope=("model", "batch"),
@@ -146,25 +169,34 @@ METRICS = Table(
 
 RESULTS = Table(
     "dq_results",
+    "The latest verdict of each check on each batch and segment.",
     (
-        ("run_id", "string"),
-        ("check_id", "string"),
-        ("model", "string"),
-        ("batch", "string"),
-        ("segment", "string"),
-        ("column_name", "string"),
-        ("check_name", "string"),
-        ("detector", "string"),
-        ("observed", "double"),
-        ("observed_text", "string"),
-        ("lower_bound", "double"),
-        ("upper_bound", "double"),
-        ("score", "double"),
-        ("status", "string"),
-        ("severity", "string"),
-        ("message", "string"),
-        ("details", "string"),
-        ("evaluated_at", "timestamp"),
+        _RUN_ID,
+        _CHECK_ID,
+        _MODEL,
+        _BATCH,
+        _SEGMENT,
+        _COLUMN,
+        _CHECK_NAME,
+        _DETECTOR,
+        real("observed", "The number that was judged."),
+        text("observed_text", "What was judged, where it is no number."),
+        real("lower_bound", "Smallest value that passes, written or learned; null: no bound."),
+        real("upper_bound", "Largest value that passes, written or learned; null: no bound."),
+        real(
+            "score",
+            "How unusual, in the detector's own unit (standard deviations of `anomaly`); null"
+            " for constraints.",
+        ),
+        text(
+            "status",
+            "`pass`, `warn`, `fail`, `no_data` (nothing to measure), `error` (could not be"
+            " evaluated) or `skipped`.",
+        ),
+        _SEVERITY,
+        text("message", "What is wrong, in words; empty for what passed."),
+        text("details", "What it takes to come to the verdict again, as JSON (`dqsql explain`)."),
+        time("evaluated_at", "Start of the run that decided."),
     ),
     keys=("check_id", "batch", "segment"),
     scope=("model", "batch"),
@@ -173,14 +205,15 @@ RESULTS = Table(
 
 FAILURES = Table(
     "dq_failures",
+    "Samples of rows that failed a check (`store_failures`).",
     (
-        ("run_id", "string"),
-        ("check_id", "string"),
-        ("model", "string"),
-        ("batch", "string"),
-        ("segment", "string"),
-        ("row", "string"),
-        ("captured_at", "timestamp"),
+        _RUN_ID,
+        _CHECK_ID,
+        _MODEL,
+        _BATCH,
+        _SEGMENT,
+        text("row", "The row as JSON; personal columns are left out."),
+        time("captured_at", "Start of the run that took the sample."),
     ),
     # A row may be there twice.
     keys=(),
@@ -190,19 +223,20 @@ FAILURES = Table(
 
 DISTRIBUTIONS = Table(
     "dq_distributions",
+    "Quantiles and frequent values of columns, one row for each batch and segment.",
     (
-        ("model", "string"),
-        ("batch", "string"),
-        ("segment", "string"),
-        ("column_name", "string"),
-        ("profile", "string"),
-        ("parameters", "string"),
-        ("quantiles", "array<double>"),
-        ("labels", "array<string>"),
-        ("counts", "array<double>"),
-        ("other", "double"),
-        ("run_id", "string"),
-        ("computed_at", "timestamp"),
+        _MODEL,
+        _BATCH,
+        _SEGMENT,
+        _COLUMN,
+        text("profile", "Kind of the profile."),
+        _PARAMETERS,
+        reals("quantiles", "Quantiles at equal steps from the smallest to the largest value."),
+        texts("labels", "The most frequent values."),
+        reals("counts", "How often each of `labels` occurs."),
+        real("other", "How many rows have another value than `labels`."),
+        _RUN_ID,
+        time("computed_at", "Start of the run that computed it."),
     ),
     keys=("model", "batch", "segment", "column_name", "profile", "parameters"),
     scope=("model", "batch"),
@@ -211,23 +245,24 @@ DISTRIBUTIONS = Table(
 
 PROGRAMS = Table(
     "dq_programs",
+    "What monitors have learned, one row for each version.",
     (
-        ("model", "string"),
-        ("check_id", "string"),
-        ("column_name", "string"),
-        ("detector", "string"),
-        ("version", "bigint"),
-        ("valid_from_batch", "string"),
-        ("learned_from", "string"),
-        ("learned_to", "string"),
-        ("batches", "bigint"),
-        ("fpr", "double"),
-        ("program", "string"),
-        ("description", "string"),
-        ("evidence", "string"),
-        ("run_id", "string"),
-        ("valid_from", "timestamp"),
-        ("valid_to", "timestamp"),
+        _MODEL,
+        _CHECK_ID,
+        _COLUMN,
+        _DETECTOR,
+        whole("version", "Counts up from 1 for each check."),
+        text("valid_from_batch", "First batch that it judges."),
+        text("learned_from", "First batch that it learned from."),
+        text("learned_to", "Last batch that it learned from."),
+        whole("batches", "How many batches it learned from."),
+        real("fpr", "False-positive rate on these batches, from 0 to 1."),
+        text("program", "The bounds, as JSON."),
+        text("description", "The bounds in words."),
+        text("evidence", "What the bounds were chosen by, as JSON."),
+        _RUN_ID,
+        _VALID_FROM,
+        _VALID_TO,
     ),
     keys=("check_id", "version"),
     scope=("model",),
@@ -235,27 +270,124 @@ PROGRAMS = Table(
 
 REVIEWS = Table(
     "dq_reviews",
+    "What people said of batches with findings (`dqsql review`); the newest counts.",
     (
-        ("model", "string"),
-        ("batch", "string"),
-        ("verdict", "string"),
-        ("reason", "string"),
-        ("author", "string"),
-        ("at", "timestamp"),
-        ("run_id", "string"),
+        _MODEL,
+        _BATCH,
+        text("verdict", "`accept`: the batch is fine after all; `reject`: it is not."),
+        text("reason", "Why."),
+        text("author", "Who."),
+        time("at", "When."),
+        text("run_id", "The run that had checked the batch."),
     ),
     keys=("model", "batch", "at"),
     scope=("model", "batch", "at"),
 )
 
+MODEL_RUNS = Table(
+    "dq_model_runs",
+    "What each run did for each check model, and what that cost.",
+    (
+        text("run_id", "The run; joins `dq_runs`."),
+        _MODEL,
+        text("status", "The worst verdict: `pass`, `warn`, `fail`, `error` or `skipped`."),
+        time("started_at", "When the run began."),
+        whole("batches", "Batches that were checked."),
+        whole("checks", "Checks and monitors."),
+        whole("metrics", "Metric values that were computed."),
+        whole("findings", "Verdicts that are neither `pass` nor `skipped`."),
+        whole("scans", "Scans of source data."),
+        whole("rows", "Rows of the checked batches."),
+        whole("bytes", "Bytes that Spark read; null where it does not tell, or models overlap."),
+        real(
+            "seconds",
+            "Seconds of the model's own phases: the sum of the four below that are not the run's.",
+        ),
+        real("start_seconds", "Seconds until Spark was there; the run's, the same in each row."),
+        real("compile_seconds", "Seconds of registering and analysing the model's SQL."),
+        real("discovery_seconds", "Seconds of looking for batches that are new."),
+        real("scan_seconds", "Seconds of scanning and measuring."),
+        real("decide_seconds", "Seconds of deciding: checks, monitors, samples of failing rows."),
+        real("write_seconds", "Seconds of writing tables; the run's, the same in each row."),
+        text("error", "Why the model could not be checked; null: it could."),
+    ),
+    keys=("run_id", "model"),
+    scope=("run_id",),
+)
+
+FINDINGS = Table(
+    "dq_findings",
+    "The life of findings: one row from the first batch that a check fails on until it passes.",
+    (
+        text("finding_id", "Identifies the finding: `check_id@` and the batch it was opened by."),
+        _CHECK_ID,
+        _MODEL,
+        _COLUMN,
+        _CHECK_NAME,
+        _SEVERITY,
+        text("status", "The worst verdict: `error`, `fail`, `warn` or `no_data`."),
+        text("state", "`open`, `acknowledged`, `muted` or `resolved`."),
+        text("message", "What is wrong in the newest of its batches, in words."),
+        text("first_batch", "The oldest batch that it is about."),
+        text("last_batch", "The newest batch that it is about."),
+        texts("batches", "All batches that it is about, oldest first."),
+        whole("batch_count", "How many batches it is about."),
+        time("opened_at", "Start of the run that opened it."),
+        time("last_seen_at", "Start of the last run that saw it."),
+        time("acknowledged_at", "When somebody took note of it; null: nobody has."),
+        time("muted_until", "Until when nobody is told of it; null: not muted."),
+        time("resolved_at", "When it was resolved; null: it is not."),
+        text("resolved_batch", "First batch that passed again; null: resolved by a person."),
+        text("author", "Who acknowledged, muted or resolved it; `dqsql`: its check passed."),
+        text("reason", "Why, in that person's words."),
+        time("notified_at", "When its opening was told; null: it was not."),
+        time("resolution_notified_at", "When its resolution was told; null: it was not."),
+    ),
+    keys=("finding_id",),
+    scope=("model",),
+    partitions=("model",),
+)
+
+RESULT_HISTORY = Table(
+    "dq_result_history",
+    "Verdicts that were replaced since their batch was checked again. Rows are only added.",
+    (*RESULTS.fields, time("replaced_at", "Start of the run that replaced it.")),
+    keys=("check_id", "batch", "segment", "run_id"),
+    scope=("model", "batch"),
+    partitions=("model",),
+)
+
+COLUMNS = Table(
+    "dq_columns",
+    "All columns of the check models' results, checked or not, one row for each version.",
+    (
+        text("column_id", "Identifies the column: `model.column`."),
+        _MODEL,
+        text("column_name", "Name of the column."),
+        text("data_type", "Its Spark type."),
+        whole("position", "Its place in the SELECT, from 1."),
+        whole("checks", "Checks and monitors about it."),
+        _OWNER,
+        _VALID_FROM,
+        _VALID_TO,
+    ),
+    keys=("column_id", "valid_from"),
+    scope=("model",),
+    partitions=("model",),
+)
+
 ALL_TABLES = (
     RUNS,
+    MODEL_RUNS,
     MODELS,
     CHECKS,
+    COLUMNS,
     BATCHES,
     METRICS,
     DISTRIBUTIONS,
     RESULTS,
+    RESULT_HISTORY,
+    FINDINGS,
     FAILURES,
     PROGRAMS,
     REVIEWS,

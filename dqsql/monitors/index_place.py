@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dqsql.errors import PatternError, StorageError
 from dqsql.model.project import Target, local_folder
-from dqsql.model.tables import Table
+from dqsql.model.table import Column, Table
 from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.store import load_index
@@ -33,7 +33,11 @@ INDEX_NAME = "dq_pattern_index"
 # Read and replaced as a whole; no partitions, so that one write exchanges all rows.
 _FILES = Table(
     INDEX_NAME,
-    (("file", "string"), ("content", "binary")),
+    "The index of a lake's patterns, as the files that it consists of.",
+    (
+        Column("file", "string", "Name of the file."),
+        Column("content", "binary", "Its bytes."),
+    ),
     keys=("file",),
     scope=(),
 )

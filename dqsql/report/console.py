@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from dqsql.model.project import Severity
-from dqsql.model.results import BatchFinding, ModelResult, RunResult, Status
+from dqsql.model.results import ModelResult, RunResult, Status
 from dqsql.model.wording import plural
 from dqsql.report.errors import print_error
 from dqsql.report.findings import (
     FindingGroup,
+    RepeatedFinding,
     describe,
     describe_batch,
     group_findings,
+    repeated,
     tally,
 )
 from dqsql.report.progress import Progress
@@ -48,6 +50,7 @@ class ConsoleListener:
         progress: the spinner on standard error.
         quiet: print failures and errors only.
         roots: folders that the files of errors may be relative to.
+        places: file and line of checks by their ids, as `checks/flights.sql:12`.
         clock: the wall clock, for the time at the beginning of each line.
     """
 
@@ -58,12 +61,16 @@ class ConsoleListener:
         *,
         quiet: bool = False,
         roots: Sequence[Path] = (),
+        places: Mapping[str, str] | None = None,
         clock: Callable[[], datetime] = datetime.now,
     ) -> None:
         self._out = out
         self._progress = progress
         self._quiet = quiet
         self._roots = roots
+        self._places = places or {}
+        self._batches_done = 0
+        self._place_in_run = ""
         self._clock = clock
 
     def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
@@ -80,15 +87,19 @@ class ConsoleListener:
         """Print the line `1 of 3 START check model flights ........ [RUN]`."""
         text = f"{index} of {total} START check model {printable(model)} "
         self._say(f"{padded(text, _WIDTH - 7, '.')} {'[RUN]'}")
-        self._progress.step(f"{printable(model)}")
+        done = f", {plural(self._batches_done, 'batch')} done" if self._batches_done else ""
+        percent = 100 * (index - 1) // total
+        self._place_in_run = f" (model {index} of {total}, {percent}%{done})" if total > 1 else ""
+        self._progress.step(f"{printable(model)}{self._place_in_run}")
 
     def model_step(self, model: str, step: str) -> None:
         """Show the step."""
-        self._progress.step(printable(f"{model}: {step}"))
+        self._progress.step(printable(f"{model}: {step}{self._place_in_run}"))
 
     def model_finished(self, index: int, total: int, result: ModelResult) -> None:
         """Print the model's line, its error and its findings."""
         self._progress.step("")
+        self._batches_done += len(result.batches)
         status = result.status
         if not self._quiet or status in (Status.FAIL, Status.ERROR):
             text = f"{index} of {total} {self._word(status)} {printable(result.model)}: "
@@ -134,28 +145,37 @@ class ConsoleListener:
             )
 
     def _print_batches(self, result: RunResult) -> None:
-        """Print a line for each batch that several checks found something in, the newest first."""
-        found = [g for m in result.models for g in reversed(m.groups) if len(g.findings) > 1]
+        """Print what several checks found in the same batch, the newest and failures first.
+
+        Batches in which the same checks failed have one line.
+        """
+        several = (g for m in result.models for g in m.groups if len(g.findings) > 1)
+        found = sorted(
+            reversed(repeated(several)), key=lambda g: g.newest.severity is not Severity.ERROR
+        )
         if not found:
             return
-        found.sort(key=lambda g: g.severity is not Severity.ERROR)
         self._print("")
         self._say("What was found, by batch:")
         for group in found[:MAX_BATCHES]:
             self._print(f"            {self._batch(group)}")
         rest = len(found) - MAX_BATCHES
         if rest > 0:
-            self._print(f"            ... and {plural(rest, 'more batch', 'more batches')}")
+            batches = sum(len(g.batches) for g in found[MAX_BATCHES:])
+            self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
-    def _batch(self, group: BatchFinding) -> str:
-        status = Status.FAIL if group.severity is Severity.ERROR else Status.WARN
-        where = printable(f"{group.model} {group.batch}".strip())
-        return f"{self._word(status)} {where}: {shorten(describe_batch(group), 400)}"
+    def _batch(self, group: RepeatedFinding) -> str:
+        newest = group.newest
+        status = Status.FAIL if newest.severity is Severity.ERROR else Status.WARN
+        where = f"{printable(newest.model)} {group.extent}".strip()
+        return f"{self._word(status)} {where}: {shorten(describe_batch(newest), 400)}"
 
     def _finding(self, group: FindingGroup, batches: int) -> str:
         # A run need not list its batches (one without `batch_by` may not), the findings do.
         known = max(batches, group.batches)
-        return f"{self._word(group.status)} {shorten(describe(group, known), 400)}"
+        place = self._places.get(group.check_id)
+        text = f"{self._word(group.status)} {shorten(describe(group, known), 400)}"
+        return text if place is None else f"{text} {self._out.style(f'({place})', 'dim')}"
 
     def _verdict(self, result: RunResult) -> str:
         counts = tally(*result.models)

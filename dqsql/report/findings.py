@@ -6,19 +6,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from dqsql.model.results import BatchFinding, ModelResult, Result, RunResult, Status
+from dqsql.model.results import (
+    STATUS_ORDER,
+    BatchFinding,
+    ModelResult,
+    Result,
+    RunResult,
+    Status,
+    worst_status,
+)
 from dqsql.model.wording import plural
 from dqsql.report.text import number, printable, shorten
 
-# The worst first.
-_ORDER = (
-    Status.ERROR,
-    Status.FAIL,
-    Status.WARN,
-    Status.NO_DATA,
-    Status.SKIPPED,
-    Status.PASS,
-)
 _MAX_MESSAGE = 300
 # Further root symptoms of a batch that one line names.
 _MAX_ROOTS = 3
@@ -92,11 +91,6 @@ def run_status(result: RunResult) -> Status:
     return worst_status(m.status for m in result.models)
 
 
-def worst_status(statuses: Iterable[Status]) -> Status:
-    """Return the worst of the statuses, `pass` when there are none."""
-    return min(statuses, key=_ORDER.index, default=Status.PASS)
-
-
 def group_findings(results: Iterable[Result]) -> tuple[FindingGroup, ...]:
     """Return the findings among the results, grouped by check and status.
 
@@ -107,7 +101,7 @@ def group_findings(results: Iterable[Result]) -> tuple[FindingGroup, ...]:
         if result.is_finding:
             groups.setdefault((result.check_id, result.status), []).append(result)
     made = [_group(status, findings) for (_, status), findings in groups.items()]
-    return tuple(sorted(made, key=lambda g: (_ORDER.index(g.status), -g.batches, g.check_id)))
+    return tuple(sorted(made, key=lambda g: (STATUS_ORDER.index(g.status), -g.batches, g.check_id)))
 
 
 def _group(status: Status, findings: list[Result]) -> FindingGroup:
@@ -182,6 +176,39 @@ def describe(group: FindingGroup, batches: int) -> str:
     return f"{label}: {extent}, worst {place(worst)} ({seen})"
 
 
+@dataclass(frozen=True, slots=True)
+class RepeatedFinding:
+    """Batches of a model, oldest first, in which the same checks found something."""
+
+    batches: tuple[BatchFinding, ...]
+
+    @property
+    def newest(self) -> BatchFinding:
+        """The newest of them."""
+        return self.batches[-1]
+
+    @property
+    def extent(self) -> str:
+        """Which batches: `2024-01-31`, or `30 batches, 2024-01-01 to 2024-01-30`."""
+        first, last = self.batches[0], self.newest
+        if len(self.batches) == 1:
+            return printable(last.batch)
+        return printable(f"{plural(len(self.batches), 'batch')}, {first.batch} to {last.batch}")
+
+
+def repeated(groups: Iterable[BatchFinding]) -> tuple[RepeatedFinding, ...]:
+    """Put batches together in which the same failed; `groups` are oldest first.
+
+    Only warnings that come and go beside the same failures do not tell batches apart.
+    """
+    found: dict[tuple[object, ...], list[BatchFinding]] = {}
+    for group in groups:
+        failed = {f.result.check_id for f in group.findings if f.result.status is Status.FAIL}
+        checks = failed or {f.result.check_id for f in group.findings}
+        found.setdefault((group.model, group.severity, *sorted(checks)), []).append(group)
+    return tuple(RepeatedFinding(tuple(batches)) for batches in found.values())
+
+
 def headline(result: Result) -> str:
     """Return one finding in a line of its own, without its batch: which check, what was seen."""
     label = check_label(result.check_name, result.column)
@@ -193,8 +220,14 @@ def headline(result: Result) -> str:
 
 
 def describe_batch(found: BatchFinding) -> str:
-    """Return one line about all that was found in a batch: the first root symptom, and the rest."""
-    first, *others = found.roots
+    """Return one line about all that was found in a batch: the first root symptom, and the rest.
+
+    What failed comes before what only warns, even where a warning explains it.
+    """
+    first = min(
+        found.findings, key=lambda f: (STATUS_ORDER.index(f.result.status), f.cause is not None)
+    ).result
+    others = [r for r in found.roots if r is not first]
     text = headline(first)
     if found.segments:
         text += f" (only in {printable(', '.join(found.segments))})"

@@ -1,90 +1,71 @@
-"""What the report shows, made of stored verdicts, the ledger and metric values."""
+"""What the report shows, as compact data: its pages are drawn of it in the browser, on demand.
+
+Verdicts of a check are one letter a batch, values one number a batch. The part of each model is
+packed by itself, so that opening the file reads only the overview.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dqsql.model.results import BatchFinding, BatchStatus, Result, Status
-from dqsql.model.wording import plural
-from dqsql.report.charts import Chart, ChartPoint, chart
-from dqsql.report.findings import check_label, describe_batch, headline, observation
+from dqsql.model.results import STATUS_ORDER, BatchFinding, Result, Status, worst_status
+from dqsql.report.findings import check_label, observation
 from dqsql.report.profile import ProfileTable
-from dqsql.report.text import printable
-
-MAX_CHARTS = 60
-MAX_FOUND = 50
-MAX_LINES = 30
+from dqsql.report.text import printable, shorten
 
 # Values by batch of a metric's key: column, metric, parameters, scope.
 SeriesKey = tuple[str, str, str, str]
 MetricValues = Mapping[SeriesKey, Mapping[str, float | None]]
+Record = dict[str, Any]
 
-_BAD = (Status.FAIL, Status.WARN)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One batch in a model's strip: `kind` is its colour, `anchor` what it leads to, if any."""
-
-    batch: str
-    kind: str
-    title: str
-    anchor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One finding of a batch; `follows` is whether another one explains it."""
-
-    id: str
-    status: str
-    text: str
-    follows: bool
+# The letter of a status in a strip; a batch without a verdict is a dot.
+LETTERS = {
+    Status.PASS: "p",
+    Status.WARN: "w",
+    Status.FAIL: "f",
+    Status.NO_DATA: "n",
+    Status.ERROR: "e",
+    Status.SKIPPED: "s",
+}
+_BAD = (Status.FAIL, Status.WARN, Status.ERROR, Status.NO_DATA)
+_MAX_ROWS = 10
+# Differences of the largest numbers there are would be infinite.
+_LARGEST = 1e300
+_MAX_SQL = 20_000
+_MAX_MESSAGES = 30
+# Segments of a check that are drawn on their own: those in which most was found.
+_MAX_SEGMENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was found in one batch; `review` is what a person said of it."""
+class ModelFacts:
+    """What is stored of one model.
 
-    anchor: str
-    batch: str
-    status: str
-    severity: str
-    summary: str
-    lines: tuple[Line, ...]
-    left_out: int
-    review: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """A program or pattern in force, its bounds in words."""
-
-    about: str
-    bounds: tuple[str, ...]
-    basis: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPage:
-    """One check model."""
+    `batches` are rows of dq_batches, oldest first; `results` and `groups` are of these batches;
+    `reviews` are the newest by batch; `dimension` is its row of dq_models, `checks`, `columns` and
+    `findings` its rows of dq_checks, dq_columns and dq_findings, `failures` those of dq_failures,
+    `costs` those of dq_model_runs, oldest first. `sql` is its SELECT; `profile` the one that was
+    kept, if any.
+    """
 
     name: str
-    anchor: str
-    path: str | None
-    owner: str | None
-    description: str | None
-    tags: tuple[str, ...]
-    cells: tuple[Cell, ...]
-    counts: Mapping[str, int]
-    found: tuple[Found, ...]
-    found_left_out: int
-    charts: tuple[Chart, ...]
-    charts_left_out: int
-    learned: tuple[Learned, ...]
+    batches: Sequence[Mapping[str, Any]]
+    results: Sequence[Result]
+    groups: Sequence[BatchFinding]
+    values: MetricValues
+    programs: Sequence[Mapping[str, Any]]
+    reviews: Mapping[str, Mapping[str, Any]]
+    dimension: Mapping[str, Any]
+    checks: Sequence[Mapping[str, Any]] = ()
+    columns: Sequence[Mapping[str, Any]] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+    failures: Sequence[Mapping[str, Any]] = ()
+    costs: Sequence[Mapping[str, Any]] = ()
+    sql: str = ""
     profile: ProfileTable | None = None
 
 
@@ -100,119 +81,254 @@ class Page:
     made_at: datetime
     version: str
     period: str
-    models: tuple[ModelPage, ...]
+    models: tuple[ModelFacts, ...]
     profiles: tuple[ProfileTable, ...] = ()
 
-    @property
-    def waiting(self) -> int:
-        """Batches with findings of severity error that nobody reviewed."""
-        return sum(m.counts.get("flagged", 0) for m in self.models)
+
+def overview_record(page: Page) -> Record:
+    """What the first page needs: of each model its days, of each finding a line."""
+    findings = [f for m in page.models for f in finding_lines(m)]
+    return {
+        "project": printable(page.project),
+        "target": printable(page.target),
+        "made": page.made_at.isoformat(timespec="minutes"),
+        "version": page.version,
+        "period": page.period,
+        "models": [_summary(m) for m in page.models],
+        "findings": findings,
+        "profiles": [_profile(p) for p in page.profiles],
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What is stored of one model.
-
-    `batches` are rows of dq_batches, oldest first; `results` and `groups` are of these batches;
-    `reviews` are the newest by batch; `dimension` is its row of dq_models; `profile` is the one
-    that was kept, if any.
-    """
-
-    name: str
-    batches: Sequence[Mapping[str, Any]]
-    results: Sequence[Result]
-    groups: Sequence[BatchFinding]
-    values: MetricValues
-    programs: Sequence[Mapping[str, Any]]
-    reviews: Mapping[str, Mapping[str, Any]]
-    dimension: Mapping[str, Any]
-    profile: ProfileTable | None = None
-
-
-def model_page(facts: ModelFacts, number: int) -> ModelPage:
-    """The part of the report about one model; `number` tells its anchors from others'."""
-    anchors = {g.batch: f"m{number}b{i}" for i, g in enumerate(facts.groups)}
-    shown = list(reversed(facts.groups))[:MAX_FOUND]
-    kept = {g.batch for g in shown}
-    cells = [
-        _cell(row, facts, anchors.get(row["batch"]) if row["batch"] in kept else None)
-        for row in facts.batches
-    ]
-    charts = _charts(facts)
-    statuses = {row["batch"]: str(row["status"]) for row in facts.batches}
-    dimension = facts.dimension
-    return ModelPage(
-        name=printable(facts.name),
-        anchor=f"m{number}",
-        path=dimension.get("path"),
-        owner=dimension.get("owner"),
-        description=dimension.get("description"),
-        tags=tuple(dimension.get("tags") or ()),
-        cells=tuple(cells),
-        counts={s.value: sum(v == s.value for v in statuses.values()) for s in BatchStatus},
-        found=tuple(
-            _found(g, anchors[g.batch], statuses.get(g.batch, ""), facts.reviews) for g in shown
-        ),
-        found_left_out=len(facts.groups) - len(shown),
-        charts=tuple(charts[:MAX_CHARTS]),
-        charts_left_out=max(len(charts) - MAX_CHARTS, 0),
-        learned=tuple(map(_learned, facts.programs)),
-        profile=facts.profile,
-    )
-
-
-def _cell(row: Mapping[str, Any], facts: ModelFacts, anchor: str | None) -> Cell:
-    batch, status = str(row["batch"]), str(row["status"])
-    group = next((g for g in facts.groups if g.batch == batch), None)
-    kind = status
-    if status == BatchStatus.ACCEPTED and group is not None:
-        kind = "warned"
-    findings = f", {len(group.findings)} found" if group else ""
-    rows = f", {plural(row['rows'], 'row')}" if row.get("rows") is not None else ""
-    return Cell(printable(batch), kind, printable(f"{batch}: {status}{findings}{rows}"), anchor)
-
-
-def _found(
-    group: BatchFinding, anchor: str, status: str, reviews: Mapping[str, Mapping[str, Any]]
-) -> Found:
-    lines = [
-        Line(
-            f.result.id,
-            f.result.status.value,
-            headline(f.result)
-            + (f" [{printable(f.result.segment)}]" if f.result.segment is not None else ""),
-            f.cause is not None,
+def model_record(facts: ModelFacts) -> Record:
+    """What the pages of one model need."""
+    batches = [str(row["batch"]) for row in facts.batches]
+    by_check: dict[str, list[Result]] = {}
+    for result in facts.results:
+        by_check.setdefault(result.check_id, []).append(result)
+    dimensions = {row["check_id"]: row for row in facts.checks}
+    learned = {row["check_id"]: _learned(row) for row in facts.programs}
+    causes = {
+        f.result.id: check_label(f.cause.check_name, f.cause.column)
+        for g in facts.groups
+        for f in g.findings
+        if f.cause is not None
+    }
+    checks = [
+        _check(
+            verdicts,
+            dimensions.get(check_id, {}),
+            batches,
+            facts.values,
+            causes,
+            learned.get(check_id),
         )
-        for f in group.findings[:MAX_LINES]
+        for check_id, verdicts in by_check.items()
     ]
-    review = reviews.get(group.batch)
-    told = None
-    if review is not None:
-        told = printable(f"{review['verdict']} by {review['author'] or '?'}: {review['reason']}")
-    return Found(
-        anchor=anchor,
-        batch=printable(group.batch),
-        status=status,
-        severity=group.severity.value,
-        summary=describe_batch(group),
-        lines=tuple(lines),
-        left_out=max(len(group.findings) - MAX_LINES, 0),
-        review=told,
-    )
+    rows: dict[str, list[list[str]]] = {}
+    for failure in facts.failures:
+        kept = rows.setdefault(failure["check_id"], [])
+        if len(kept) < _MAX_ROWS:
+            kept.append([printable(str(failure["batch"])), printable(str(failure["row"]))])
+    return {
+        "batches": [printable(b) for b in batches],
+        "rows": [row.get("rows") for row in facts.batches],
+        "reviews": {
+            printable(b): printable(f"{r['verdict']} by {r['author'] or '?'}: {r['reason']}")
+            for b, r in facts.reviews.items()
+        },
+        "checks": sorted(checks, key=lambda c: (c["rank"], c["column"], c["label"])),
+        "columns": [
+            [printable(c["column_name"]), c["data_type"], c["checks"]]
+            for c in sorted(facts.columns, key=lambda c: c["position"] or 0)
+        ],
+        "failures": rows,
+        "sql": shorten(facts.sql.strip(), _MAX_SQL),
+        "profile": None if facts.profile is None else _profile(facts.profile),
+    }
 
 
-def _learned(row: Mapping[str, Any]) -> Learned:
+def _summary(facts: ModelFacts) -> Record:
+    dimension = facts.dimension
+    by_batch: dict[str, list[Status]] = {}
+    passed: dict[str, list[int]] = {}
+    for result in facts.results:
+        batch = result.batch or ""
+        by_batch.setdefault(batch, []).append(result.status)
+        if result.status in (Status.PASS, *_BAD):
+            count = passed.setdefault(batch, [0, 0])
+            count[0] += result.status is Status.PASS
+            count[1] += 1
+    names = [str(row["batch"]) for row in facts.batches]
+    return {
+        "name": printable(facts.name),
+        "path": printable(dimension.get("path") or ""),
+        "owner": printable(dimension.get("owner") or ""),
+        "description": printable(dimension.get("description") or ""),
+        "tags": [printable(t) for t in dimension.get("tags") or ()],
+        "batchBy": printable(dimension.get("batch_by") or ""),
+        "batches": [printable(n) for n in names],
+        "strip": "".join(LETTERS[worst_status(by_batch.get(n, ()))] for n in names),
+        "ledger": "".join(str(row["status"])[0] for row in facts.batches),
+        "passed": [passed.get(n, [0, 0]) for n in names],
+        "checks": len({r.check_id for r in facts.results}),
+        "columns": len(facts.columns),
+        "covered": sum(bool(c["checks"]) for c in facts.columns),
+        "cost": _cost(facts.costs),
+    }
+
+
+def _cost(costs: Sequence[Mapping[str, Any]]) -> Record | None:
+    """What the newest run that checked something took, and the seconds of the runs before."""
+    worked = [c for c in costs if c["batches"]]
+    if not worked:
+        return None
+    last = worked[-1]
+    names = ("seconds", "scans", "rows", "bytes", "batches")
+    phases = ("compile", "discovery", "scan", "decide")
+    return {
+        **{name: last[name] for name in names},
+        "phases": [[p, last[f"{p}_seconds"] or 0] for p in phases],
+        "runs": len(costs),
+    }
+
+
+def finding_lines(facts: ModelFacts) -> list[Record]:
+    """The findings of a model that are about one of its batches in the report."""
+    shown = {str(row["batch"]) for row in facts.batches}
+    verdicts = {(r.check_id, r.batch): r for r in facts.results if r.status in _BAD}
+    dimensions = {row["check_id"]: row for row in facts.checks}
+    lines = []
+    for row in facts.findings:
+        seen = [b for b in row["batches"] if b in shown]
+        if not seen:
+            continue
+        newest = verdicts.get((row["check_id"], seen[-1]))
+        dimension = dimensions.get(row["check_id"], {})
+        lines.append(
+            {
+                "id": printable(row["finding_id"]),
+                "check": printable(row["check_id"]),
+                "model": printable(facts.name),
+                "column": printable(row["column_name"] or ""),
+                "label": check_label(row["check_name"], row["column_name"]),
+                "severity": row["severity"],
+                "status": row["status"],
+                "state": row["state"],
+                "message": observation(newest) if newest else printable(row["message"] or ""),
+                "batches": [printable(b) for b in row["batches"]],
+                "opened": _moment(row["opened_at"]),
+                "resolved": printable(row["resolved_batch"] or "") or _moment(row["resolved_at"]),
+                "author": printable(row["author"] or ""),
+                "reason": printable(row["reason"] or ""),
+                "owner": printable(facts.dimension.get("owner") or ""),
+                "tags": sorted(
+                    {
+                        *map(printable, facts.dimension.get("tags") or ()),
+                        *map(printable, dimension.get("tags") or ()),
+                    }
+                ),
+                "score": newest.score if newest and _finite(newest.score) is not None else None,
+            }
+        )
+    return lines
+
+
+def _moment(value: datetime | None) -> str:
+    return "" if value is None else f"{value:%Y-%m-%d %H:%M}"
+
+
+def _check(
+    verdicts: Sequence[Result],
+    dimension: Mapping[str, Any],
+    batches: Sequence[str],
+    values: MetricValues,
+    causes: Mapping[str, str],
+    learned: Record | None,
+) -> Record:
+    first = verdicts[0]
+    statuses: dict[str, list[Status]] = {}
+    for result in verdicts:
+        statuses.setdefault(result.batch or "", []).append(result.status)
+    letters = [LETTERS[worst_status(statuses[b])] if b in statuses else "." for b in batches]
+    bad = [r for r in verdicts if r.status in _BAD]
+    newest = [r for r in bad][-_MAX_MESSAGES:]
+    return {
+        "id": printable(first.check_id),
+        "label": check_label(first.check_name, first.column),
+        "name": printable(first.check_name),
+        "column": printable(first.column or ""),
+        "detector": first.detector,
+        "severity": first.severity.value,
+        "rank": _rank(statuses.get(batches[-1], ()) if batches else (), bool(bad)),
+        "strip": "".join(letters),
+        "expression": printable(
+            str(dimension.get("expression") or first.details.get("expression") or first.check_name)
+        ),
+        "where": printable(dimension.get("where") or ""),
+        "description": printable(dimension.get("description") or ""),
+        "tags": [printable(t) for t in dimension.get("tags") or ()],
+        "place": printable(f"{dimension['file']}:{dimension['line']}")
+        if dimension.get("file")
+        else "",
+        "series": _series_of(verdicts, batches, values),
+        "messages": [
+            [
+                printable(r.batch or ""),
+                printable(r.segment or ""),
+                LETTERS[r.status],
+                observation(r),
+                causes.get(r.id, ""),
+                _basis(r),
+            ]
+            for r in reversed(newest)
+        ],
+        "learned": learned,
+    }
+
+
+def _rank(now: Iterable[Status], ever: bool) -> int:
+    """What is wrong now before what was wrong once."""
+    worst = worst_status(now)
+    return STATUS_ORDER.index(worst) if worst in _BAD else 5 if ever else 9
+
+
+def _basis(result: Result) -> str:
+    """What history a learned verdict rests on, in words."""
+    history = result.details.get("history")
+    if not isinstance(history, Mapping):
+        return ""
+    count, start, end = (history.get(k) for k in ("batches", "first", "last"))
+    return printable(f"learned from {count} batches, {start} to {end}") if count else ""
+
+
+def _learned(row: Mapping[str, Any]) -> Record:
     fpr = row.get("fpr")
-    basis = f"{plural(row['batches'], 'batch')}, {row['learned_from']} to {row['learned_to']}"
     rate = "" if fpr is None else f", false-positive rate {fpr:.2g}"
-    return Learned(
-        printable(f"{row['column_name'] or 'model'} @{row['detector']}"),
-        tuple(printable(part) for part in str(row["description"] or "").split("; ")),
-        printable(basis + rate),
-    )
+    return {
+        "bounds": [printable(part) for part in str(row["description"] or "").split("; ")],
+        "basis": printable(
+            f"{row['batches']} batches, {row['learned_from']} to {row['learned_to']}{rate}"
+        ),
+    }
 
 
-# --- charts ------------------------------------------------------------------------------------
+def _profile(profile: ProfileTable) -> Record:
+    return {
+        "relation": profile.relation,
+        "size": profile.size,
+        "made": profile.made_at,
+        "columns": [
+            [
+                *(c.name, c.kind, c.filled, c.distinct, c.low, c.mean, c.high, c.frequent),
+                [round(s, 4) for s in c.shares],
+            ]
+            for c in profile.columns
+        ],
+    }
+
+
+# --- series ------------------------------------------------------------------------------------
 
 
 def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
@@ -220,93 +336,103 @@ def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
     return frozenset(_series(c) for r in results for c in r.details.get("clauses", ()))
 
 
-def _charts(facts: ModelFacts) -> list[Chart]:
-    """Charts of what monitors watch, and of constraints that were not kept; the worst first."""
-    batches = [str(row["batch"]) for row in facts.batches]
-    by_check: dict[tuple[str, str | None], list[Result]] = {}
-    for result in facts.results:
-        by_check.setdefault((result.check_id, result.segment), []).append(result)
-    made: list[tuple[int, Chart]] = []
-    for verdicts in by_check.values():
-        first = verdicts[0]
-        bad = sum(r.status in _BAD for r in verdicts)
-        if not bad and (first.detector == "constraint" or first.segment is not None):
-            continue
-        for title, points in _series_of(verdicts, batches, facts.values):
-            if first.detector == "constraint" and not any(p.banded for p in points):
-                continue
-            drawn = chart(title, _about(first), points)
-            if drawn is not None:
-                made.append((sum(p.anomalous for p in points), drawn))
-    made.sort(key=lambda pair: -pair[0])
-    return [drawn for _, drawn in made]
-
-
-def _about(result: Result) -> str:
-    text = str(result.details.get("expression") or result.check_name)
-    kind = "check" if result.detector == "constraint" else "monitor"
-    return f"{kind} {text}" + ("" if result.segment is None else f", segment {result.segment}")
-
-
 def _series_of(
     verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
-) -> list[tuple[str, list[ChartPoint]]]:
+) -> list[Record]:
+    """What can be drawn of a check: of a program each metric that it bounds, else what it saw."""
     if any(r.details.get("clauses") for r in verdicts):
         return _clause_series(verdicts, batches, values)
+    by_segment: dict[str | None, list[Result]] = {}
+    for result in verdicts:
+        by_segment.setdefault(result.segment, []).append(result)
+    segments = sorted(
+        by_segment,
+        key=lambda s: (s is not None, -sum(r.status in _BAD for r in by_segment[s]), s or ""),
+    )
+    found = [_plain_series(by_segment[s], batches) for s in segments[: _MAX_SEGMENTS + 1]]
+    return [s for s in found if s is not None]
+
+
+def _plain_series(verdicts: Sequence[Result], batches: Sequence[str]) -> Record | None:
     by_batch = {r.batch: r for r in verdicts}
     first = verdicts[0]
-    title = check_label(first.check_name, first.column)
-    metric = first.details.get("metric")
-    return [(str(metric or title), [_point(b, by_batch.get(b)) for b in batches])]
-
-
-def _point(batch: str, result: Result | None) -> ChartPoint:
-    if result is None:
-        return ChartPoint(batch, None)
-    bad = result.status in _BAD
-    return ChartPoint(
-        batch,
-        result.observed,
-        result.lower,
-        result.upper,
-        bad,
-        observation(result) if bad else "",
+    title = str(first.details.get("metric") or check_label(first.check_name, first.column))
+    if first.segment is not None:
+        title += f", {first.segment}"
+    points = [by_batch.get(b) for b in batches]
+    return _record(
+        title,
+        [None if r is None else r.observed for r in points],
+        [None if r is None else r.lower for r in points],
+        [None if r is None else r.upper for r in points],
+        "".join("1" if r is not None and r.status in _BAD else "0" for r in points),
     )
 
 
 def _clause_series(
     verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
-) -> list[tuple[str, list[ChartPoint]]]:
+) -> list[Record]:
     """A series for each metric that a program had bounds on; between them, its stored values."""
     found: dict[SeriesKey, dict[str, Mapping[str, Any]]] = {}
     for result in verdicts:
         for clause in result.details.get("clauses", ()):
             # The worst clause of a metric comes first.
             found.setdefault(_series(clause), {}).setdefault(result.batch or "", clause)
-    column = verdicts[0].column
-    return [
-        (
-            check_label(key[1], column),
-            [_clause_point(b, clauses.get(b), values.get(key, {}).get(b)) for b in batches],
+    made = []
+    for key, by_batch in found.items():
+        stored = values.get(key, {})
+        clauses = [by_batch.get(b) for b in batches]
+        record = _record(
+            check_label(key[1], verdicts[0].column),
+            [
+                stored.get(b) if c is None else c["observed"]
+                for b, c in zip(batches, clauses, strict=True)
+            ],
+            [None if c is None else c["lower"] for c in clauses],
+            [None if c is None else c["upper"] for c in clauses],
+            "".join("1" if c is not None and c["status"] != "pass" else "0" for c in clauses),
         )
-        for key, clauses in found.items()
-    ]
+        if record is not None:
+            made.append(record)
+    return sorted(made, key=lambda s: -s["bad"].count("1"))
 
 
-def _clause_point(batch: str, clause: Mapping[str, Any] | None, value: float | None) -> ChartPoint:
-    if clause is None:
-        return ChartPoint(batch, value)
-    bad = clause["status"] != "pass"
-    observed = clause["observed"]
-    text = f"{clause['metric']} is outside what was learned" if bad else ""
-    return ChartPoint(batch, observed, clause["lower"], clause["upper"], bad, text)
+def _record(
+    title: str,
+    values: Sequence[float | None],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+    bad: str,
+) -> Record | None:
+    seen = [_finite(v) for v in values]
+    if all(v is None for v in seen):
+        return None
+    return {
+        "title": printable(title),
+        "values": seen,
+        "lower": _shared(lower),
+        "upper": _shared(upper),
+        "bad": bad,
+    }
+
+
+def _shared(bounds: Sequence[float | None]) -> list[float | None] | float | None:
+    """One number where all batches that have a bound have the same."""
+    cleaned = [_finite(b) for b in bounds]
+    known = {b for b in cleaned if b is not None}
+    if len(known) <= 1:
+        return next(iter(known), None)
+    return cleaned
+
+
+def _finite(value: Any) -> float | None:
+    """A number with as many digits as a picture shows; None for what is none."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(f"{min(max(value, -_LARGEST), _LARGEST):.9g}")
 
 
 def _series(clause: Mapping[str, Any]) -> SeriesKey:
     """The series of stored values of the metric that a bound is on."""
-    given = clause.get("series")
-    if not given:
-        # Of a version that did not store it.
-        return ("", str(clause.get("metric")), "", "delta")
-    column, metric, parameters, scope = given
+    column, metric, parameters, scope = clause["series"]
     return (column, metric, parameters, scope)

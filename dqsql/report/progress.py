@@ -1,4 +1,4 @@
-"""A spinner with the step and the time it takes, for people at a terminal."""
+"""What is being done, and for how long: a spinner on a terminal, now and then a line in a log."""
 
 from __future__ import annotations
 
@@ -11,18 +11,27 @@ from dqsql.report.terminal import Terminal
 from dqsql.report.text import duration, shorten
 
 _INTERVAL = 0.1
+# A log that says nothing for longer looks as if the work hung.
+_LOG_INTERVAL = 10.0
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ASCII_FRAMES = "|/-\\"
 
 
 class Progress:
-    """Shows what is being done and for how long, on a terminal only.
+    """Shows what is being done and for how long.
 
     Use as a context manager: a thread redraws the line while the work goes on. `step("")` hides
-    the line. Where no terminal is attached nothing is written and no thread is started.
+    the line. Where no terminal is attached, a step that lasts is a line of its own, every
+    `log_interval` seconds.
     """
 
-    def __init__(self, terminal: Terminal, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        clock: Callable[[], float] = time.monotonic,
+        log_interval: float = _LOG_INTERVAL,
+    ) -> None:
+        self._log_interval = log_interval
         self._terminal = terminal
         self._clock = clock
         self._frames = _FRAMES if terminal.unicode else _ASCII_FRAMES
@@ -35,8 +44,9 @@ class Progress:
 
     def __enter__(self) -> Progress:
         """Start redrawing."""
-        if self._terminal.is_terminal:
-            self._thread = threading.Thread(target=self._redraw, name="progress", daemon=True)
+        if self._terminal.is_open:
+            work = self._redraw if self._terminal.is_terminal else self._log
+            self._thread = threading.Thread(target=work, name="progress", daemon=True)
             self._thread.start()
         return self
 
@@ -77,6 +87,13 @@ class Progress:
         line = f"{self._frames[self._frame]} {text}  {duration(self._clock() - self._since)}"
         # A line that wraps cannot be erased.
         self._terminal.status(shorten(line, self._terminal.width() - 1))
+
+    def _log(self) -> None:
+        while not self._stop.wait(self._log_interval):
+            with self._lock:
+                if self._text:
+                    seconds = duration(self._clock() - self._since)
+                    self._terminal.line(f"          .. {self._text}, for {seconds}")
 
     def _redraw(self) -> None:
         while not self._stop.wait(_INTERVAL):

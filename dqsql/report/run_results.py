@@ -13,7 +13,15 @@ from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_TEST
-from dqsql.model.results import FAIL_FAST, BatchFinding, ModelResult, Result, RunResult, Status
+from dqsql.model.results import (
+    FAIL_FAST,
+    BatchFinding,
+    ModelResult,
+    Result,
+    RunResult,
+    Status,
+    worst_status,
+)
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import (
     describe,
@@ -21,7 +29,6 @@ from dqsql.report.findings import (
     group_findings,
     run_status,
     tally,
-    worst_status,
 )
 from dqsql.report.jsonable import timestamp
 

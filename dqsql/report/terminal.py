@@ -46,6 +46,11 @@ class Terminal:
         self.color = self.is_terminal if color is None else color
         self.unicode = _encoding(stream).startswith("utf")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody reads what is written."""
+        return self._stream is not None
+
     def style(self, text: str, *names: str) -> str:
         """Return `text` in the named styles, or as it is where colour does not belong."""
         if not self.color or not names:

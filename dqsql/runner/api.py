@@ -17,7 +17,8 @@ from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, ModelResult, RunResult, Status
-from dqsql.model.tables import CHECKS, MODELS, REVIEWS, RUNS
+from dqsql.model.tables import CHECKS, COLUMNS, FINDINGS, MODEL_RUNS, MODELS, REVIEWS, RUNS
+from dqsql.report.notifications import SETTING, read_routes
 from dqsql.runner.adoption import (
     left_while_running,
     project_warnings,
@@ -31,13 +32,17 @@ from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.limits import limits_of
+from dqsql.runner.notify import tell
+from dqsql.runner.phases import Phases
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.review import newest_reviews
 from dqsql.runner.rows import (
     check_dimensions,
+    column_dimensions,
     merge_dimension,
     model_dimension,
+    model_run_row,
     run_row,
 )
 from dqsql.runner.variables import kept_variables
@@ -149,6 +154,7 @@ def run(
     if spark is None:
         refuse_foreign_method(compiled.project.target)
     ensure_target(compiled.project)
+    read_routes(compiled.project.settings.get(SETTING))
     if threads is not None and threads < 1:
         raise UsageError(f"threads is {threads}; it must be 1 or more")
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)
@@ -169,7 +175,9 @@ class _Run:
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _fpr: float = DEFAULT_FPR
+    _start_seconds: float = 0.0
 
     @property
     def _project(self) -> Project:
@@ -194,14 +202,18 @@ class _Run:
         with alone(self._project.target, [p.model.name for p in plans]):
             if spark is None:
                 self.listener.session_starting()
+            starting = time.monotonic()
             with open_session(self._project.target, log_dir, spark) as session:
+                self._start_seconds = time.monotonic() - starting
                 result = self._run_models(session)
         self.listener.run_finished(result)
         return result
 
     def _run_models(self, spark: SparkSession) -> RunResult:
+        from dqsql.engine.consumption import bytes_read
         from dqsql.engine.storage import open_store
 
+        read_before = bytes_read(spark)
         target = self._project.target
         store = open_store(spark, target)
         journal = Journal(store)
@@ -209,6 +221,7 @@ class _Run:
         if not self.request.full_refresh:
             refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
         self._reviews = newest_reviews(store.rows(REVIEWS))
+        self._findings = _by_model(store.rows(FINDINGS))
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         # What is not begun any more after a failure must not depend on who was faster.
         order = InOrder(self.listener, 1 if self.fail_fast else self.threads)
@@ -236,10 +249,24 @@ class _Run:
         worked = {m.model for m in models if m.error is None or m.results}
         if worked:
             described = [p for p in plans if p.model.name in worked]
-            _store_dimensions(store, described, self.started)
+            types = {m.model: m.columns for m in models}
+            _store_dimensions(store, described, types, self.started)
+            read = bytes_read(spark)
+            read = None if read is None or read_before is None else read - read_before
+            store.append(
+                MODEL_RUNS,
+                [
+                    model_run_row(
+                        m, result, start_seconds=self._start_seconds, write_seconds=journal.seconds
+                    )
+                    for m in models
+                ],
+            )
             versions_of_tables = versions_after(store, ledgers)
             sha = _git_sha(self._project.root)
-            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
+            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables, read)])
+            told = tell(store, self._project, sorted(worked))
+            result = replace(result, warnings=(*result.warnings, *told.problems))
         store.tidy()
         return result
 
@@ -264,12 +291,15 @@ class _Run:
         tell: Callable[[str, str], None],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
+        from dqsql.engine.consumption import bytes_read
         from dqsql.engine.relations import register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
         from dqsql.runner.preparation import relation_ids
 
         model = plan.model
         start = time.monotonic()
+        phases = Phases()
+        read_before = None if self.threads > 1 else bytes_read(spark)
         try:
             own = model.depends_on if model.relation is None else ()
             needed = (*own, *relation_ids(plan.relations))
@@ -298,8 +328,14 @@ class _Run:
                 ),
                 reviews=self._reviews.get(model.name, {}),
                 only_new=bool(self.arguments["only_new"]),
+                findings=self._findings.get(model.name, ()),
+                phases=phases,
             )
-            return work.execute()
+            result = work.execute()
+            read = None if read_before is None else bytes_read(spark)
+            if read is None or read_before is None:
+                return result
+            return replace(result, bytes_read=read - read_before)
         except DqsqlError as error:
             seconds = time.monotonic() - start
             return ModelResult(model.name, model.path, seconds=seconds, error=error)
@@ -328,11 +364,24 @@ def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | Non
     return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
 
 
-def _store_dimensions(store: Store, plans: Sequence[Plan], now: dt.datetime) -> None:
-    """Bring dq_models and dq_checks up to date; write only what changed."""
+def _by_model(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["model"], []).append(row)
+    return found
+
+
+def _store_dimensions(
+    store: Store, plans: Sequence[Plan], types: Mapping[str, Mapping[str, str]], now: dt.datetime
+) -> None:
+    """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
+
+    `types` are the columns of each model's result, by its name.
+    """
     for table, key, describe in (
         (MODELS, "model", lambda p: [model_dimension(p)]),
         (CHECKS, "check_id", check_dimensions),
+        (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
     ):
         old = store.rows(table)
         rows = []

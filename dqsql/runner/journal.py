@@ -18,7 +18,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
-from dqsql.model.tables import BATCHES, METRICS, PROGRAMS, RESULTS, Table, state_table_name
+from dqsql.model.tables import (
+    BATCHES,
+    FINDINGS,
+    METRICS,
+    PROGRAMS,
+    RESULT_HISTORY,
+    RESULTS,
+    Table,
+    state_table_name,
+)
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
@@ -33,7 +42,9 @@ class Work:
     """What a run of one model leaves: rows by table, then the ledger, which makes them count.
 
     `batches` are those that the rows are of; the `ledger` is the model's, with all batches.
-    `state` writes the model's state rows, unless they are stored already.
+    `findings` are all of the model's, where one of them has changed; `replaced` are rows of
+    dq_results that new ones take the place of. `state` writes the model's state rows, unless they
+    are stored already.
     """
 
     model: str
@@ -41,6 +52,8 @@ class Work:
     parts: Mapping[Table, BatchPart]
     programs: Sequence[Mapping[str, Any]]
     ledger: Sequence[Mapping[str, Any]]
+    findings: Sequence[Mapping[str, Any]] = ()
+    replaced: Sequence[Mapping[str, Any]] = ()
     state: Callable[[], None] | None = None
 
 
@@ -49,11 +62,12 @@ class Journal:
     """Gathers the work of models, each named once between two writes.
 
     Models may be checked in several threads. Several tables are written at a time, each by one
-    thread.
+    thread. `seconds` is how long writing has taken.
     """
 
     store: Store
     patience: float = PATIENCE
+    seconds: float = 0.0
     _works: list[Work] = field(default_factory=list)
     _since: float = 0.0
     _gathering: threading.Lock = field(default_factory=threading.Lock)
@@ -103,16 +117,26 @@ class Journal:
 
     def _write(self, works: Sequence[Work]) -> None:
         with self._writing:
-            self._write_all(works)
+            start = time.monotonic()
+            try:
+                self._write_all(works)
+            finally:
+                self.seconds += time.monotonic() - start
 
     def _write_all(self, works: Sequence[Work]) -> None:
         writes = [work.state for work in works if work.state is not None]
         for table in dict.fromkeys(t for work in works for t in work.parts):
             parts = [work.parts[table] for work in works if table in work.parts]
             writes.append(partial(self.store.replace_batches, table, parts))
-        programs = [row for work in works for row in work.programs]
-        if programs:
-            writes.append(partial(self.store.replace_partition, PROGRAMS, programs))
+        for table, rows in (
+            (PROGRAMS, [row for work in works for row in work.programs]),
+            (FINDINGS, [row for work in works for row in work.findings]),
+        ):
+            if rows:
+                writes.append(partial(self.store.replace_partition, table, rows))
+        replaced = [row for work in works for row in work.replaced]
+        if replaced:
+            writes.append(partial(self.store.append, RESULT_HISTORY, replaced))
         self._do(writes)
         self.store.replace_partition(BATCHES, [row for w in works for row in self._vouched(w)])
 

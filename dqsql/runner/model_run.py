@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -21,6 +21,7 @@ from dqsql.compiler.privacy import pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.history import stored_rows
 from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.errors import error_of
@@ -42,6 +43,7 @@ from dqsql.monitors.judging import Judged, MonitorRun, stored_book
 from dqsql.monitors.pattern import KIND as PATTERN
 from dqsql.monitors.pattern import PatternPreparation, Source
 from dqsql.monitors.programs import ProgramBook
+from dqsql.runner.batch_times import batch_times
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
@@ -50,7 +52,9 @@ from dqsql.runner.grouping import grouped
 from dqsql.runner.held_back import held_back_note
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows
+from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.limits import Limits
+from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.runner.preparation import prepare
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
@@ -140,6 +144,8 @@ class ModelRun:
     limits: Limits = field(default_factory=Limits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     only_new: bool = False
+    findings: Sequence[Mapping[str, Any]] = ()
+    phases: Phases = field(default_factory=Phases)
     _own_batch: str = field(init=False)
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
@@ -152,18 +158,21 @@ class ModelRun:
     def execute(self) -> ModelResult:
         """Check the model's batches. Raises DqsqlError."""
         start = time.monotonic()
+        self.phases.enter(DISCOVERY)
         choice, batch_type = self._choose()
+        self.phases.enter(COMPILE)
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             return self._result(
                 start, skipped="nothing new", notes=choice.notes, scans=1, waiting=waiting
             )
         tested = self._analysed(choice, batch_type)
-        self._reopen(tested.batches)
+        replaced = self._reopen(tested.batches)
+        self.phases.enter(SCAN)
         self._scan_states(tested)
         found, sound = self._decided(tested)
         samples = self._sample(found.all, batch_type)
-        self._keep(tested, found, samples, sound)
+        self._keep(tested, found, samples, sound, replaced)
         return self._result(
             start,
             batches=tested.batches,
@@ -256,20 +265,23 @@ class ModelRun:
             choice = BatchChoice((choice.newest,), (), notes, sizes=choice.sizes)
         return choice, kind
 
-    def _reopen(self, batches: Sequence[str]) -> None:
+    def _reopen(self, batches: Sequence[str]) -> list[Row]:
         """Take batches that were checked before out of the ledger's good books.
 
-        Should the run die half-way, the next one checks them again.
+        Should the run die half-way, the next one checks them again. Returns their verdicts, which
+        new ones will replace.
         """
         again = [b for b in batches if b in self.ledger]
         if not again:
-            return
+            return []
         for batch in again:
             record = self.ledger[batch]
             self.ledger[batch] = replace(
                 record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
             )
         self.journal.reopen(ledger_rows(self.ledger))
+        found = stored_rows(self.store, RESULTS, self.plan.model.name, again)
+        return [{**row, "replaced_at": self.now} for row in found]
 
     # --- statements ----------------------------------------------------------------------------
 
@@ -355,6 +367,7 @@ class ModelRun:
 
         `delta` is what was measured of single batches.
         """
+        self.phases.enter(SCAN)
         measured, cumulative = delta, None
         if tested.cumulates:
             self._step("merging with earlier batches")
@@ -362,6 +375,7 @@ class ModelRun:
                 tested.execution, tested.part, self.ledger, tested.batches, self._meaning
             )
             measured = delta.joined(cumulative.measure(counting))
+        self.phases.enter(DECIDE)
         results = self._decide(measured, tested)
         judged = self._judge(tested, measured, results)
         return _Verdicts(measured, results, judged, cumulative)
@@ -434,13 +448,18 @@ class ModelRun:
         return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
     def _keep(
-        self, tested: _Tested, found: _Verdicts, samples: Samples, sound: Collection[str]
+        self,
+        tested: _Tested,
+        found: _Verdicts,
+        samples: Samples,
+        sound: Collection[str],
+        replaced: Sequence[Row],
     ) -> None:
         """Hand over what is to be stored; the ledger has it from now on.
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        work = self._work(tested.batches, found, samples, sound)
+        work = replace(self._work(tested.batches, found, samples, sound), replaced=replaced)
         if found.cumulative is not None:
             found.cumulative.store_total()
         if tested.execution.holds_states:
@@ -479,6 +498,7 @@ class ModelRun:
                 StoredRows(
                     sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
                 ),
+                *batch_times(batch, self.plan.model.config.batch_by),
             )
         return Work(
             model,
@@ -486,6 +506,7 @@ class ModelRun:
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows(self.ledger),
+            updated_findings(self.findings, samples.results, self.now) or (),
         )
 
     def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
@@ -518,6 +539,8 @@ class ModelRun:
             scans=scans,
             rows=rows,
             seconds=time.monotonic() - start,
+            columns=self._columns,
+            phases=self.phases.until_now(),
             notes=(*self.plan.notes, *notes) if batches else notes,
             skipped=skipped,
             waiting=waiting,

@@ -13,19 +13,24 @@ from typing import TYPE_CHECKING, Any
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import Result, Status
-from dqsql.model.tables import BATCHES, METRICS, MODELS, PROGRAMS, RESULTS, REVIEWS
+from dqsql.model.tables import (
+    BATCHES,
+    CHECKS,
+    COLUMNS,
+    FAILURES,
+    FINDINGS,
+    METRICS,
+    MODEL_RUNS,
+    MODELS,
+    PROGRAMS,
+    RESULTS,
+    REVIEWS,
+    Table,
+)
 from dqsql.model.wording import plural
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
-from dqsql.report.page import (
-    MetricValues,
-    ModelFacts,
-    ModelPage,
-    Page,
-    SeriesKey,
-    model_page,
-    wanted_series,
-)
+from dqsql.report.page import MetricValues, ModelFacts, Page, SeriesKey, wanted_series
 from dqsql.report.profile import ProfileTable
 from dqsql.runner.compilation import Variables
 from dqsql.runner.grouping import grouped
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
 DAYS = 90
 # More columns of pixels than this say nothing.
 MAX_BATCHES = 400
+# Samples of failing rows are shown of the newest batches.
+_FAILURE_BATCHES = 30
 
 
 @dataclass(frozen=True)
@@ -90,22 +97,34 @@ def write_report(
         DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
     """
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    page = read_page(project, days, select, exclude, spark=spark, step=step)
+    path = project.target_dir / REPORT if output_file is None else Path(output_file)
+    write_atomically(path, render(page))
+    return Report(
+        path,
+        len(page.models),
+        sum(len(f.batches) for f in page.models),
+        sum(row["resolved_at"] is None for f in page.models for row in f.findings),
+    )
+
+
+def read_page(
+    project: Project,
+    days: int = DAYS,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    *,
+    spark: SparkSession | None = None,
+    step: Step = silent,
+) -> Page:
+    """What `write_report` writes, as data. Raises DqsqlError."""
     names = chosen_names(project, select, exclude)
-    default = project.target_dir / REPORT
-    path = default if output_file is None else Path(output_file)
     left_out = {m.name for m in project.models} - set(names)
     profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
     with open_tables(project, spark, step) as store:
         step("Reading verdicts")
-        facts = _Reader(store, days).read(names)
-    page = make_page(project, facts, days, dt.datetime.now(dt.UTC), profiles)
-    write_atomically(path, render(page))
-    return Report(
-        path,
-        len(facts),
-        sum(len(f.batches) for f in facts),
-        sum(len(g.findings) for f in facts for g in f.groups),
-    )
+        facts = read_facts(store, project, names, days)
+    return make_page(project, facts, days, dt.datetime.now(dt.UTC), profiles)
 
 
 def make_page(
@@ -119,9 +138,6 @@ def make_page(
 
     Those of check models that are in the report stand with them.
     """
-    models: list[ModelPage] = [
-        model_page(replace(f, profile=profiles.get(f.name)), i) for i, f in enumerate(facts)
-    ]
     shown = {f.name for f in facts}
     return Page(
         project=project.name,
@@ -129,37 +145,48 @@ def make_page(
         made_at=made_at,
         version=VERSION,
         period=f"the newest {plural(days, 'day')} of each model",
-        models=tuple(models),
+        models=tuple(replace(f, profile=profiles.get(f.name)) for f in facts),
         profiles=tuple(p for name, p in profiles.items() if name not in shown),
     )
+
+
+def read_facts(
+    store: Store, project: Project, names: Sequence[str], days: int = DAYS
+) -> list[ModelFacts]:
+    """What is stored of those of the named models that have been checked. Raises StorageError."""
+    reader = _Reader(store, project, newest_rows(store.rows(REVIEWS)))
+    ledger = reader.by_model(BATCHES)
+    tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
+    return [
+        reader.model(
+            name, newest(ledger[name], days), {t: r.get(name, []) for t, r in tables.items()}
+        )
+        for name in names
+        if name in ledger
+    ]
 
 
 @dataclass(frozen=True)
 class _Reader:
     store: Store
-    days: int
+    project: Project
+    reviews: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
-    def read(self, names: Sequence[str]) -> list[ModelFacts]:
-        """What is stored of those models that have been checked."""
-        ledger = self.store.rows(BATCHES)
-        dimensions = {r["model"]: r for r in self.store.rows(MODELS) if r["valid_to"] is None}
-        reviews = newest_rows(self.store.rows(REVIEWS))
-        facts = []
-        for name in names:
-            mine = [r for r in ledger if r["model"] == name]
-            if mine:
-                batches = newest(mine, self.days)
-                found = dimensions.get(name, {})
-                facts.append(self._model(name, batches, reviews.get(name, {}), found))
-        return facts
+    def by_model(self, table: Table) -> dict[str, list[Mapping[str, Any]]]:
+        """The rows of a small table by model; of a dimension those in force."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for row in self.store.rows(table):
+            if row.get("valid_to") is None:
+                found.setdefault(row["model"], []).append(row)
+        return found
 
-    def _model(
+    def model(
         self,
         name: str,
         batches: Sequence[Mapping[str, Any]],
-        reviews: Mapping[str, Mapping[str, Any]],
-        dimension: Mapping[str, Any],
+        rows: Mapping[Table, Sequence[Mapping[str, Any]]],
     ) -> ModelFacts:
+        """What is stored of a model; `rows` are those of its small tables."""
         from dqsql.engine.history import stored_of_model, stored_rows
 
         names = [str(r["batch"]) for r in batches]
@@ -173,8 +200,14 @@ class _Reader:
             groups=grouped(results),
             values=self._values(name, names, results),
             programs=[r for r in programs if r["valid_to"] is None],
-            reviews=reviews,
-            dimension=dimension,
+            reviews=self.reviews.get(name, {}),
+            dimension=next(iter(rows[MODELS]), {}),
+            checks=rows[CHECKS],
+            columns=rows[COLUMNS],
+            findings=sorted(rows[FINDINGS], key=lambda r: batch_order(r["first_batch"])),
+            failures=stored_rows(self.store, FAILURES, name, names[-_FAILURE_BATCHES:]),
+            costs=sorted(rows[MODEL_RUNS], key=lambda r: r["started_at"]),
+            sql=next((m.sql for m in self.project.models if m.name == name), ""),
         )
 
     def _values(

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
-from dqsql.model.tables import BATCHES, RESULTS, REVIEWS
+from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.runner.compilation import Variables
 from dqsql.runner.exclusive import alone
+from dqsql.runner.lifecycle import accepted_findings
 from dqsql.runner.selection import chosen_names
 from dqsql.runner.verdicts import REVIEWED
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -119,7 +120,7 @@ def review(
         open_tables(project, spark, step) as store,
     ):
         step("Writing the review")
-        work = _Review(store, model, verdict, reason.strip(), author or _user())
+        work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
         return work.write(batches, [m.name for m in project.models])
 
 
@@ -190,7 +191,20 @@ class _Review:
                 row.update(status=after.value, counted=after is BatchStatus.ACCEPTED)
         ordered = sorted(ledger.values(), key=lambda r: batch_order(r["batch"]))
         self.store.replace_partition(BATCHES, ordered)
+        if self.verdict == "accept":
+            self._resolve(now)
         return tuple(reviewed)
+
+    def _resolve(self, now: dt.datetime) -> None:
+        """Resolve the findings that are about batches only that a person accepted."""
+        rows = [r for r in self.store.rows(FINDINGS) if r["model"] == self.model]
+        if rows:
+            verdicts = newest_reviews(self.store.rows(REVIEWS)).get(self.model, {})
+            accepted = [batch for batch, verdict in verdicts.items() if verdict == "accept"]
+            found = accepted_findings(
+                rows, accepted, author=self.author, reason=self.reason, now=now
+            )
+            self.store.replace_partition(FINDINGS, found)
 
     def _row(self, entry: Mapping[str, Any], now: dt.datetime) -> dict[str, Any]:
         return {
@@ -248,7 +262,7 @@ def _finding(row: Mapping[str, Any]) -> WaitingFinding:
     )
 
 
-def _user() -> str | None:
+def user_of_process() -> str | None:
     """The user of this process, or None where the system has no name for it."""
     try:
         return getpass.getuser()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ from dqsql.model.results import (
     BatchRecord,
     BatchStatus,
     MetricValue,
+    ModelResult,
     Result,
     RunResult,
     StoredRows,
 )
 from dqsql.monitors.history import Profile
+from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 
 Row = dict[str, Any]
 
@@ -110,6 +113,8 @@ def batch_row(record: BatchRecord) -> Row:
         "results": stored and stored.results,
         "states": stored and stored.states,
         "versions": stored and json.dumps(stored.versions, sort_keys=True),
+        "batch_start": record.start,
+        "batch_end": record.end,
     }
 
 
@@ -129,10 +134,18 @@ def batch_record(row: Row) -> BatchRecord:
         row["counted"],
         row["checked_at"],
         stored,
+        row["batch_start"],
+        row["batch_end"],
     )
 
 
-def run_row(result: RunResult, ansi: bool, git_sha: str | None, versions: Mapping[str, int]) -> Row:
+def run_row(
+    result: RunResult,
+    ansi: bool,
+    git_sha: str | None,
+    versions: Mapping[str, int],
+    bytes_read: int | None,
+) -> Row:
     """The row of dq_runs; `versions` are those of the tables when the run ends."""
     names = {0: "pass", 1: "fail", 2: "error"}
     return {
@@ -152,9 +165,56 @@ def run_row(result: RunResult, ansi: bool, git_sha: str | None, versions: Mappin
         "batches": sum(len(m.batches) for m in result.models),
         "scans": sum(m.scans for m in result.models),
         "rows_scanned": sum(m.rows for m in result.models),
-        "bytes_read": None,
+        "bytes_read": bytes_read,
         "versions": json.dumps(versions, sort_keys=True),
     }
+
+
+def model_run_row(
+    model: ModelResult, run: RunResult, *, start_seconds: float, write_seconds: float
+) -> Row:
+    """A row of dq_model_runs."""
+    phases = model.phases
+    return {
+        "run_id": run.run_id,
+        "model": model.model,
+        "status": model.status.value,
+        "started_at": run.started_at,
+        "batches": len(model.batches),
+        "checks": model.checks,
+        "metrics": model.metrics,
+        "findings": sum(r.is_finding for r in model.results),
+        "scans": model.scans,
+        "rows": model.rows,
+        "bytes": model.bytes_read,
+        "seconds": sum(phases.values()) or model.seconds,
+        "start_seconds": start_seconds,
+        "compile_seconds": phases.get(COMPILE),
+        "discovery_seconds": phases.get(DISCOVERY),
+        "scan_seconds": phases.get(SCAN),
+        "decide_seconds": phases.get(DECIDE),
+        "write_seconds": write_seconds,
+        "error": None if model.error is None else str(model.error),
+    }
+
+
+def column_dimensions(plan: Plan, types: Mapping[str, str]) -> list[Row]:
+    """The describing columns of the rows of a model in dq_columns."""
+    about = Counter(c.column.lower() for c in plan.checks if c.column)
+    about.update(m.column.lower() for m in plan.monitors if m.column)
+    model = plan.model
+    return [
+        {
+            "column_id": f"{model.name}.{name}",
+            "model": model.name,
+            "column_name": name,
+            "data_type": kind,
+            "position": position,
+            "checks": about[name.lower()],
+            "owner": model.config.owner,
+        }
+        for position, (name, kind) in enumerate(types.items(), start=1)
+    ]
 
 
 def model_dimension(plan: Plan) -> Row:

@@ -15,7 +15,7 @@ import dqsql
 from dqsql.engine.layout import COUNTS, STATES, Family
 from dqsql.engine.storage import Store
 from dqsql.model.project import Target
-from dqsql.model.tables import ALL_TABLES
+from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 
 MODEL = """
 {{ config(batch_by='day', segment_by=['kind'], severity='warn') }}
@@ -97,7 +97,7 @@ class ProjectRuns:
             path.write_text(textwrap.dedent(text), encoding="utf-8")
 
     def _dump(self, store: Store) -> dict[str, list[str]]:
-        found = {t.name: _plain(store.rows(t)) for t in ALL_TABLES if t.name != "dq_runs"}
+        found = {t.name: _plain(store.rows(t)) for t in ALL_TABLES if t not in (RUNS, MODEL_RUNS)}
         for family in (STATES, COUNTS):
             found[family.rows("m")] = _plain(_kept(store, family))
             total = store.read_total("m", family)

@@ -85,8 +85,14 @@ def test_many_batches_are_bounded_and_errors_come_first(
     console.listener.run_finished(make_run(make_model(*results, groups=grouped(results))))
     lines = [line.strip() for line in console.text.splitlines()]
     assert lines[2].startswith("FAIL flights 2025-01-03")
-    assert lines[3].startswith("WARN flights 2025-01-15")
-    assert "... and 5 more batches" in lines
+    assert lines[3].startswith("WARN flights 14 batches, 2025-01-01 to 2025-01-15: ")
+    # Batches with other checks each have a line of their own.
+    results = [
+        make_result(f"{b:02d}", Status.WARN, check_id=f"c{b}{i}") for b in range(15) for i in "ab"
+    ]
+    console = Console()
+    console.listener.run_finished(make_run(make_model(*results, groups=grouped(results))))
+    assert "... and 5 more batches" in console.text
 
 
 def test_one_finding_in_a_batch_is_not_told_twice(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from dqsql.report.console import ConsoleListener
 from dqsql.report.events import JsonListener
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
+from dqsql.runner.grouping import grouped
 
 NOON = datetime(2025, 3, 1, 12, 34, 56, tzinfo=UTC)
 
@@ -161,3 +163,50 @@ def test_quiet_json_lines(make_model: Callable[..., ModelResult]) -> None:
     listener.run_started("run-1", 1, 1, "local")
     listener.model_finished(1, 1, make_model())
     assert stream.getvalue() == ""
+
+
+def test_lines_say_where_a_check_stands(
+    make_result: Callable[..., Result], make_model: Callable[..., ModelResult]
+) -> None:
+    stream = io.StringIO()
+    bad = make_result(status=Status.FAIL, observed=82.1)
+    places = {bad.check_id: "checks/flights.sql:12"}
+    listener = ConsoleListener(Terminal(stream), Progress(Terminal(None)), places=places)
+    listener.model_finished(1, 1, make_model(bad))
+    assert stream.getvalue().rstrip().endswith("expected 5 to 60 (checks/flights.sql:12)")
+
+
+def test_the_same_failures_on_many_batches_are_one_line(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    days = [f"2025-01-{day:02d}" for day in range(1, 31)]
+    results = [
+        make_result(day, Status.FAIL, check_id=f"flights.{name}", check_name=name, message="off")
+        for day in days
+        for name in ("one", "two")
+    ]
+    warned = make_result(days[-1], Status.WARN, check_id="flights.w", check_name="row_count > 5")
+    model = make_model(*results, warned, groups=grouped([*results, warned]))
+    console = Console()
+    console.listener.run_finished(make_run(model))
+    (line,) = (x for x in console.text.splitlines() if " FAIL " in x)
+    # The failure stands first, although a missing row would explain it.
+    assert "FAIL flights 30 batches, 2025-01-01 to 2025-01-30: one on dep_delay: off" in line
+    assert "more batch" not in console.text
+
+
+def test_a_log_hears_of_a_long_step() -> None:
+    stream = io.StringIO()
+    told = threading.Event()
+
+    class Log(Terminal):
+        def line(self, text: str = "") -> None:
+            super().line(text)
+            told.set()
+
+    with Progress(Log(stream), clock=lambda: 12.0, log_interval=0.01) as progress:
+        progress.step("flights: scanning 9 batches")
+        assert told.wait(30)
+    assert stream.getvalue().splitlines()[0] == "          .. flights: scanning 9 batches, for 0.0s"

@@ -1,71 +1,43 @@
-"""The report: geometry of its charts, and what its page shows; no Spark."""
+"""The report: the data that its pages are drawn of, and what a browser draws; no Spark."""
 
 from __future__ import annotations
 
 import datetime as dt
+import html
+import io
+import re
+import shutil
+import subprocess
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Sequence
-from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from dqsql.model.results import Result, Status
-from dqsql.report.charts import HEIGHT, WIDTH, ChartPoint, chart
-from dqsql.report.html import render
-from dqsql.report.page import MAX_CHARTS, ModelFacts, Page, model_page
+from dqsql.report.html import render, unpacked
+from dqsql.report.model_text import lines_of_model
+from dqsql.report.page import ModelFacts, Page, model_record, overview_record
 from dqsql.report.profile import ProfileTable, profile_table
+from dqsql.report.serving import PageServer
+from dqsql.report.terminal import Terminal
 from dqsql.runner.grouping import grouped
+from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.report import newest
 
-VOID = {"meta", "br", "img", "input", "link", "hr"}
-LOADING = {"src", "srcset", "action", "data", "poster", "background"}
+MADE = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
+EVIL = "<script>alert('x')</script>\"><img src=x onerror=console.error(1)>"
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 
 
-class Page5(HTMLParser):
-    """Reads a page and checks that it is closed, and loads nothing."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.words = ""
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        given = dict(attrs)
-        assert not LOADING & set(given)
-        assert not any(name.startswith("on") for name in given)
-        self.ids += [i for i in [given.get("id")] if i]
-        self.links += [href for href in [given.get("href")] if href]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
-
-
-def page(*facts: ModelFacts, profiles: Sequence[ProfileTable] = ()) -> str:
-    models = tuple(model_page(f, i) for i, f in enumerate(facts))
-    made = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
+def page_of(*facts: ModelFacts, profiles: Sequence[ProfileTable] = ()) -> Page:
     period = "the newest 90 days of each model"
-    text = render(Page("nyc", "local", made, "0.1.0", period, models, tuple(profiles)))
-    # No scripts, and nothing from elsewhere.
-    assert "<script" not in text
-    assert "http" not in text
-    assert "url(" not in text
-    assert "@import" not in text
-    return text
+    return Page("nyc", "local", MADE, "0.1.0", period, facts, tuple(profiles))
 
 
 def facts(*results: Result, statuses: dict[str, str] | None = None, **more: Any) -> ModelFacts:
@@ -82,102 +54,64 @@ def facts(*results: Result, statuses: dict[str, str] | None = None, **more: Any)
         "programs": [],
         "reviews": {},
         "dimension": {},
+        "findings": updated_findings([], results, MADE) or (),
     }
     return ModelFacts(**{**given, **more})
 
 
-def test_nothing_checked_yet() -> None:
-    read = Page5(page())
-    assert "No batch has been checked yet" in read.words
-    assert "table" not in read.seen
-
-
-def test_findings_by_batch_charts_and_programs(make_result: Callable[..., Result]) -> None:
-    days = [f"2025-03-{day:02d}" for day in range(1, 11)]
-    usual = [
+def month(make_result: Callable[..., Result], odd: float, **more: Any) -> list[Result]:
+    """Thirty days of means from 60 to 100, of which the last is odd."""
+    return [
         make_result(
-            day,
-            Status.FAIL if day == days[-1] else Status.PASS,
-            detector="anomaly",
-            check_id="flights.rows",
-            message=f"row_count: odd on {day}" if day == days[-1] else "",
-            observed=900.0 if day == days[-1] else 100.0 + i,
-            lower=90.0,
-            upper=120.0,
-            details={"metric": "row_count", "expression": "anomaly(row_count)"},
+            f"2025-01-{day:02d}",
+            Status.FAIL if day == 30 else Status.PASS,
+            observed=odd if day == 30 else 70.0 + day % 7,
+            lower=60.0,
+            upper=100.0,
+            **more,
         )
-        for i, day in enumerate(days)
+        for day in range(1, 31)
     ]
-    odd = make_result(days[-1], Status.FAIL, check_id="flights.mean", observed=82.0)
-    program = {
-        "column_name": "fare",
-        "detector": "avh",
-        "batches": 30,
-        "learned_from": days[0],
-        "learned_to": days[-1],
-        "fpr": 0.01,
-        "description": "mean <= 12; 3 <= max",
-    }
-    reviews = {days[-1]: {"verdict": "reject", "author": "ann", "reason": "storm"}}
-    text = page(
-        facts(
-            *usual,
-            odd,
-            statuses={days[-1]: "rejected"},
-            programs=[program],
-            reviews=reviews,
-            dimension={"path": "checks/flights.sql", "description": "All <b>flights</b>"},
-        )
-    )
-    read = Page5(text)
-    assert "All <b>flights</b>" in read.words
-    assert "row_count: odd on 2025-03-10" in read.words
-    assert "flights.rows@2025-03-10" in read.words
-    assert "reject by ann: storm" in read.words
-    assert "mean <= 12" in read.words
-    assert "3 <= max" in read.words
-    assert read.seen.count("svg") == 2
-    assert text.count('class="odd"') == 2
-    assert text.count('class="rejected"') == 1
-    assert {href[1:] for href in read.links} <= set(read.ids)
 
 
-def test_texts_from_data_stay_texts(make_result: Callable[..., Result]) -> None:
-    evil = "<script>alert('x')</script>\"><img src=x onerror=y>"
-    results = [
-        make_result(
-            f"{evil}{i}", Status.FAIL, segment=evil, check_name=evil, message=evil, column=evil
-        )
-        for i in range(2)
-    ]
-    programs = [
-        {"column_name": evil, "detector": "avh", "batches": 1, "fpr": None, "description": evil}
-        | {"learned_from": evil, "learned_to": evil}
-    ]
-    read = Page5(page(facts(*results, name=evil, programs=programs)))
-    assert "img" not in read.seen
-    assert "<script>alert" in read.words
+def test_nothing_needs_to_be_loaded() -> None:
+    text = render(page_of())
+    assert "default-src 'none'" in text
+    for word in ("src=", "url(", "@import", "fetch(", "XMLHttp", "innerHTML"):
+        assert word not in text
+    # The name of a namespace, not an address.
+    assert re.findall(r"https?://[^'\"]*", text) == ["http://www.w3.org/2000/svg"]
 
 
-def test_profiles(make_result: Callable[..., Result]) -> None:
-    evil = "<script>x</script>"
-    column: dict[str, Any] = dict.fromkeys(
-        ("distinct", "detected_type", "summary", "lengths", "earliest", "latest", "distribution")
-    )
-    column |= {"name": evil, "spark_type": "string", "completeness": 0.5, "histogram": []}
-    summary = {"minimum": "-Infinity", "mean": None, "maximum": 1e6}
-    number = column | {"name": "n", "histogram": [0.5, 0.0, 0.5], "summary": summary}
-    number |= {"distinct": 9.8}
-    words = column | {"distribution": {"values": [evil, "b"], "counts": [8, 1], "other": 1}}
-    record = {"relation": evil, "rows": 10, "passes": 3, "columns": [number, words]}
-    table = profile_table(record | {"made_at": "2025-03-01T10:20:30+00:00"})
-    assert [c.distinct for c in table.columns] == ["10", ""]
-    assert profile_table({**record, "columns": []}).columns == ()
-    read = Page5(page(facts(make_result("1"), profile=table), profiles=[table]))
-    assert read.words.count(f"{evil} 80%, b 10%") == 2
-    assert "10 rows, 2 columns, read 3 times; as of 2025-03-01 10:20 UTC" in read.words
-    assert "-inf" in read.words and "NaN" in read.words and "1,000,000" in read.words
-    assert read.seen.count("rect") == 6
+def test_texts_of_data_are_no_part_of_the_markup(make_result: Callable[..., Result]) -> None:
+    result = make_result(EVIL, Status.FAIL, segment=EVIL, check_name=EVIL, message=EVIL)
+    text = render(page_of(facts(result, name=EVIL)))
+    assert "alert" not in text
+    assert text.count("<script") == 3
+    stored = re.findall(r'id="([\w-]+)">([^<]+)</script>', text)
+    assert [name for name, _ in stored] == ["overview", "model-0"]
+    overview, model = (unpacked(content) for _, content in stored)
+    assert overview["models"][0]["name"] == EVIL
+    assert model["batches"] == [EVIL]
+
+
+def test_a_check_that_fails_for_a_month_is_one_finding(make_result: Callable[..., Result]) -> None:
+    results = [make_result(f"2025-01-{d:02d}", Status.FAIL, observed=99.0) for d in range(1, 31)]
+    (finding,) = overview_record(page_of(facts(*results)))["findings"]
+    assert len(finding["batches"]) == 30
+    assert (finding["batches"][0], finding["batches"][-1]) == ("2025-01-01", "2025-01-30")
+    assert (finding["state"], finding["status"]) == ("open", "fail")
+
+
+def test_verdicts_are_letters_and_equal_bounds_are_told_once(
+    make_result: Callable[..., Result],
+) -> None:
+    record = model_record(facts(*month(make_result, 802.287)))
+    (check,) = record["checks"]
+    assert check["strip"] == "p" * 29 + "f"
+    (series,) = check["series"]
+    assert (series["lower"], series["upper"]) == (60.0, 100.0)
+    assert (series["values"][-1], series["bad"]) == (802.287, "0" * 29 + "1")
 
 
 def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> None:
@@ -189,64 +123,32 @@ def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> No
         make_result("1", detector="avh", details={}),
         make_result("2", detector="avh", details={"clauses": [clause]}),
     ]
-    made = model_page(facts(*results, values={key: {"1": 4.5, "2": 5.0}}), 0)
-    (drawn,) = made.charts
-    assert drawn.title == "mean on dep_delay"
-    assert len(drawn.lines[0].split()) == 2
-    assert len(drawn.bands) == 1
+    (check,) = model_record(facts(*results, values={key: {"1": 4.5, "2": 5.0}}))["checks"]
+    (series,) = check["series"]
+    assert series["title"] == "mean on dep_delay"
+    assert series["values"] == [4.5, 5.0]
 
 
-def test_charts_are_bounded_and_the_worst_come_first(make_result: Callable[..., Result]) -> None:
-    results = [
-        make_result(
-            str(batch),
-            Status.FAIL if number == 70 else Status.PASS,
-            check_id=f"c{number}",
-            check_name=f"monitor {number}",
-            detector="novelty",
-            observed=float(batch),
-        )
-        for number in range(MAX_CHARTS + 20)
-        for batch in range(3)
-    ]
-    made = model_page(facts(*results), 0)
-    assert (len(made.charts), made.charts_left_out) == (MAX_CHARTS, 20)
-    assert made.charts[0].title == "monitor 70 on dep_delay"
+def test_numbers_that_cannot_be_drawn(make_result: Callable[..., Result]) -> None:
+    seen = [float("nan"), float("inf"), 1.7e308, 1.0]
+    results = [make_result(str(i), observed=v, lower=-1.7e308) for i, v in enumerate(seen)]
+    ((series,),) = (c["series"] for c in model_record(facts(*results))["checks"])
+    assert series["values"] == [None, None, 1e300, 1.0]
+    assert series["lower"] == -1e300
 
 
-NUMBERS = st.none() | st.floats(allow_nan=True, allow_infinity=True)
-POINTS = st.lists(
-    st.builds(ChartPoint, st.just("b"), NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=12
-)
-
-
-@given(POINTS)
-def test_everything_lies_in_the_picture(points: list[ChartPoint]) -> None:
-    drawn = chart("t", "a", points)
-    if drawn is None:
-        assert all(p.value is None or p.value - p.value != 0 for p in points)
-        return
-    pairs = [pair.split(",") for path in (*drawn.lines, *drawn.bands) for pair in path.split()]
-    marks = [(m.x, m.y) for m in (*drawn.dots, *drawn.anomalies)]
-    for x, y in [*((float(x), float(y)) for x, y in pairs), *marks]:
-        assert 0 <= x <= WIDTH
-        assert 0 <= y <= HEIGHT
-
-
-def test_the_largest_numbers_there_are() -> None:
-    points = [ChartPoint("1", 1.7e308, -1.7e308, None), ChartPoint("2", -1.7e308, None, 1e-310)]
-    drawn = chart("t", "a", points)
-    assert drawn is not None
-    assert "nan" not in "".join((*drawn.lines, *drawn.bands))
-
-
-def test_one_huge_value_does_not_flatten_the_others() -> None:
-    points = [ChartPoint(str(i), float(i % 3), anomalous=False) for i in range(9)]
-    drawn = chart("t", "a", [*points, ChartPoint("9", 1e9, anomalous=True)])
-    assert drawn is not None
-    heights = [float(pair.split(",")[1]) for pair in drawn.lines[0].split()]
-    assert max(heights[:9]) - min(heights[:9]) > HEIGHT / 2
-    assert drawn.anomalies[0].y == min(heights)
+def test_profiles(make_result: Callable[..., Result]) -> None:
+    column: dict[str, Any] = dict.fromkeys(
+        ("distinct", "detected_type", "summary", "lengths", "earliest", "latest", "distribution")
+    )
+    column |= {"name": "n", "spark_type": "string", "completeness": 0.5, "histogram": [0.5, 0.5]}
+    record = {"relation": "r", "rows": 10, "passes": 3, "columns": [column]}
+    table = profile_table(record | {"made_at": "2025-03-01T10:20:30+00:00"})
+    mine = model_record(facts(make_result("1"), profile=table))["profile"]
+    (other,) = overview_record(page_of(profiles=[table]))["profiles"]
+    assert mine == other
+    assert (mine["size"], mine["made"]) == ("10 rows, 1 column, read 3 times", "2025-03-01 10:20")
+    assert mine["columns"][0][-1] == [0.5, 0.5]
 
 
 def test_the_newest_batches() -> None:
@@ -257,3 +159,144 @@ def test_the_newest_batches() -> None:
     numbers = [{"batch": str(n)} for n in range(20)]
     assert [r["batch"] for r in newest(numbers, 3)] == ["17", "18", "19"]
     assert len(newest([{"batch": str(n)} for n in range(1000)], 1000)) == 400
+
+
+def test_one_model_as_text(make_result: Callable[..., Result]) -> None:
+    stream = io.StringIO()
+    lines = list(lines_of_model(facts(*month(make_result, 802.287)), Terminal(stream)))
+    assert lines[:2] == ["flights", "30 batches, 2025-01-01 to 2025-01-30"]
+    assert "FAIL mean between 5 and 60 on dep_delay: since 2025-01-30, 1 batch" in lines
+    assert lines[-1].split()[-2:] == ["▁" * 29 + "█", "802.287"]
+
+
+def test_the_report_is_served_on_this_machine_only() -> None:
+    with PageServer("<p>ä</p>") as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            assert server.server_address[0] == "127.0.0.1"
+            with urllib.request.urlopen(server.url, timeout=30) as answer:
+                assert answer.read().decode() == "<p>ä</p>"
+            foreign = urllib.request.Request(server.url, headers={"Host": "evil.example"})
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(foreign, timeout=30)
+            refused.value.close()
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+# --- in a browser ------------------------------------------------------------------------------
+
+
+def drawn(folder: Path, page: Page, place: str = "#/", width: int = 1280) -> str:
+    """The document that a browser makes of a report; it must not complain."""
+    file = folder / "report.html"
+    file.write_text(render(page), encoding="utf-8")
+    options = (
+        *("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
+        *(f"--window-size={width},6000", f"--user-data-dir={folder / 'browser'}"),
+        *("--virtual-time-budget=5000", "--dump-dom"),
+    )
+    done = subprocess.run(
+        [str(BROWSER), *options, f"{file.as_uri()}{place}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+),([\d.]+)", path)]
+
+
+def check_that_anomalies_lie_outside(document: str, count: int) -> None:
+    """No red dot lies on the band at its place, in the coordinates of the picture."""
+    found = 0
+    for picture in re.findall(r"<svg[^>]*>.*?</svg>", document, re.DOTALL):
+        bands = [points(d) for d in re.findall(r'class="band" d="([^"]+)"', picture)]
+        for x, y in re.findall(r'class="odd" cx="([\d.]+)" cy="([\d.]+)"', picture):
+            found += 1
+            edges = [py for band in bands for px, py in band if px == float(x)]
+            assert edges, "the band is drawn where the anomaly is"
+            assert not min(edges) <= float(y) <= max(edges)
+            assert 0 <= float(y) <= 168
+    assert found == count
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    ("odd", "broken"), [(802.287, True), (-5e9, True), (101.0, False), (58.0, False)]
+)
+def test_an_anomaly_is_drawn_outside_of_its_band(
+    make_result: Callable[..., Result], tmp_path: Path, odd: float, broken: bool
+) -> None:
+    made = facts(*month(make_result, odd))
+    document = drawn(tmp_path, page_of(made), "#/model/flights")
+    check_that_anomalies_lie_outside(document, 1)
+    assert ('data-break="y"' in document) == broken
+
+
+@needs_browser
+def test_texts_of_data_stay_texts_in_the_browser(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    results = [
+        make_result(f"{EVIL}{i}", Status.FAIL, segment=EVIL, check_name=EVIL, message=EVIL)
+        for i in range(2)
+    ]
+    made = facts(*results, name=EVIL, sql=EVIL, dimension={"owner": EVIL, "tags": [EVIL]})
+    (finding,) = made.findings
+    for place in (
+        "#/",
+        f"#/model/{quote(EVIL, '')}",
+        f"#/finding/{quote(finding['finding_id'], '')}",
+    ):
+        document = drawn(tmp_path, page_of(made), place)
+        assert "<img" not in document
+        assert html.escape(EVIL, quote=False) in document
+
+
+@needs_browser
+def test_a_finding_has_what_a_person_needs(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    check = {"check_id": "flights.dep_delay.mean_between_5_and_60", "where": "dest = 'LAX'"}
+    check |= {"expression": "mean between 5 and 60", "file": "checks/flights.sql", "line": 12}
+    check |= {"tags": ["ops"], "description": None}
+    failures = [{"check_id": check["check_id"], "batch": "2025-01-30", "row": '{"id": 7}'}]
+    made = facts(
+        *month(make_result, 802.287),
+        dimension={"owner": "ann"},
+        checks=[check],
+        failures=failures,
+        sql="select dep_delay from flights",
+    )
+    finding = made.findings[0]["finding_id"]
+    document = html.unescape(drawn(tmp_path, page_of(made), f"#/finding/{quote(finding, '')}"))
+    for words in (
+        "mean between 5 and 60 where dest = 'LAX'",
+        "60 to 100",
+        "802.3 on 2025-01-30",
+        "checks/flights.sql:12",
+        "ann",
+        "dqsql explain flights.dep_delay.mean_between_5_and_60@2025-01-30",
+        "dqsql review accept flights 2025-01-30 --reason",
+        "<td>7</td>",
+        "select dep_delay from flights",
+    ):
+        assert words in document, words
+
+
+@needs_browser
+def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_path: Path) -> None:
+    made = facts(*month(make_result, 802.287), dimension={"owner": "ann", "tags": ["daily"]})
+    overview = drawn(tmp_path, page_of(made), width=360)
+    assert 'aria-label="flights: 1 fail, 29 pass"' in overview
+    assert "1 failure, 0 warnings" in overview
+    checks = drawn(tmp_path, page_of(made), "#/checks")
+    assert "96.6%" in checks
+    assert "No batch has been checked yet" in drawn(tmp_path, page_of())

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 OF_THE_RUN = frozenset(
     {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at", "versions"}
     | {"valid_from", "valid_to", "arguments", "git_sha"}
+    | {"opened_at", "last_seen_at", "resolved_at"}
 )
+# What is only ever added to: what single runs did.
+JOURNALS = ("dq_runs", "dq_model_runs", "dq_result_history")
 Tables = dict[str, list[str]]
 
 
@@ -75,11 +78,11 @@ class Project:
         return found
 
     def tables(self) -> Tables:
-        """All tables but the journal of runs, without what is the single run's."""
+        """All tables but the journals of runs, without what is the single run's."""
         return {
             name: sorted(comparable(row) for row in self.rows(name))
             for name in table_names(self.root / "warehouse" / "dq")
-            if name != "dq_runs"
+            if name not in JOURNALS
         }
 
     def metrics(self, model: str | None = None) -> dict[tuple[Any, ...], Any]:

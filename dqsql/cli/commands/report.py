@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
 from dqsql.cli.session import Session, with_session
+from dqsql.errors import UsageError
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
+
+if TYPE_CHECKING:
+    from dqsql.report.page import Page
 
 
 @click.command("report", cls=Command)
@@ -29,6 +33,26 @@ from dqsql.report.text import printable
     envvar="DQSQL_OUTPUT_FILE",
     help="The file to write [default: target/report.html of the project].",
 )
+@click.option(
+    "--text",
+    "text_of",
+    metavar="MODEL",
+    envvar="DQSQL_TEXT",
+    help="Print one model to the terminal instead.",
+)
+@click.option(
+    "--serve",
+    is_flag=True,
+    envvar="DQSQL_SERVE",
+    help="Show the report to browsers of this machine instead, until interrupted.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    envvar="DQSQL_PORT",
+    help="The port of --serve [default: a free one].",
+)
 @options("output", *GLOBAL)
 @with_session
 def command(
@@ -39,16 +63,23 @@ def command(
     exclude: Sequence[str],
     days: int | None,
     output_file: Path | None,
+    text_of: str | None,
+    serve: bool,
+    port: int,
     output: str,
     **where: Any,
 ) -> int:
     """Write a report of the newest batches: one HTML file that needs nothing but itself.
 
-    Batches by status, findings by batch, charts of what monitors watch, and what they have learned.
-    Reads the warehouse tables only.
+    Health by model and day, findings, all checks with their history, charts of metrics with what
+    was allowed, coverage and cost. Reads the warehouse tables only.
     """
     from dqsql.runner.report import DAYS, write_report
 
+    if text_of is not None or serve:
+        select = (text_of,) if text_of is not None else select
+        page = _page(session, project_dir, select, exclude, days or DAYS, where)
+        return _print(session, page) if text_of is not None else _serve(session, page, port)
     with session.progress() as progress:
         made = write_report(
             project_dir,
@@ -78,4 +109,48 @@ def command(
             f" {plural(made.findings, 'finding')}."
         )
     session.say(printable(f"Wrote {made.path}"))
+    return 0
+
+
+def _page(
+    session: Session,
+    project_dir: Path,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    days: int,
+    where: Mapping[str, Any],
+) -> Page:
+    from dqsql.runner.report import read_page
+    from dqsql.runner.where import Where
+
+    with session.progress() as progress:
+        project = Where(project_dir, **where).project()
+        return read_page(project, days, words(select), words(exclude), step=progress.step)
+
+
+def _print(session: Session, page: Page) -> int:
+    from dqsql.report.model_text import lines_of_model
+
+    for facts in page.models:
+        for line in lines_of_model(facts, session.out):
+            session.say(line)
+    if not page.models:
+        session.say("No such model has been checked yet: `dqsql ls` lists them.")
+    return 0
+
+
+def _serve(session: Session, page: Page, port: int) -> int:
+    from dqsql.report.html import render
+    from dqsql.report.serving import PageServer
+
+    try:
+        server = PageServer(render(page), port)
+    except OSError as error:
+        raise UsageError(f"port {port} cannot be used: {error.strerror}") from error
+    with server:
+        session.say(f"The report is at {server.url} (stop with Ctrl-C)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            session.say()
     return 0

@@ -64,7 +64,7 @@ def command(
             select=select,
             batches_of=retry.batches,
             threads=threads,
-            listener=session.listener(progress),
+            listener=session.listener(progress, compiled.plans),
             **arguments,
             **where,
         )

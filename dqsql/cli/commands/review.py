@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,53 @@ def reject(session: Session, **given: Any) -> int:
     A batch that was repaired and passes when it is run again (dqsql run --batch) is accepted.
     """
     return _review(session, "reject", **given)
+
+
+@command.command("acknowledge", cls=Command)
+@click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
+@click.option("--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why.")
+@click.option("--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who [default: the user].")
+@click.option(
+    "--mute-until",
+    type=click.DateTime(["%Y-%m-%d"]),
+    envvar="DQSQL_MUTE_UNTIL",
+    help="Tell of them again from this day on [default: not while they are open].",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def take_note(
+    session: Session,
+    *,
+    checks: Sequence[str],
+    reason: str,
+    author: str | None,
+    mute_until: datetime | None,
+    project_dir: Path,
+    output: str,
+    **where: Any,
+) -> int:
+    """Take note of the open findings of CHECKs: no message tells of them any more.
+
+    The batches stay as they are: accept or reject them where that is known.
+    """
+    from dqsql.runner.acknowledge import acknowledge
+
+    with session.progress() as progress:
+        found = acknowledge(
+            checks,
+            reason,
+            author=author,
+            mute_until=mute_until and mute_until.date(),
+            project_dir=project_dir,
+            step=progress.step,
+            **where,
+        )
+    if session.json:
+        records = [asdict(f) for f in found]
+        session.print_json({"status": "success", "exit_code": 0, "findings": records})
+    for each in found:
+        session.say(printable(f"{each.finding_id}: {each.state}"))
+    return 0
 
 
 @command.command("list", cls=Command)

@@ -58,7 +58,7 @@ def command(
             select=words(select),
             exclude=words(exclude),
             batches=tuple(batches),
-            listener=session.listener(progress),
+            listener=session.listener(progress, compiled.plans),
             compiled=compiled,
             **settings,
         )

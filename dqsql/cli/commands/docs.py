@@ -1,0 +1,47 @@
+"""`dqsql docs`: the reference, as Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+
+
+@click.group("docs")
+def command() -> None:
+    """Print the reference as Markdown."""
+
+
+@command.command("tables", cls=Command)
+@options(*GLOBAL)
+@with_session
+def tables(session: Session, **_: Any) -> int:
+    """Print what the columns of the warehouse tables mean."""
+    from dqsql.report.tables import tables_as_markdown
+
+    session.out.line(tables_as_markdown())
+    return 0
+
+
+@command.command("views", cls=Command)
+@click.option(
+    "--dialect",
+    type=click.Choice(["spark", "duckdb"]),
+    default="spark",
+    envvar="DQSQL_DIALECT",
+    help="Who runs the script [default: spark].",
+)
+@options(*PROJECT, *GLOBAL)
+@with_session
+def views(session: Session, *, dialect: str, project_dir: Path, **where: Any) -> int:
+    """Print the SQL script that makes the views for dashboards over this project's tables."""
+    from dqsql.report.views import script
+    from dqsql.runner.where import Where
+
+    session.out.line(script(Where(project_dir, **where).project().target, dialect))
+    return 0

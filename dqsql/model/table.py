@@ -1,0 +1,90 @@
+"""What a warehouse table is: documented columns, what identifies a row, what a write replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DDL = {"timestamp": "timestamp_ltz"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a warehouse table.
+
+    `kind` is its Spark type. `description` is the one text about it: comments in the warehouse,
+    `dqsql docs tables` and the docs page are made of it.
+    """
+
+    name: str
+    kind: str
+    description: str
+
+
+def text(name: str, description: str) -> Column:
+    """A column of texts."""
+    return Column(name, "string", description)
+
+
+def whole(name: str, description: str) -> Column:
+    """A column of whole numbers."""
+    return Column(name, "bigint", description)
+
+
+def real(name: str, description: str) -> Column:
+    """A column of floating-point numbers."""
+    return Column(name, "double", description)
+
+
+def time(name: str, description: str) -> Column:
+    """A column of instants."""
+    return Column(name, "timestamp", description)
+
+
+def flag(name: str, description: str) -> Column:
+    """A column of truth values."""
+    return Column(name, "boolean", description)
+
+
+def texts(name: str, description: str) -> Column:
+    """A column of lists of texts."""
+    return Column(name, "array<string>", description)
+
+
+def reals(name: str, description: str) -> Column:
+    """A column of lists of floating-point numbers."""
+    return Column(name, "array<double>", description)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A warehouse table: what a row of it is, its columns, and those that identify a row.
+
+    `scope` are the columns whose values name the part of the table that a write replaces: all rows
+    of the part are exchanged for the new ones, so that writing twice is writing once. `partitions`
+    are the columns by which tables in folders are laid out: what grows by models and batches.
+    """
+
+    name: str
+    description: str
+    fields: tuple[Column, ...]
+    keys: tuple[str, ...]
+    scope: tuple[str, ...]
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Names and Spark types in order."""
+        return tuple((field.name, field.kind) for field in self.fields)
+
+    @property
+    def ddl(self) -> str:
+        """The columns as a Spark schema string.
+
+        What `timestamp` means there is a setting of the session (`spark.sql.timestampType`).
+        """
+        return ", ".join(f"`{name}` {_DDL.get(kind, kind)}" for name, kind in self.columns)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(field.name for field in self.fields)

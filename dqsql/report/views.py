@@ -1,0 +1,77 @@
+"""Views over the warehouse tables: a script for Spark SQL, and one for DuckDB over the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dqsql.errors import UsageError
+from dqsql.model.project import Target
+from dqsql.model.tables import ALL_TABLES
+from dqsql.resources import resource_dir
+
+DIALECTS = ("spark", "duckdb")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view: its name, what a row of it is, and its SELECT, which Spark and DuckDB both read."""
+
+    name: str
+    description: str
+    select: str
+
+
+def views() -> tuple[View, ...]:
+    """All views that dqsql ships, by name."""
+    files = sorted((resource_dir("templates") / "views").glob("*.sql"))
+    return tuple(_view(file.stem, file.read_text(encoding="utf-8")) for file in files)
+
+
+def _view(name: str, text: str) -> View:
+    first, rest = text.split("\n", 1)
+    return View(name, first.removeprefix("-- "), rest.strip())
+
+
+def script(target: Target, dialect: str) -> str:
+    """The statements that make all views over the tables of a target.
+
+    Raises UsageError: DuckDB cannot read tables that only a catalog of Spark knows.
+    """
+    statements = [*_tables(target, dialect)]
+    temporary = "temporary " if dialect == "spark" and target.warehouse is not None else ""
+    for view in views():
+        statements.append(
+            f"-- {view.description}\n"
+            f"create or replace {temporary}view {view.name} as\n{view.select};"
+        )
+    return "\n\n".join(statements)
+
+
+def _tables(target: Target, dialect: str) -> Iterator[str]:
+    """What makes the tables known by their names."""
+    if target.warehouse is None:
+        if dialect == "duckdb":
+            raise UsageError(
+                f"the tables of the target {target.name!r} are in a catalog, of which DuckDB knows"
+                " nothing",
+                hint="--dialect spark, and run the script where Spark has the catalog",
+            )
+        yield f"use {target.schema};"
+        return
+    folder = f"{target.warehouse.rstrip('/')}/{target.schema}"
+    for table in ALL_TABLES:
+        place = f"{folder}/{table.name}".replace("'", "''")
+        if dialect == "spark":
+            yield (
+                f"create or replace temporary view {table.name} using {target.table_format}"
+                f" options (path '{place}');"
+            )
+        else:
+            yield f"create or replace view {table.name} as from {_scan(target, place)};"
+
+
+def _scan(target: Target, place: str) -> str:
+    if target.table_format == "parquet":
+        return f"read_parquet('{place}/**/*.parquet', hive_partitioning = true)"
+    return f"{target.table_format}_scan('{place}')"

@@ -1,0 +1,149 @@
+"""The life of findings: a check that fails on many batches is one finding, until it passes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dqsql.model.batches import batch_order
+from dqsql.model.results import FINDINGS as FINDING_STATUSES
+from dqsql.model.results import Result, Status, worst_status
+
+Row = dict[str, Any]
+
+OPEN, ACKNOWLEDGED, MUTED, RESOLVED = "open", "acknowledged", "muted", "resolved"
+# Who resolves a finding whose check passes again.
+DQSQL = "dqsql"
+
+
+def updated_findings(
+    stored: Sequence[Mapping[str, Any]], results: Iterable[Result], now: dt.datetime
+) -> list[Row] | None:
+    """All findings of one model after some verdicts; None where they are as they were.
+
+    A verdict on a batch extends the open finding of its check, or opens one; a batch that passes
+    after the last one of an open finding resolves it, and so does checking all of its batches again
+    with success. What a check says of segments belongs to the finding of the check.
+
+    Args:
+        stored: the rows of dq_findings of the model.
+        results: the verdicts of a run on the model.
+        now: start of the run.
+    """
+    rows = {row["finding_id"]: dict(row) for row in stored}
+    before = {key: dict(row) for key, row in rows.items()}
+    for check_id, batches in _by_check(results).items():
+        for batch in sorted(batches, key=batch_order):
+            _apply(rows, check_id, batch, batches[batch], now)
+    return list(rows.values()) if rows != before else None
+
+
+def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
+    found: dict[str, dict[str, list[Result]]] = {}
+    for result in results:
+        found.setdefault(result.check_id, {}).setdefault(result.batch or "", []).append(result)
+    return found
+
+
+def _apply(
+    rows: dict[str, Row], check_id: str, batch: str, verdicts: Sequence[Result], now: dt.datetime
+) -> None:
+    """Let the verdicts of one check on one batch change its findings."""
+    mine = [row for row in rows.values() if row["check_id"] == check_id]
+    known = next((row for row in mine if batch in row["batches"]), None)
+    bad = [r for r in verdicts if r.status in FINDING_STATUSES]
+    if bad:
+        current = known or next((row for row in mine if row["resolved_at"] is None), None)
+        if current is None:
+            current = _opened(bad[0], batch, now)
+            rows[current["finding_id"]] = current
+        _extend(current, batch, bad, now)
+    elif any(r.status is Status.PASS for r in verdicts):
+        if known is not None and known["resolved_at"] is None:
+            _without(known, batch, now)
+        for row in mine:
+            if row["resolved_at"] is None and batch_order(row["last_batch"]) < batch_order(batch):
+                row.update(resolved_at=now, resolved_batch=batch, state=RESOLVED, author=DQSQL)
+
+
+def _opened(result: Result, batch: str, now: dt.datetime) -> Row:
+    return {
+        "finding_id": f"{result.check_id}@{batch}",
+        "check_id": result.check_id,
+        "model": result.model,
+        "column_name": result.column,
+        "check_name": result.check_name,
+        "severity": result.severity.value,
+        "status": result.status.value,
+        "state": OPEN,
+        "message": result.message,
+        "first_batch": batch,
+        "last_batch": batch,
+        "batches": [],
+        "batch_count": 0,
+        "opened_at": now,
+        "last_seen_at": now,
+        "acknowledged_at": None,
+        "muted_until": None,
+        "resolved_at": None,
+        "resolved_batch": None,
+        "author": None,
+        "reason": None,
+        "notified_at": None,
+        "resolution_notified_at": None,
+    }
+
+
+def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> None:
+    batches = sorted({*row["batches"], batch}, key=batch_order)
+    worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
+    row.update(_extent(batches), status=worst.value, last_seen_at=now)
+    if batch == batches[-1]:
+        first = next((r for r in bad if r.segment is None), bad[0])
+        row.update(message=first.message, severity=first.severity.value)
+
+
+def _without(row: Row, batch: str, now: dt.datetime) -> None:
+    """Take a batch out of a finding, since it was checked again with success."""
+    batches = [b for b in row["batches"] if b != batch]
+    if batches:
+        row.update(_extent(batches))
+    else:
+        row.update(resolved_at=now, resolved_batch=batch, state=RESOLVED, author=DQSQL)
+
+
+def _extent(batches: list[str]) -> Row:
+    return {
+        "batches": batches,
+        "batch_count": len(batches),
+        "first_batch": batches[0],
+        "last_batch": batches[-1],
+    }
+
+
+def accepted_findings(
+    stored: Sequence[Mapping[str, Any]],
+    batches: Iterable[str],
+    *,
+    author: str | None,
+    reason: str,
+    now: dt.datetime,
+) -> list[Row]:
+    """All findings of a model after a person accepted batches: those of no other are resolved."""
+    accepted = set(batches)
+    rows = [dict(row) for row in stored]
+    for row in rows:
+        if row["resolved_at"] is None and set(row["batches"]) <= accepted:
+            row.update(resolved_at=now, state=RESOLVED, author=author, reason=reason)
+    return rows
+
+
+def is_muted(row: Mapping[str, Any], now: dt.datetime) -> bool:
+    """Whether nobody is to be told of the finding yet."""
+    until = row["muted_until"]
+    return until is not None and _utc(until) > now
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)

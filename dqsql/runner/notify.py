@@ -1,0 +1,154 @@
+"""Tells people of findings: once when one is opened, once when it is resolved."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from dqsql.errors import DqsqlError
+from dqsql.model.project import Project
+from dqsql.model.tables import CHECKS, FINDINGS, MODELS
+from dqsql.report.findings import check_label
+from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
+from dqsql.runner.compilation import Variables
+from dqsql.runner.exclusive import alone
+from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, is_muted
+from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.where import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+
+@dataclass(frozen=True)
+class Notified:
+    """What was told, or would be: by route the findings. `problems` are messages not handed over.
+
+    Findings of which a message was not handed over are told again by the next run.
+    """
+
+    sent: tuple[tuple[Route, tuple[Notice, ...]], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def notify(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    dry_run: bool = False,
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> Notified:
+    """Tell of the findings that nobody has been told of, as `on_finding` of the project says.
+
+    Args:
+        project_dir: folder of the project.
+        dry_run: send nothing and remember nothing; say what would be sent.
+        spark: an existing session to use.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.
+    """
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    read_routes(project.settings.get(SETTING))
+    names = [m.name for m in project.models]
+    with (
+        alone(project.target, names),
+        open_tables(project, spark, step) as store,
+    ):
+        return tell(store, project, names, dry_run=dry_run)
+
+
+def tell(
+    store: Store, project: Project, models: Sequence[str], *, dry_run: bool = False
+) -> Notified:
+    """Tell of what is due in some models; see `notify`. Their tables must be locked.
+
+    Raises StorageError, ConfigError.
+    """
+    routes = read_routes(project.settings.get(SETTING))
+    if not routes:
+        return Notified()
+    now = dt.datetime.now(dt.UTC)
+    rows = [r for r in store.rows(FINDINGS) if r["model"] in set(models)]
+    owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
+    checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
+    notices = {
+        row["finding_id"]: _notice(row, event, owners, checks)
+        for row in rows
+        if (event := due(row, now)) is not None
+    }
+    sent, problems, failed = [], [], set()
+    for route in routes:
+        wanted = tuple(n for n in notices.values() if route.wants(n))
+        if not wanted:
+            continue
+        try:
+            if not dry_run:
+                send(route, project.name, wanted, os.environ)
+            sent.append((route, wanted))
+        except DqsqlError as error:
+            problems.append(f"findings were not told: {error}")
+            failed |= {n.finding_id for n in wanted}
+    told = set(notices) - failed
+    if told and not dry_run:
+        changed = {row["model"] for row in rows if row["finding_id"] in told}
+        for row in rows:
+            if row["finding_id"] in told:
+                row[_COLUMNS[notices[row["finding_id"]].event]] = now
+        store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
+    return Notified(tuple(sent), tuple(problems))
+
+
+_COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
+
+
+def due(row: Mapping[str, Any], now: dt.datetime) -> str | None:
+    """What is to be told of a finding: `opened`, `resolved`, or nothing.
+
+    What was resolved before anybody heard of it is no news, nor is what somebody has taken note of.
+    """
+    if row["state"] == RESOLVED:
+        untold = row["notified_at"] is not None and row["resolution_notified_at"] is None
+        return "resolved" if untold else None
+    if row["notified_at"] is not None or row["state"] == ACKNOWLEDGED or is_muted(row, now):
+        return None
+    return "opened"
+
+
+def _notice(
+    row: Mapping[str, Any],
+    event: str,
+    models: Mapping[str, Mapping[str, Any]],
+    checks: Mapping[str, Mapping[str, Any]],
+) -> Notice:
+    model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
+    return Notice(
+        event=event,
+        finding_id=row["finding_id"],
+        check_id=row["check_id"],
+        model=row["model"],
+        label=check_label(row["check_name"], row["column_name"]),
+        status=row["status"],
+        severity=row["severity"],
+        message=row["message"] or "",
+        first_batch=row["first_batch"],
+        last_batch=row["last_batch"],
+        batches=row["batch_count"],
+        owner=model.get("owner") or "",
+        tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
+    )

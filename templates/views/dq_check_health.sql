@@ -1,0 +1,26 @@
+-- How often each check found something, and how often it changed its mind (flakiness).
+with verdicts as (
+    select
+        r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start,
+        max(case when r.status = 'pass' then 0 else 1 end) as bad
+    from dq_results as r
+    left join dq_batches as b on b.model = r.model and b.batch = r.batch
+    where r.status <> 'skipped'
+    group by r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start
+),
+
+changes as (
+    select
+        *,
+        lag(bad) over (partition by check_id order by batch_start nulls first, batch) as before
+    from verdicts
+)
+
+select
+    check_id, model, column_name, check_name,
+    count(*) as batches,
+    sum(bad) as findings,
+    sum(case when before <> bad then 1 else 0 end) as flips,
+    sum(case when before <> bad then 1 else 0 end) * 1.0 / count(*) as flakiness
+from changes
+group by check_id, model, column_name, check_name

@@ -1,0 +1,201 @@
+"""Messages about findings, to servers on this machine."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, TypeVar
+
+import pytest
+
+from dqsql.errors import ConfigError, NotificationError
+from dqsql.report.notifications import Notice, payload, read_routes, send, title_of
+
+
+def notice(**more: Any) -> Notice:
+    given: dict[str, Any] = {
+        "event": "opened",
+        "finding_id": "m.c.not_null@2025-03-01",
+        "check_id": "m.c.not_null",
+        "model": "m",
+        "label": "not_null on c",
+        "status": "fail",
+        "severity": "error",
+        "message": "2 of 4 rows do not meet <not_null> & more",
+        "first_batch": "2025-03-01",
+        "last_batch": "2025-03-03",
+        "batches": 3,
+        "owner": "ann",
+        "tags": ("daily",),
+    }
+    return Notice(**{**given, **more})
+
+
+S = TypeVar("S", bound=socketserver.BaseServer)
+
+
+class Webhook(HTTPServer):
+    """Keeps what it is sent; answers with `status`."""
+
+    status = 200
+
+    def __init__(self) -> None:
+        self.taken: list[Any] = []
+        super().__init__(("127.0.0.1", 0), _Keeper)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/secret-path"
+
+
+class _Keeper(BaseHTTPRequestHandler):
+    server: Webhook
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.taken.append(json.loads(body))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def serving(server: S) -> Iterator[S]:
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def webhook() -> Iterator[Webhook]:
+    with serving(Webhook()) as server:
+        yield server
+
+
+class MailServer(socketserver.TCPServer):
+    """Keeps the mails that it is handed."""
+
+    def __init__(self) -> None:
+        self.mails: list[str] = []
+        super().__init__(("127.0.0.1", 0), _Smtp)
+
+
+class _Smtp(socketserver.StreamRequestHandler):
+    """As much of SMTP as one message needs."""
+
+    server: MailServer
+
+    def handle(self) -> None:
+        self._say("220 here")
+        for line in self.rfile:
+            word = line.decode().split()[0].upper()
+            if word == "DATA":
+                self._say("354 go on")
+                self.server.mails.append(self._mail())
+            self._say("221 bye" if word == "QUIT" else "250 fine")
+            if word == "QUIT":
+                return
+
+    def _mail(self) -> str:
+        lines = []
+        while (line := self.rfile.readline().decode().rstrip("\r\n")) != ".":
+            lines.append(line)
+        return "\n".join(lines)
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+def routes(**setting: Any) -> Any:
+    (route,) = read_routes([setting])
+    return route
+
+
+@pytest.mark.parametrize(
+    ("kind", "text_of"),
+    [
+        ("slack", lambda sent: sent["text"]),
+        ("teams", lambda s: "\n".join(b["text"] for b in s["attachments"][0]["content"]["body"])),
+        ("webhook", lambda sent: sent["title"] + sent["findings"][0]["message"]),
+    ],
+)
+def test_webhooks(webhook: Webhook, kind: str, text_of: Callable[[Any], str]) -> None:
+    send(routes(**{kind: "HOOK"}), "shop", [notice()], {"HOOK": webhook.url})
+    (sent,) = webhook.taken
+    text = text_of(sent)
+    assert "Data quality of shop: 1 new finding" in text
+    assert ("&lt;not_null&gt; &amp; more" if kind == "slack" else "<not_null> & more") in text
+    if kind != "webhook":
+        assert "FAIL m: not_null on c (3 batches, 2025-03-01 to 2025-03-03)" in text
+        assert "dqsql explain m.c.not_null@2025-03-03" in text
+
+
+def test_mail() -> None:
+    with serving(MailServer()) as server:
+        environment = {
+            "DQSQL_SMTP_URL": f"smtp://127.0.0.1:{server.server_address[1]}",
+            "DQSQL_SMTP_FROM": "dq@example.com",
+        }
+        send(routes(email="ann@example.com"), "shop", [notice()], environment)
+        (mail,) = server.mails
+        assert "Subject: Data quality of shop: 1 new finding" in mail
+        assert "To: ann@example.com" in mail
+        assert "FAIL m: not_null on c" in mail
+        # No password goes over a line that is not encrypted.
+        environment["DQSQL_SMTP_URL"] = environment["DQSQL_SMTP_URL"].replace("//", "//u:secret@")
+        with pytest.raises(ConfigError, match="no encryption"):
+            send(routes(email="ann@example.com"), "shop", [notice()], environment)
+
+
+def test_a_server_that_refuses_keeps_the_address_secret(webhook: Webhook) -> None:
+    webhook.status = 500
+    with pytest.raises(NotificationError, match=r"slack HOOK .*500") as raised:
+        send(routes(slack="HOOK"), "shop", [notice()], {"HOOK": webhook.url})
+    assert "secret-path" not in str(raised.value)
+    with pytest.raises(ConfigError, match="HOOK is not set"):
+        send(routes(slack="HOOK"), "shop", [notice()], {})
+
+
+def test_routes() -> None:
+    route = routes(slack="HOOK", owners=["ann"], tags="daily", severity="error")
+    assert route.wants(notice())
+    assert not route.wants(notice(owner="bob"))
+    assert not route.wants(notice(tags=("weekly",)))
+    assert not route.wants(notice(severity="warn"))
+    assert routes(webhook="HOOK").wants(notice(owner="", tags=()))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "slack",
+        [{"slack": "https://hooks.example.com/secret"}],
+        [{"slack": "A", "teams": "B"}],
+        [{"slack": "A", "owner": "ann"}],
+        [{"slack": "A", "severity": "high"}],
+        [{"owners": ["ann"]}],
+        ["slack"],
+    ],
+)
+def test_wrong_settings(setting: Any) -> None:
+    with pytest.raises(ConfigError):
+        read_routes(setting)
+
+
+def test_many_findings_are_one_message_of_bounded_length() -> None:
+    many = [notice(label=f"check {i}") for i in range(300)] + [notice(event="resolved")]
+    assert title_of("shop", many) == "Data quality of shop: 300 new findings, 1 resolved"
+    text = payload("slack", "shop", many)["text"]
+    assert "and 281 more: dqsql report" in text
+    assert len(text) < 5_000

@@ -1,0 +1,49 @@
+"""What a run's result is in a notebook and in a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dqsql.errors import CheckFailedError, SourceNotFoundError
+from dqsql.model.results import ModelResult, Result, RunResult, Status
+
+
+def test_a_failed_run(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    bad = make_result("2025-03-02", Status.FAIL, observed=82.0, message="<b>too high</b>")
+    run = make_run(make_model(make_result(), bad))
+    assert repr(run) == "RunResult(fail: 1 model, 2 batches, 2 verdicts, 1 fail)"
+    shown = run._repr_html_()
+    assert "&lt;b&gt;too high&lt;/b&gt;" in shown
+    assert "<b>too" not in shown
+    frame = run.to_pandas()
+    assert list(frame["status"]) == ["pass", "fail"]
+    assert list(frame["observed"]) == [20.0, 82.0]
+    with pytest.raises(CheckFailedError, match="too high") as raised:
+        run.raise_for_status()
+    assert bad.id in str(raised.value)
+
+
+def test_a_run_that_passed(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    run = make_run(make_model(make_result(), make_result("b", Status.WARN)))
+    assert repr(run).startswith("RunResult(pass: ")
+    run.raise_for_status()
+    assert make_run().to_pandas().empty
+
+
+def test_a_model_that_could_not_be_checked(
+    make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    run = make_run(make_model(error=SourceNotFoundError("no table t")))
+    assert "1 model could not be checked" in repr(run)
+    with pytest.raises(CheckFailedError, match="no table t"):
+        run.raise_for_status()

@@ -1,0 +1,108 @@
+"""The life of findings, as a function of verdicts and what is stored."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from dqsql.model.project import Severity
+from dqsql.model.results import Result, Status
+from dqsql.runner.batch_times import batch_times
+from dqsql.runner.lifecycle import updated_findings
+
+NOW = dt.datetime(2025, 3, 10, tzinfo=dt.UTC)
+LATER = NOW + dt.timedelta(days=1)
+
+
+def verdict(batch: str, status: Status, segment: str | None = None) -> Result:
+    return Result(
+        check_id="m.c.not_null",
+        model="m",
+        batch=batch,
+        segment=segment,
+        column="c",
+        check_name="not_null",
+        detector="constraint",
+        status=status,
+        severity=Severity.ERROR,
+        message=f"{batch} has nulls" if status is Status.FAIL else "",
+    )
+
+
+def of(statuses: str) -> list[Result]:
+    """Verdicts on the days 1, 2 ..: f is a failure, p a pass, s skipped."""
+    words = {"f": Status.FAIL, "p": Status.PASS, "s": Status.SKIPPED}
+    return [verdict(f"2025-03-{i:02d}", words[s]) for i, s in enumerate(statuses, 1)]
+
+
+def rows(stored: list[dict[str, Any]], results: list[Result], at: dt.datetime = NOW) -> list[Any]:
+    return updated_findings(stored, results, at) or stored
+
+
+def test_failures_in_a_row_are_one_finding() -> None:
+    (row,) = rows([], of("pfff"))
+    assert row["finding_id"] == "m.c.not_null@2025-03-02"
+    assert (row["state"], row["batch_count"], row["resolved_at"]) == ("open", 3, None)
+    assert (row["first_batch"], row["last_batch"]) == ("2025-03-02", "2025-03-04")
+    assert row["message"] == "2025-03-04 has nulls"
+
+
+def test_a_pass_resolves_and_the_next_failure_opens_another() -> None:
+    first, second = rows([], of("ffpsf"))
+    assert (first["state"], first["resolved_batch"], first["author"]) == (
+        "resolved",
+        "2025-03-03",
+        "dqsql",
+    )
+    assert (second["first_batch"], second["state"]) == ("2025-03-05", "open")
+
+
+def test_a_run_goes_on_where_the_last_one_stopped() -> None:
+    opened = rows([], of("ff"))
+    (row,) = rows(opened, [verdict("2025-03-03", Status.FAIL)], LATER)
+    assert (row["batch_count"], row["opened_at"], row["last_seen_at"]) == (3, NOW, LATER)
+    (row,) = rows([row], [verdict("2025-03-04", Status.PASS)], LATER)
+    assert row["resolved_at"] == LATER
+
+
+def test_checking_repaired_batches_again_resolves() -> None:
+    opened = rows([], of("ff"))
+    (row,) = rows(opened, [verdict("2025-03-01", Status.PASS)], LATER)
+    assert (row["batches"], row["state"]) == (["2025-03-02"], "open")
+    (row,) = rows([row], [verdict("2025-03-02", Status.PASS)], LATER)
+    assert row["state"] == "resolved"
+
+
+def test_the_same_verdicts_again_change_nothing_but_when_it_was_seen() -> None:
+    opened = rows([], of("fpf"))
+    again = rows(opened, of("fpf"), LATER)
+    assert [r["batches"] for r in again] == [r["batches"] for r in opened]
+    assert updated_findings(opened, [verdict("2025-03-02", Status.PASS)], LATER) is None
+
+
+def test_segments_belong_to_the_finding_of_the_check() -> None:
+    failing = verdict("2025-03-01", Status.FAIL, "shop=a")
+    (row,) = rows([], [verdict("2025-03-01", Status.PASS), failing])
+    assert row["batches"] == ["2025-03-01"]
+    assert row["state"] == "open"
+
+
+@pytest.mark.parametrize(
+    ("batch", "batch_by", "end"),
+    [
+        ("2025-12-31", "day", "2026-01-01T00:00"),
+        ("2025-12-31 23:00:00", "date_trunc('hour', at)", "2026-01-01T00:00"),
+        ("2025-12-01", "trunc(at, 'month')", "2026-01-01T00:00"),
+        ("2025-10-01 00:00:00", "date_trunc('QUARTER', at)", "2026-01-01T00:00"),
+        ("2025-12-31 23:00:00", "at", None),
+        ("9999-12-31", "day", None),
+        ("EWR", "origin", None),
+    ],
+)
+def test_when_a_batch_ends(batch: str, batch_by: str, end: str | None) -> None:
+    wanted = None if end is None else dt.datetime.fromisoformat(end).replace(tzinfo=dt.UTC)
+    start, found = batch_times(batch, batch_by)
+    assert found == wanted
+    assert (start is None) == (batch == "EWR")

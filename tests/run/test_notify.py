@@ -1,0 +1,75 @@
+"""Who is told of the findings of runs: once when they are opened, once when they are resolved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dqsql.errors import ConfigError, UsageError
+from dqsql.runner.acknowledge import acknowledge
+from dqsql.runner.notify import notify
+from tests.report.test_notifications import Webhook, serving
+
+from .conftest import NewProject, Project
+
+MODEL = "{{ config(batch_by = 'day') }} select day, x -- @not_null\nfrom {{ source('raw', 't') }}"
+
+
+def data(*values: str) -> str:
+    return " union all ".join(
+        f"select date '2024-01-{i:02d}' as day, cast({v} as int) as x"
+        for i, v in enumerate(values, 1)
+    )
+
+
+def routed(project: Project, setting: str) -> Project:
+    file = project.root / "dqsql_project.yml"
+    file.write_text(f"{file.read_text('utf-8')}\n{setting}\n", encoding="utf-8")
+    return project
+
+
+def events(server: Webhook) -> list[tuple[str, int]]:
+    return [(f["event"], f["batches"]) for sent in server.taken for f in sent["findings"]]
+
+
+def test_each_finding_is_told_once(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(new_project(MODEL, data("1", "null")), "on_finding: [{webhook: HOOK}]")
+    options: dict[str, Any] = {"project_dir": project.root, "spark": project.spark}
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        server.status = 500
+        assert any("did not take" in w for w in project.run().warnings)
+        server.status, server.taken = 200, []
+        ((_, notices),) = notify(**options, dry_run=True).sent
+        assert [n.label for n in notices] == ["not_null on x"]
+        assert events(server) == []
+        # What was not taken is told by the next run, and what was told is not told again.
+        project.data(data("1", "null", "null"))
+        project.run()
+        assert events(server) == [("opened", 2)]
+        assert notify(**options).sent == ()
+        project.data(data("1", "null", "null", "4"))
+        project.run()
+        assert events(server) == [("opened", 2), ("resolved", 2)]
+        # Somebody works on the next one.
+        monkeypatch.delenv("HOOK")
+        project.data(data("1", "null", "null", "4", "null"))
+        assert any("HOOK is not set" in w for w in project.run().warnings)
+        monkeypatch.setenv("HOOK", server.url)
+        (row,) = (r for r in project.rows("dq_findings") if r["state"] == "open")
+        (found,) = acknowledge([row["check_id"]], "ticket 1", author="ann", **options)
+        assert (found.finding_id, found.state) == (row["finding_id"], "acknowledged")
+        assert notify(**options).sent == ()
+        with pytest.raises(UsageError, match=r"no open finding of 'm\.y"):
+            acknowledge(["m.y.not_null"], "why", **options)
+
+
+def test_a_wrong_route_stops_the_run_before_it_begins(new_project: NewProject) -> None:
+    setting = "on_finding: [{slack: 'https://hooks.example.com/x'}]"
+    project = routed(new_project(MODEL, data("1")), setting)
+    with pytest.raises(ConfigError, match="environment variable"):
+        project.run()
+    assert not (project.root / "warehouse").exists()
