@@ -156,10 +156,12 @@ class Store(ABC):
 
 
 def as_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
-    """Rows with the columns of a table."""
+    """Rows with the columns of a table, whose descriptions become comments of a Delta table."""
+    schema = pa.schema(
+        pa.field(f.name, ARROW_TYPES[f.kind], metadata={"comment": f.description})
+        for f in table.fields
+    )
+    columns = [[row.get(field.name) for row in rows] for field in table.fields]
     return pa.table(
-        {
-            name: pa.array([row.get(name) for row in rows], type=ARROW_TYPES[kind])
-            for name, kind in table.columns
-        }
+        [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
     )

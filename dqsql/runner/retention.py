@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.errors import ConfigError, UsageError
-from dqsql.model.tables import ALL_TABLES, BATCHES, FAILURES, RESULTS, RUNS
+from dqsql.model.tables import (
+    ALL_TABLES,
+    BATCHES,
+    FAILURES,
+    MODEL_RUNS,
+    RESULT_HISTORY,
+    RESULTS,
+    RUNS,
+)
 from dqsql.runner.compilation import Variables
 from dqsql.runner.doctor import upkeep_of
 from dqsql.runner.ledger import ledger_rows, read_ledgers
@@ -24,8 +32,10 @@ if TYPE_CHECKING:
 # What is kept for people and not for detectors, with the column that tells its age.
 _AGING = (
     (RESULTS.name, "evaluated_at"),
+    (RESULT_HISTORY.name, "replaced_at"),
     (FAILURES.name, "captured_at"),
     (RUNS.name, "started_at"),
+    (MODEL_RUNS.name, "started_at"),
 )
 _AGE = re.compile(r"(\d+)\s*(d|days?|w|weeks?)?")
 _DUCKDB = ".duckdb"
