@@ -268,6 +268,21 @@ PROGRAMS = Table(
     scope=("model",),
 )
 
+INPUTS = Table(
+    "dq_inputs",
+    "What check models last read where that were files: whether anything can be new since.",
+    (
+        _MODEL,
+        text("fingerprint", "Of the files' names, sizes and times, and of the model's definition."),
+        whole("files", "How many files there were."),
+        whole("bytes", "How large they were together, in bytes."),
+        text("run_id", "The run that saw them."),
+        time("seen_at", "When that run began."),
+    ),
+    keys=("model",),
+    scope=("model",),
+)
+
 REVIEWS = Table(
     "dq_reviews",
     "What people said of batches with findings (`dqsql review`); the newest counts.",
@@ -391,6 +406,7 @@ ALL_TABLES = (
     FAILURES,
     PROGRAMS,
     REVIEWS,
+    INPUTS,
 )
 
 

@@ -12,11 +12,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dqsql.engine.lazy_session import LazySession
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
-from dqsql.model.results import FAIL_FAST, BatchRecord, ModelResult, RunResult, Status
+from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import CHECKS, COLUMNS, FINDINGS, MODEL_RUNS, MODELS, REVIEWS, RUNS
 from dqsql.report.notifications import SETTING, read_routes
 from dqsql.runner.adoption import (
@@ -28,6 +29,7 @@ from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
+from dqsql.runner.inputs import Inputs, inputs_of, store_inputs, stored_fingerprints
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
@@ -46,6 +48,7 @@ from dqsql.runner.rows import (
     run_row,
 )
 from dqsql.runner.variables import kept_variables
+from dqsql.runner.verdicts import flagged_last
 from dqsql.runner.warehouse import refuse_foreign_method
 from dqsql.version import VERSION
 
@@ -177,7 +180,7 @@ class _Run:
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _fpr: float = DEFAULT_FPR
-    _start_seconds: float = 0.0
+    _unchanged: set[str] = field(default_factory=set)
 
     @property
     def _project(self) -> Project:
@@ -195,27 +198,22 @@ class _Run:
             result = self._result((), {}, warnings)
             self.listener.run_finished(result)
             return result
-        # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.session import open_session
-
         log_dir = self._project.log_dir
-        with alone(self._project.target, [p.model.name for p in plans]):
-            if spark is None:
-                self.listener.session_starting()
-            starting = time.monotonic()
-            with open_session(self._project.target, log_dir, spark) as session:
-                self._start_seconds = time.monotonic() - starting
-                result = self._run_models(session)
+        with (
+            alone(self._project.target, [p.model.name for p in plans]),
+            LazySession(
+                self._project.target, log_dir, spark, self.listener.session_starting
+            ) as session,
+        ):
+            result = self._run_models(session)
         self.listener.run_finished(result)
         return result
 
-    def _run_models(self, spark: SparkSession) -> RunResult:
-        from dqsql.engine.consumption import bytes_read
+    def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store
 
-        read_before = bytes_read(spark)
         target = self._project.target
-        store = open_store(spark, target)
+        store = open_store(session, target)
         journal = Journal(store)
         ledgers = read_ledgers(store)
         if not self.request.full_refresh:
@@ -226,6 +224,10 @@ class _Run:
         # What is not begun any more after a failure must not depend on who was faster.
         order = InOrder(self.listener, 1 if self.fail_fast else self.threads)
         models: list[ModelResult] = []
+        before = stored_fingerprints(store)
+        # As they are before anything is read: what changes meanwhile is new to the next run.
+        found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
+        inputs = {name: known for name, known in found.items() if known is not None}
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:
@@ -234,7 +236,10 @@ class _Run:
                 return ModelResult(plan.model.name, plan.model.path, error=lost)
             if self.fail_fast and any(m.status in (Status.FAIL, Status.ERROR) for m in models):
                 return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
-            return self._run_model(plan, spark, journal, ledgers, order.step)
+            ledger = ledgers.setdefault(plan.model.name, {})
+            if self._is_unchanged(plan, ledger, inputs, before):
+                return self._nothing_new(plan, ledger)
+            return self._run_model(plan, session(), journal, ledger, order.step)
 
         plans = self.compiled.plans
         for model in order.run(plans, work):
@@ -242,29 +247,35 @@ class _Run:
             if journal.due or len(models) == len(plans):
                 self.listener.model_step(model.model, "storing")
                 self._report_unstored(models, len(plans), journal.write())
-        versions = {"dqsql": VERSION, "spark": spark.version}
+        versions = {"dqsql": VERSION}
+        if session.version is not None:
+            versions["spark"] = session.version
         left = left_while_running(r for m in models for r in m.results)
         warnings = (*project_warnings(self._project), *left)
         result = self._result(tuple(models), versions, warnings)
         worked = {m.model for m in models if m.error is None or m.results}
+        changed = {
+            name: now
+            for name, now in inputs.items()
+            if name in worked and before.get(name) != now.fingerprint
+        }
+        store_inputs(store, changed, self.run_id, self.started)
         if worked:
-            described = [p for p in plans if p.model.name in worked]
+            described = [p for p in plans if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
             _store_dimensions(store, described, types, self.started)
-            read = bytes_read(spark)
-            read = None if read is None or read_before is None else read - read_before
             store.append(
                 MODEL_RUNS,
                 [
                     model_run_row(
-                        m, result, start_seconds=self._start_seconds, write_seconds=journal.seconds
+                        m, result, start_seconds=session.seconds, write_seconds=journal.seconds
                     )
                     for m in models
                 ],
             )
             versions_of_tables = versions_after(store, ledgers)
             sha = _git_sha(self._project.root)
-            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables, read)])
+            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
             told = tell(store, self._project, sorted(worked))
             result = replace(result, warnings=(*result.warnings, *told.problems))
         store.tidy()
@@ -282,12 +293,40 @@ class _Run:
                 )
                 self.listener.model_finished(index, total, models[index - 1])
 
+    def _is_unchanged(
+        self,
+        plan: Plan,
+        ledger: Mapping[str, BatchRecord],
+        inputs: Mapping[str, Inputs],
+        before: Mapping[str, str],
+    ) -> bool:
+        """Whether nothing can be new since the model was last checked, as its files tell."""
+        model = plan.model.name
+        now = inputs.get(model)
+        if now is None or now.fingerprint != before.get(model):
+            return False
+        if self.requests.get(model, self.request) != BatchRequest():
+            return False
+        return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
+
+    def _nothing_new(self, plan: Plan, ledger: Mapping[str, BatchRecord]) -> ModelResult:
+        self._unchanged.add(plan.model.name)
+        only_new = bool(self.arguments["only_new"])
+        return ModelResult(
+            plan.model.name,
+            plan.model.path,
+            checks=len(plan.checks) + len(plan.monitors),
+            skipped="nothing new",
+            bytes_read=0,
+            waiting=() if only_new else flagged_last(ledger),
+        )
+
     def _run_model(
         self,
         plan: Plan,
         spark: SparkSession,
         journal: Journal,
-        ledgers: dict[str, dict[str, BatchRecord]],
+        ledger: dict[str, BatchRecord],
         tell: Callable[[str, str], None],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
@@ -307,7 +346,6 @@ class _Run:
             registered: set[str] = set()
             register_dependencies(spark, self._project, reader, registered)
             register_model(spark, self._project, model, registered)
-            ledger = ledgers.setdefault(model.name, {})
             reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
             work = ModelRun(
                 plan=plan,

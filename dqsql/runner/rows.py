@@ -144,10 +144,10 @@ def run_row(
     ansi: bool,
     git_sha: str | None,
     versions: Mapping[str, int],
-    bytes_read: int | None,
 ) -> Row:
     """The row of dq_runs; `versions` are those of the tables when the run ends."""
     names = {0: "pass", 1: "fail", 2: "error"}
+    read = [m.bytes_read for m in result.models]
     return {
         "run_id": result.run_id,
         "project": result.project,
@@ -165,7 +165,7 @@ def run_row(
         "batches": sum(len(m.batches) for m in result.models),
         "scans": sum(m.scans for m in result.models),
         "rows_scanned": sum(m.rows for m in result.models),
-        "bytes_read": bytes_read,
+        "bytes_read": None if None in read else sum(n for n in read if n is not None),
         "versions": json.dumps(versions, sort_keys=True),
     }
 

@@ -1,0 +1,180 @@
+"""What a model reads, as far as files alone can tell: whether anything can be new since a run.
+
+Where all that a model reads are files of this machine, and neither they nor what is said about the
+model have changed since it was last checked, nothing can be new, and a run need not ask Spark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.aggregates.facts import is_about_now
+from dqsql.model.plan import Plan
+from dqsql.model.project import CheckModel, Project
+from dqsql.model.tables import INPUTS
+from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from dqsql.engine.storage import Store
+    from dqsql.runner.rows import Row
+
+# More files than these take longer to look at than Spark takes to start.
+_MOST_FILES = 50_000
+# Functions whose value is another one in the next run.
+_UNSTEADY = re.compile(
+    r"\b(current_date|curdate|current_time|current_timestamp|localtimestamp|now|unix_timestamp"
+    r"|rand|randn|random|randstr|uniform|uuid|shuffle|current_user|session_user|user)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model read: a fingerprint of files and definitions, and how much there was of files.
+
+    `size` is in bytes.
+    """
+
+    fingerprint: str
+    files: int
+    size: int
+
+
+def inputs_of(plan: Plan, project: Project) -> Inputs | None:
+    """The inputs of a model; None where files alone do not tell what is new.
+
+    That is so of tables of a catalog and of other machines, of SQL that looks at the clock, of a
+    check of how old the data is, and of a model without `batch_by`, of which each run is a batch.
+    """
+    model = plan.model
+    if model.config.batch_by is None or model.relation is not None or plan.rejected:
+        return None
+    if project.target.method != "session" or any(is_about_now(s) for s in plan.states):
+        return None
+    models = _read_by(plan, project)
+    if models is None or any(_UNSTEADY.search(m.sql) for m in models):
+        return None
+    if _UNSTEADY.search(model.config.batch_by):
+        return None
+    paths = _paths(plan, models, project)
+    listed = None if paths is None else _listed(paths)
+    if listed is None:
+        return None
+    digest = hashlib.sha256()
+    for text in _definitions(plan, models, project):
+        digest.update(text.encode())
+        digest.update(b"\0")
+    for name, size, changed in listed:
+        digest.update(f"{name}\0{size}\0{changed}\0".encode("utf-8", "surrogateescape"))
+    return Inputs(digest.hexdigest(), len(listed), sum(size for _, size, _ in listed))
+
+
+def stored_fingerprints(store: Store) -> dict[str, str]:
+    """The fingerprints of what models read when they were last checked, by model."""
+    return {row["model"]: row["fingerprint"] for row in store.rows(INPUTS)}
+
+
+def store_inputs(store: Store, inputs: Mapping[str, Inputs], run_id: str, now: dt.datetime) -> None:
+    """Remember what models have read, once all that was found of it is stored."""
+    rows: list[Row] = [
+        {
+            "model": model,
+            "fingerprint": found.fingerprint,
+            "files": found.files,
+            "bytes": found.size,
+            "run_id": run_id,
+            "seen_at": now,
+        }
+        for model, found in sorted(inputs.items())
+    ]
+    if rows:
+        store.replace_partition(INPUTS, rows)
+
+
+def _read_by(plan: Plan, project: Project) -> list[CheckModel] | None:
+    """The model and all models that it reads; None where a relation is none that is known."""
+    by_id = {m.unique_id: m for m in project.models}
+    found: dict[str, CheckModel] = {}
+    waiting = [plan.model]
+    for relation in plan.relations:
+        if relation.unique_id is None:
+            return None
+        if relation.unique_id in by_id:
+            waiting.append(by_id[relation.unique_id])
+    while waiting:
+        model = waiting.pop()
+        if model.relation is not None:
+            return None
+        if model.unique_id not in found:
+            found[model.unique_id] = model
+            waiting += [by_id[d] for d in model.depends_on if d in by_id]
+    return [found[key] for key in sorted(found)]
+
+
+def _paths(plan: Plan, models: Sequence[CheckModel], project: Project) -> list[Path] | None:
+    """The files and folders that models read; None where some are elsewhere, or no files.
+
+    A model that names no source may read any table.
+    """
+    known = {source.unique_id: source for source in project.sources}
+    wanted = {d for model in models for d in model.depends_on if d in known}
+    wanted |= {r.unique_id for r in plan.relations if r.unique_id in known}
+    if any(not model.depends_on for model in models):
+        return None
+    paths: list[Path] = []
+    for name in sorted(wanted):
+        path = known[name].path
+        if path is None or "://" in path or not Path(path).exists():
+            return None
+        paths.append(Path(path))
+    return paths
+
+
+def _listed(paths: Sequence[Path]) -> list[tuple[str, int, int]] | None:
+    """Path, size and time of change of all files; None where there are too many to look at."""
+    found: list[tuple[str, int, int]] = []
+    try:
+        for path in paths:
+            for file in _files(path):
+                stat = file.stat()
+                found.append((str(file), stat.st_size, stat.st_mtime_ns))
+                if len(found) > _MOST_FILES:
+                    return None
+    except OSError:
+        # A file that goes away meanwhile: Spark will see.
+        return None
+    return sorted(found)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for folder, _, names in os.walk(path, followlinks=True):
+        for name in names:
+            yield Path(folder) / name
+
+
+def _definitions(plan: Plan, models: Sequence[CheckModel], project: Project) -> Iterator[str]:
+    """All that decides, besides data, what a run finds."""
+    yield VERSION
+    target = project.target
+    yield repr((target.master, sorted(target.spark_conf.items()), target.ansi))
+    for model in models:
+        yield repr((model.name, model.sql, model.annotations))
+    yield repr(plan.model.config)
+    yield repr(sorted(project.settings.items(), key=lambda item: item[0]))
+    for source in project.sources:
+        yield repr(
+            (source.unique_id, source.path, source.file_format, sorted(source.options.items()))
+        )
+    for file in project.macros:
+        yield file.text
