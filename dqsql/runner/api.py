@@ -156,8 +156,8 @@ def run(
     arguments["vars"] = kept_variables(vars, compiled.project)
     if spark is None:
         refuse_foreign_method(compiled.project.target)
-    ensure_target(compiled.project)
     read_routes(compiled.project.settings.get(SETTING))
+    ensure_target(compiled.project)
     if threads is not None and threads < 1:
         raise UsageError(f"threads is {threads}; it must be 1 or more")
     session = _Run(compiled, request, fail_fast, listener or SilentListener(), arguments)

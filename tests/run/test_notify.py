@@ -13,7 +13,13 @@ from tests.report.test_notifications import Webhook, serving
 
 from .conftest import NewProject, Project
 
-MODEL = "{{ config(batch_by = 'day') }} select day, x -- @not_null\nfrom {{ source('raw', 't') }}"
+MODEL = """\
+{{ config(batch_by = 'day') }}
+select
+    day,
+    x -- @not_null
+from {{ source('raw', 't') }}
+"""
 
 
 def data(*values: str) -> str:
