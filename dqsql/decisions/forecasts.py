@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.signal import lfilter
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -409,6 +408,9 @@ def _line(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def _added(misses: FloatArray) -> list[FloatArray]:
     """What is added to a base by each of `_CORRECTIONS`, from the misses before; S x (K + 1)."""
+    # Takes over a second, of which commands that judge nothing have no use.
+    from scipy.signal import lfilter
+
     known = ~np.isnan(misses)
     there = np.nan_to_num(misses)
     last = np.zeros_like(misses)
