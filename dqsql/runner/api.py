@@ -376,7 +376,9 @@ class _Run:
             return replace(result, bytes_read=read - read_before)
         except DqsqlError as error:
             seconds = time.monotonic() - start
-            return ModelResult(model.name, model.path, seconds=seconds, error=error)
+            # What is wrong with single annotations is told all the same.
+            told = error_of((*plan.rejected, error)) if plan.rejected else error
+            return ModelResult(model.name, model.path, seconds=seconds, error=told)
 
     def _result(
         self,
