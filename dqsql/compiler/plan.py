@@ -40,6 +40,7 @@ from dqsql.model.project import (
     Scope,
     Severity,
 )
+from dqsql.templating import locate as locate_text
 
 # Options that mean something to a check: the rest is for monitors.
 _CHECK_OPTIONS = frozenset({"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS})
@@ -108,6 +109,7 @@ class _ModelCompiler:
             self.rejected.append(error)
             return
         self.rejected.extend(_unusable_segments(self.model.config.segment_by, place))
+        self.rejected.extend(_private_keys(self.model, used))
         known = self._columns
         if known is None:
             return
@@ -203,11 +205,7 @@ class _ModelCompiler:
         key = (use.column or "", use.name, use.parameters, scope.value)
         if key not in self.metrics:
             finish, states = self.states.finish(use.sql)
-            if scope is Scope.CUMULATIVE:
-                used = [s for s in self.states.states if s.name in states]
-                private = pii_columns(self.model)
-                require_mergeable(use.text, used, annotation.span, private)
-            self.metrics[key] = Metric(
+            metric = Metric(
                 alias=f"m{len(self.metrics)}",
                 name=use.name,
                 column=use.column,
@@ -219,6 +217,11 @@ class _ModelCompiler:
                 where=annotation.settings.where,
                 counts=self.relations.counts(use.sql) if use.name == _ORPHAN_COUNT else None,
             )
+            if scope is Scope.CUMULATIVE:
+                used = [s for s in self.states.states if s.name in states]
+                private = pii_columns(self.model)
+                require_mergeable(use.text, metric, used, annotation.span, private)
+            self.metrics[key] = metric
         return self.metrics[key]
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
@@ -347,6 +350,26 @@ def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileErro
             if name.lower() in named[:i]
         ),
     ]
+
+
+def _private_keys(model: CheckModel, batch_by: Sequence[str]) -> list[CompileError]:
+    """Names of batches and segments are stored and shown: they must hold no private values."""
+    private = pii_columns(model)
+    keys = {"batch_by": batch_by, "segment_by": model.config.segment_by}
+    errors = []
+    for setting, names in keys.items():
+        found = locate_text(model.raw_sql, setting)
+        place = Span(model.path, *found, setting) if found else Span(model.path)
+        errors += [
+            CompileError(
+                f"{setting} names {name!r}, a private column: its values would be stored",
+                span=place,
+                hint=f"take another column for {setting}, or take {name!r} out of pii",
+            )
+            for name in names
+            if name.lower() in private
+        ]
+    return errors
 
 
 def _refuse_monitor_settings(annotation: Annotation) -> None:

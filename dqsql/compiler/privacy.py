@@ -1,19 +1,84 @@
-"""Columns whose values are shown and stored nowhere."""
+"""Columns whose values are shown and stored nowhere.
+
+What is stored of them is counted, added up or hashed with the project's key. A state that holds
+values themselves (extremes, quantiles, collected or frequent values) serves the check of its own
+batch and is not stored; a metric made of it has no value for others to see.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
-from dqsql.dialect import parse_expression
+from dqsql.dialect import formula, literal, parse_expression
 from dqsql.errors import DqsqlError
-from dqsql.model.plan import FrequencyTable, Metric, StateColumn
+from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
-from dqsql.model.types import is_number
 
-# What monitors compare batches by: hashes in place of texts, and quantiles of numbers.
-_PROFILES = frozenset({"value_profile", "pattern_profile", "quantile_profile"})
+# Aggregates whose results are made of all rows. That a sum over a single row is its value is the
+# one thing that they tell.
+_AGGREGATES = frozenset(
+    [
+        "approx_count_distinct",
+        "avg",
+        "bool_and",
+        "bool_or",
+        "corr",
+        "count",
+        "count_if",
+        "covar_pop",
+        "covar_samp",
+        "every",
+        "hll_sketch_agg",
+        "kurtosis",
+        "mean",
+        "regr_avgx",
+        "regr_avgy",
+        "regr_count",
+        "regr_intercept",
+        "regr_r2",
+        "regr_slope",
+        "regr_sxx",
+        "regr_sxy",
+        "regr_syy",
+        "skewness",
+        "some",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "sum",
+        "try_avg",
+        "try_sum",
+        "var_pop",
+        "var_samp",
+        "variance",
+    ]
+)
+# Functions of a value that tell little of it.
+_MEASURES = frozenset(
+    [
+        "array_size",
+        "bit_length",
+        "cardinality",
+        "char_length",
+        "character_length",
+        "isnan",
+        "isnotnull",
+        "isnull",
+        "len",
+        "length",
+        "octet_length",
+        "regexp_count",
+        "regexp_like",
+        "size",
+        "typeof",
+    ]
+)
+# The pivot of central moments: the upper digits of a value that all rows share, as of their mean.
+_SPLITTER = "68719476737"
+_VALUE = "value"
 
 
 def is_private(table: FrequencyTable, private: Collection[str]) -> bool:
@@ -21,39 +86,77 @@ def is_private(table: FrequencyTable, private: Collection[str]) -> bool:
     return _reads(table.columns, private)
 
 
-def withheld(
-    metrics: Iterable[Metric],
-    states: Iterable[StateColumn],
-    types: Mapping[str, str],
-    private: Collection[str],
-) -> frozenset[str]:
-    """The aliases of metrics whose texts may hold values of `private` columns (in lower case).
+def hashed(value: exp.Expr) -> exp.Expr:
+    """The hash of a text with the project's key, which the engine puts into the statement."""
+    return formula("sha2(concat({0}, {1}), 256)", literal(PII_KEY), value)
 
-    Those of extremes and histograms, not those that are made of numbers of rows. `types` gives the
-    Spark types of the states.
-    """
-    telling = {
-        s.name
-        for s in states
-        if _reads(s.over_rows, private) and not _is_told_as_number(types.get(s.name, ""))
-    }
+
+def exposing(states: Iterable[StateColumn], private: Collection[str]) -> frozenset[str]:
+    """The names of the states that hold values of `private` columns (in lower case)."""
+    return frozenset(state.name for state in states if _exposes(state, private))
+
+
+def withheld(
+    metrics: Iterable[Metric], states: Iterable[StateColumn], private: Collection[str]
+) -> frozenset[str]:
+    """The aliases of metrics that may tell values of `private` columns (in lower case)."""
+    telling = exposing(states, private)
     return frozenset(
-        m.alias for m in metrics if m.name not in _PROFILES and not telling.isdisjoint(m.states)
+        m.alias for m in metrics if not telling.isdisjoint(m.states) and not _is_hashed(m)
     )
 
 
-def _is_told_as_number(spark_type: str) -> bool:
-    return is_number(spark_type) or spark_type == "boolean"
+def _is_hashed(metric: Metric) -> bool:
+    """Whether the values that the metric tells are hashes with the project's key."""
+    return any(node.name == PII_KEY for node in metric.finish.find_all(exp.Literal))
+
+
+def _exposes(state: StateColumn, private: Collection[str]) -> bool:
+    if not _reads(state.over_rows, private):
+        return False
+    if state.frequency is not None:
+        # Counts of the values' numbers of rows, such as the entropy, tell none of them.
+        return any(column.name.lower() == _VALUE for column in state.scan.find_all(exp.Column))
+    if state.source is not None:
+        return True
+    return any(
+        not _is_covered(column)
+        for column in state.scan.find_all(exp.Column)
+        if _is_one_of(column, private)
+    )
+
+
+def _is_covered(column: exp.Expr) -> bool:
+    """Whether something around a column makes a number of rows, or of letters, of its values."""
+    node = column
+    while (parent := node.parent) is not None:
+        if isinstance(parent, exp.Predicate | exp.Where | exp.Not):
+            return True
+        if isinstance(parent, exp.If) and parent.this is node:
+            return True
+        if isinstance(parent, exp.Sub) and any(
+            number.name == _SPLITTER for number in parent.find_all(exp.Literal)
+        ):
+            return True
+        if _name(parent) in _AGGREGATES | _MEASURES:
+            return True
+        node = parent
+    return False
+
+
+def _name(node: exp.Expr) -> str:
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql_name().lower() if isinstance(node, exp.Func) else ""
+
+
+def _is_one_of(column: exp.Column, private: Collection[str]) -> bool:
+    return not {part.name.lower() for part in column.parts}.isdisjoint(private)
 
 
 def _reads(expressions: Iterable[exp.Expr], private: Collection[str]) -> bool:
-    names = {
-        part.name.lower()
-        for expression in expressions
-        for reference in expression.find_all(exp.Column)
-        for part in reference.parts
-    }
-    return not names.isdisjoint(private)
+    references = (c for e in expressions for c in e.find_all(exp.Column))
+    return any(_is_one_of(c, private) for c in references)
 
 
 def pii_columns(model: CheckModel) -> frozenset[str]:

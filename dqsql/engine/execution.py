@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import to_sql
+from dqsql.dialect import literal, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.isolation import find_failing
 from dqsql.engine.layout import COUNTS
 from dqsql.engine.storage import Store
-from dqsql.engine.values import WITHHELD, as_number_or_text, readable, survives_arrow, types_of
+from dqsql.engine.values import (
+    WITHHELD,
+    as_number_or_text,
+    readable,
+    survives_arrow,
+    types_of,
+    without_held_values,
+    without_values,
+)
 from dqsql.errors import EngineError, QueryError
-from dqsql.model.plan import Check, Metric, Plan, StateColumn
+from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope
 from dqsql.model.results import MetricValue
 
@@ -139,7 +147,8 @@ class ModelExecution:
 
     `scan` builds the statement for given states, `measure` the one for metrics and checks over a
     relation of state rows; both come from the compiler. `withheld` gives the aliases of metrics of
-    a feasible part whose texts must not leave Spark.
+    a feasible part whose values must not leave Spark, `exposing` the states of it that must not
+    be stored. `key` is the project's key of private values.
     """
 
     spark: SparkSession
@@ -148,8 +157,16 @@ class ModelExecution:
     scan: ScanBuilder
     measure: MetricBuilder
     withheld: Callable[[Feasible], Collection[str]] = lambda part: ()
+    exposing: Callable[[Feasible], Collection[str]] = lambda part: ()
+    key: Callable[[], str] = lambda: ""
     _held: pa.Table | None = None
     _local: DataFrame | None = None
+    _exposed: frozenset[str] = frozenset()
+
+    def _query(self, statement: exp.Expr) -> DataFrame:
+        text = to_sql(statement)
+        mark = to_sql(literal(PII_KEY))
+        return self.spark.sql(text.replace(mark, f"'{self.key()}'") if mark in text else text)
 
     @property
     def _states(self) -> exp.Expr:
@@ -201,18 +218,18 @@ class ModelExecution:
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
-            return self.spark.sql(to_sql(self.scan(states, {}))).schema
+            return self._query(self.scan(states, {})).schema
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
         with translated("Spark refuses it"):
-            frame = self.spark.sql(to_sql(self.measure(metrics, (), self._states)))
+            frame = self._query(self.measure(metrics, (), self._states))
             frame.schema  # noqa: B018 - as above
         return frame
 
     def _analyse_checks(self, metrics: Sequence[Metric]) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark refuses it"):
-                frame = self.spark.sql(to_sql(self.measure(metrics, checks, self._states)))
+                frame = self._query(self.measure(metrics, checks, self._states))
                 types = types_of(frame.schema)
             for check in checks:
                 if types[check.alias] not in ("boolean", "void"):
@@ -239,6 +256,7 @@ class ModelExecution:
         it: measuring them then reads no table, and storing them can wait.
         """
         local = local and all(map(survives_arrow, part.types.values()))
+        self._exposed = frozenset(self.exposing(part))
         try:
             sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
@@ -263,7 +281,7 @@ class ModelExecution:
 
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
-                frame = self.spark.sql(to_sql(build(states)))
+                frame = self._query(build(states))
             self.store.replace_state(model, frame, batches, COUNTS)
 
         try:
@@ -281,7 +299,7 @@ class ModelExecution:
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self.spark.sql(to_sql(self.scan(part.scanned, part.types)))
+            frame = self._query(self.scan(part.scanned, part.types))
             if local:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
@@ -289,7 +307,10 @@ class ModelExecution:
                 self._held = rows
                 self._local = self.spark.createDataFrame(held, frame.schema)
                 return
-        self.store.replace_state(model, frame, batches)
+            if self._exposed:
+                # What is stored lacks values that measuring needs.
+                self._local = frame = frame.localCheckpoint()
+        self.store.replace_state(model, without_values(frame, self._exposed), batches)
 
     @property
     def holds_states(self) -> bool:
@@ -299,7 +320,8 @@ class ModelExecution:
     def store_states(self, batches: Collection[str]) -> None:
         """Store the state rows that are held, if any."""
         if self._held is not None:
-            self.store.replace_state(self.plan.model.name, self._held, batches)
+            held = without_held_values(self._held, self._exposed)
+            self.store.replace_state(self.plan.model.name, held, batches)
             self._held = None
 
     def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
@@ -310,7 +332,7 @@ class ModelExecution:
 
         def run() -> None:
             with translated("Spark failed on it"):
-                self.spark.sql(to_sql(query)).write.format("noop").mode("overwrite").save()
+                self._query(query).write.format("noop").mode("overwrite").save()
 
         sorting_if_too_large(self.spark, run)
 
@@ -338,15 +360,15 @@ class ModelExecution:
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
-                query = to_sql(self.measure(part.metrics, checks, self._states))
-                readable(self.spark.sql(query)).toArrow()
+                query = self.measure(part.metrics, checks, self._states)
+                readable(self._query(query)).toArrow()
 
         return attempt
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
-            query = to_sql(self.measure(part.metrics, part.checks, self._states))
-            rows = readable(self.spark.sql(query)).toArrow().to_pylist()
+            query = self.measure(part.metrics, part.checks, self._states)
+            rows = readable(self._query(query)).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
@@ -373,8 +395,9 @@ class ModelExecution:
 
     def _value(self, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:
         value, text = as_number_or_text(row[metric.alias])
-        if withheld and text is not None:
-            text = WITHHELD
+        if withheld:
+            is_told = value is not None or text is not None
+            value, text = None, WITHHELD if is_told and metric.name not in PROFILES else None
         return MetricValue(
             model=self.plan.model.name,
             batch=row["batch"],

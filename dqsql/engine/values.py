@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections.abc import Collection
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from dqsql.dialect import quoted
 from dqsql.model.types import TIMES, is_number
@@ -26,6 +29,26 @@ _NUMBER_AND_TEXT = ["value", "text"]
 def types_of(schema: StructType) -> dict[str, str]:
     """The columns of a relation in order, with their Spark types."""
     return {f.name: f.dataType.simpleString() for f in schema.fields}
+
+
+def without_values(frame: DataFrame, names: Collection[str]) -> DataFrame:
+    """The frame with nulls in the columns of these names."""
+    from pyspark.sql import functions as F
+
+    if not names:
+        return frame
+    return frame.withColumns(
+        {f.name: F.lit(None).cast(f.dataType) for f in frame.schema.fields if f.name in names}
+    )
+
+
+def without_held_values(rows: pa.Table, names: Collection[str]) -> pa.Table:
+    """The rows with nulls in the columns of these names."""
+    for index, field in enumerate(rows.schema):
+        if field.name in names:
+            nulls = pa.nulls(rows.num_rows, field.type)
+            rows = rows.set_column(index, field.with_nullable(True), nulls)
+    return rows
 
 
 def readable(frame: DataFrame) -> DataFrame:

@@ -13,6 +13,12 @@ from sqlglot import exp
 from dqsql.errors import DqsqlError, Span
 from dqsql.model.project import CheckModel, CheckSettings, NoData, Scope, Severity
 
+# Stands in statements for the project's key of private values, which the engine puts in last: what
+# is compiled, shown and kept in files does not hold it.
+PII_KEY = "{project key}"
+# Metrics that are distributions: they are kept in dq_distributions instead of dq_metrics.
+PROFILES = ("quantile_profile", "value_profile", "pattern_profile")
+
 
 class Buffer(StrEnum):
     """How Spark keeps an aggregate's intermediate value: decides what it may share a scan with.

@@ -18,7 +18,7 @@ import numpy as np
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Family, Monitor
+from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.avh_words import clause_details, describe_program, message
 from dqsql.monitors.context import (
@@ -39,7 +39,6 @@ from dqsql.monitors.evidence import Evidence
 from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import (
     NEXT,
-    PROFILES,
     FloatArray,
     MetricKey,
     Profile,

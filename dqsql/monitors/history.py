@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Metric
+from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricValue
 
 FloatArray = npt.NDArray[np.float64]
@@ -21,8 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 NEXT = "\U0010ffff"
 # A monitor that warned of so many batches of its window learns from them.
 RECURS = 3
-# Metrics that are distributions: they are kept in dq_distributions instead of dq_metrics.
-PROFILES = ("quantile_profile", "value_profile", "pattern_profile")
 
 
 class MetricKey(NamedTuple):

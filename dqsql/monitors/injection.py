@@ -21,10 +21,10 @@ from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.injection import measured_variants
-from dqsql.model.plan import Family, Monitor, Plan
+from dqsql.model.plan import PROFILES, Family, Monitor, Plan
 from dqsql.model.project import Project, view_name
 from dqsql.model.types import type_of
-from dqsql.monitors.history import PROFILES, Profile
+from dqsql.monitors.history import Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

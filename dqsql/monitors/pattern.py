@@ -212,6 +212,9 @@ class PatternPreparation:
             kind = type_of(name, self.source.types)
             return NoPattern("no_values", f"values of type {kind} have no text")
         settings = inference_settings(pattern_settings(monitor, self.defaults))
+        if hides_values(self.source.plan.model, monitor.column, monitor.settings):
+            # A word that all values have is a part of private values.
+            settings = replace(settings, constants=False)
         return patterns.learn({name: values[name]}, index, settings)[name]
 
     def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:

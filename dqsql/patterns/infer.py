@@ -22,7 +22,7 @@ from dqsql.errors import PatternError
 from dqsql.patterns.contributions import stratum_of
 from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
-from dqsql.patterns.ladder import LEVELS, Ladder
+from dqsql.patterns.ladder import EXACT, LEVELS, Ladder
 from dqsql.patterns.language import Pattern, parse_pattern
 from dqsql.patterns.regex import matcher, spark_regex
 from dqsql.patterns.risk import Floats, RiskModel, features, preferred_levels, shipped_model
@@ -57,6 +57,8 @@ class InferenceSettings:
         vertical, horizontal: of impurity, which cuts are tried; both is FMDV-VH, neither basic
             FMDV.
         max_values: rows used, the first ones; at least 1.
+        constants: whether words may stay as they are in a pattern (symbols always do). Without,
+            there are no rules of exact values and no vertical cuts.
     """
 
     r: float | None = None
@@ -65,6 +67,7 @@ class InferenceSettings:
     vertical: bool = True
     horizontal: bool = True
     max_values: int = 1_000
+    constants: bool = True
     evidence: EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
@@ -196,7 +199,9 @@ def _best_union(
     formless = ladder.formless()
     if formless > settings.theta * len(values):
         return NoPattern("too_wide", "too many values are empty, or too long to have a pattern")
-    patterns = [ladder.pattern(level) for level in LEVELS]
+    patterns = [
+        ladder.pattern(level) if settings.constants or level != EXACT else None for level in LEVELS
+    ]
     alone = model.risk(features(ladder))
     risk, coverage = _with_corpus(alone, patterns, index, stratum_of(len(ladder.distinct)))
     best = [
@@ -245,9 +250,11 @@ def _least_impure(
     """Return FMDV's pattern, with the cuts of the settings."""
     judge = Judge(index, r=settings.max_rate, m=settings.min_coverage(index.columns))
     min_share = 1 - settings.theta if settings.horizontal else 1.0
-    whole = hypotheses(sample, tau=index.settings.tau, min_share=min_share)
+    whole = hypotheses(
+        sample, tau=index.settings.tau, min_share=min_share, constants=settings.constants
+    )
     found = judge.safest(whole)
-    if settings.vertical:
+    if settings.vertical and settings.constants:
         cut = best_segmentation(sample, judge, min_share=min_share)
         if cut is not None and (found is None or cut.rate < found.rate):
             found = cut

@@ -26,8 +26,9 @@ from dqsql.patterns.generation import MAX_VALUE_LENGTH
 from dqsql.patterns.language import Pattern, Token, TokenKind, escape_constant, parse_pattern
 
 #: From the most specific rule to the most general one, roughly.
+EXACT = "exact"
 LEVELS = (
-    "exact",  # the values themselves
+    EXACT,  # the values themselves
     "shape",  # letters of upper and lower case, digits: each run with its length
     "letter_lengths",  # runs of letters with their lengths, of digits of any length
     "case_runs",  # runs of upper, lower, digits, of any length

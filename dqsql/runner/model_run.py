@@ -17,7 +17,7 @@ from dqsql.compiler.counts import counted_states, scanned_states, stored_query
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
-from dqsql.compiler.privacy import pii_columns, withheld
+from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
@@ -26,7 +26,7 @@ from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Plan, StateColumn
+from dqsql.model.plan import PROFILES, Plan, StateColumn
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
 from dqsql.model.tables import (
@@ -38,7 +38,6 @@ from dqsql.model.tables import (
 )
 from dqsql.model.wording import plural
 from dqsql.monitors.context import defaults_of
-from dqsql.monitors.history import PROFILES
 from dqsql.monitors.judging import Judged, MonitorRun, stored_book
 from dqsql.monitors.pattern import KIND as PATTERN
 from dqsql.monitors.pattern import PatternPreparation, Source
@@ -56,6 +55,7 @@ from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.limits import Limits
 from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.runner.preparation import prepare
+from dqsql.runner.project_key import project_key
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.schemas import schema_results
 from dqsql.runner.verdicts import (
@@ -289,11 +289,24 @@ class ModelRun:
         def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
             return self._scan(states, types, choice, batch_type).query()
 
-        def private(part: Feasible) -> frozenset[str]:
-            names = pii_columns(self.plan.model)
-            return withheld(part.metrics, part.states, part.types, names) if names else frozenset()
+        names = pii_columns(self.plan.model)
 
-        return ModelExecution(self.spark, self.store, self.plan, scan, metric_query, private)
+        def hidden(part: Feasible) -> frozenset[str]:
+            return withheld(part.metrics, part.states, names)
+
+        def exposed(part: Feasible) -> frozenset[str]:
+            return exposing(part.states, names)
+
+        return ModelExecution(
+            self.spark,
+            self.store,
+            self.plan,
+            scan,
+            metric_query,
+            hidden,
+            exposed,
+            partial(project_key, self.project.root),
+        )
 
     def _scan(
         self,

@@ -1,7 +1,7 @@
-{# The 200 most frequent values with their numbers of rows, and the rows of all others, as JSON. Values of more than 64 characters, and all of them where `hashed`, stand as a hash. Null without values. Needs Spark 4.2. Monitors compare batches by it; it is stored in dq_distributions. #}
+{# The 200 most frequent values with their numbers of rows, and the rows of all others, as JSON. Values of more than 64 characters, and all of them where `hashed` (with the project's key), stand as a hash. Null without values. Needs Spark 4.2. Monitors compare batches by it; it is stored in dq_distributions. #}
 {% macro metric_value_profile(column, hashed=false) -%}
     {%- set top = "max_by(struct(value, n), struct(n, value), 200)" -%}
-    {%- set short = "hex(xxhash64(e.value))" if (hashed | string | lower) == "true" else "if(length(e.value) > 64, concat(left(e.value, 32), '#', hex(xxhash64(e.value))), e.value)" -%}
+    {%- set short = "left(sha2(concat('{project key}', e.value), 256), 32)" if (hashed | string | lower) == "true" else "if(length(e.value) > 64, concat(left(e.value, 32), '#', hex(xxhash64(e.value))), e.value)" -%}
     frequency(
         case when count(*) > 0 then to_json(named_struct(
             'values', transform({{ top }}, e -> {{ short }}),

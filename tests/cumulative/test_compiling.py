@@ -60,4 +60,4 @@ def test_only_the_states_of_cumulative_metrics_are_totalled(make_project: MakePr
 
 def test_mergeable_states_pass(make_project: MakeProject) -> None:
     (plan,) = compiled(make_project, "@mean(x) > 1 @quantile(x, 0.5) > 1").plans
-    require_mergeable("mean(x)", plan.states, Span("checks/m.sql"))
+    require_mergeable("mean(x)", plan.metrics[0], plan.states, Span("checks/m.sql"))

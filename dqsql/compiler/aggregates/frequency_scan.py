@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import RowSource
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
-from dqsql.compiler.privacy import is_private
+from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
@@ -87,11 +87,12 @@ class FrequencyScan:
     def _shown(self) -> exp.Expr:
         """The value, or its hash."""
         tables, private = self._tables, self.scan.private
-        hashed = [literal(i) for i, t in enumerate(tables) if is_private(t, private)]
-        if not hashed:
+        ours = [literal(i) for i, t in enumerate(tables) if is_private(t, private)]
+        if not ours:
             return column(VALUE)
-        mine = exp.In(this=column(TABLE), expressions=hashed)
-        return formula("case when {0} then sha2({1}, 256) else {1} end", mine, column(VALUE))
+        mine = exp.In(this=column(TABLE), expressions=ours)
+        secret = hashed(column(VALUE))
+        return formula("case when {0} then {1} else {2} end", mine, secret, column(VALUE))
 
     def _storable(self) -> exp.Select:
         """The counts as they are stored, values as texts."""
