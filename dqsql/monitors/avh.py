@@ -195,7 +195,7 @@ class AvhDetector:
     def _before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches before a batch to learn from, oldest first.
 
-        Without those that are excluded, and those that it warned of unless that recurs.
+        Without those that are excluded, and those that it found far out unless that recurs.
         """
         before, odd = self.context.history.before(batch), self._odd(unit)
         kept = [b for b in before if b not in odd] if odd else before
@@ -383,7 +383,7 @@ class AvhDetector:
         last = batch_order(past[-1])
         status = Status.PASS if verdict.status == "pass" else failed_status(unit.monitor.severity)
         if status is Status.WARN and batch not in self.context.accepted_by_review:
-            history.warn(unit.monitor.id, batch)
+            history.warn(unit.monitor.id, batch, finite(verdict.score))
         worst = verdict.clauses[0] if verdict.clauses else None
         result = result_of(unit.monitor, batch, status, message(unit.column, program, verdict))
         result = replace(

@@ -19,7 +19,10 @@ FloatArray = npt.NDArray[np.float64]
 
 # Stands for the batch that comes after all others: it sorts behind every name.
 NEXT = "\U0010ffff"
-# A monitor that warned of so many batches of its window learns from them.
+# A batch so many times as far out as its bound is not learned from, though only warned of. Nearer
+# ones are: else bounds would tighten with each warning, and warn ever more often.
+FAR = 2.0
+# A monitor that found so many batches of its window far out learns from them.
 RECURS = 3
 
 
@@ -141,14 +144,18 @@ class History:
         if batch not in self._accepted:
             insort(self._accepted, batch, key=batch_order)
 
-    def warn(self, check_id: str, batch: str) -> None:
-        """Note that a monitor warned of a batch, which is accepted all the same."""
-        self._warned.setdefault(check_id, set()).add(batch)
+    def warn(self, check_id: str, batch: str, score: float | None) -> None:
+        """Note that a monitor warned of a batch, which is accepted all the same.
+
+        `score` is how many times as far out as its bound the batch lies; None is infinitely far.
+        """
+        if score is None or not score <= FAR:
+            self._warned.setdefault(check_id, set()).add(batch)
 
     def usual(self, check_id: str, batches: Sequence[str], window: int) -> list[str]:
-        """The batches that a monitor may learn from: without those that it warned of.
+        """The batches that a monitor may learn from: without those that it found far out.
 
-        What it warned of three times in the newest `window` of them is the new normal.
+        What it found three times in the newest `window` of them is the new normal.
         """
         warned = self._warned.get(check_id, set()).intersection(batches[-window:])
         if len(warned) >= RECURS:

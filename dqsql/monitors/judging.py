@@ -154,7 +154,7 @@ class MonitorRun:
         batches = [b for b in accepted if b not in self.accepted_by_review]
         for row in stored_rows(self.store, RESULTS, self.plan.model.name, batches):
             if row["check_id"] in mild and row["status"] == Status.WARN.value:
-                history.warn(row["check_id"], row["batch"])
+                history.warn(row["check_id"], row["batch"], row["score"])
 
     @property
     def _accepted(self) -> int:

@@ -110,7 +110,7 @@ def accepted_before(
 
 def _avh(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
     settings = avh_settings(monitor, defaults)
-    # Batches that it warned of count for nothing, unless there are many of them.
+    # Batches that it found far out count for nothing, unless there are many of them.
     return settings.window + settings.refit_every + RECURS, False
 
 

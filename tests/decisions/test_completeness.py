@@ -197,3 +197,18 @@ def test_no_bound_lies_where_its_metric_cannot_be() -> None:
                 assert clause.lower == -np.inf or clause.lower > -20
             if clause.metric == "l_1":
                 assert clause.upper < 2
+
+
+def test_shares_with_a_heavy_tail_keep_the_rate() -> None:
+    """Shares such as those of cancelled flights: usually 1 %, on some days more than a tenth."""
+    draw = np.random.default_rng(3)
+    shares = np.minimum(0.5, 0.009 * np.exp(draw.normal(0, 1.2, 330)))
+    counts, rows = draw.binomial(900, shares).astype(float), np.full(330, 900.0)
+    alarms = 0
+    for end in range(30, 330):
+        model = learn(counts[end - 30 : end], rows[:30], 0.0025)
+        assert model is not None
+        alarms += bool(counts[end] / 900 > share_limit(model, 900, 0.0025))
+    assert alarms <= 3
+    # Half of all values is still too much.
+    assert share_limit(model, 900, 0.0025) < 0.5
