@@ -126,7 +126,7 @@ def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
     of K normal deviates is expected to be at most sqrt(2 log K).
     """
     luck = np.sqrt(2.0 * np.log(x.size))
-    largest = float(((x - luck * np.sqrt(x * (1.0 - x / n))) / n).max())
+    largest = float(((x - luck * np.sqrt(np.maximum(0.0, x * (1.0 - x / n)))) / n).max())
     if largest <= x.sum() / n.sum():
         return 0.0
     steps = max(0.0, -np.log((x.size + 1.0) * rate))
