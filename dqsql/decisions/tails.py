@@ -263,6 +263,7 @@ def _density(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
     constant = np.exp(_log_constant(degrees))
-    z = distance[:, None] / scales
+    # Beyond this the density is 0 in floating-point numbers, and squares would overflow.
+    z = np.minimum(distance[:, None] / scales, 1e100)
     heights = constant * (1 + z * z / degrees) ** (-(degrees + 1) / 2) / scales
     return np.asarray(2 * (weights * heights).sum(axis=1), dtype=float)

@@ -394,6 +394,8 @@ def test_unit_does_not_matter(
 ) -> None:
     # The verdict does not depend on unit and origin (bounds in deviations, not rates).
     assume(np.std(history) > 1)
+    # The band of a series that hardly ever moves is a share of its level.
+    assume(len(set(history)) > len(history) / 2)
     one = decide(chosen, history, float(value))
     assume(one.status in ("ok", "anomalous"))
     again = decide(chosen, [scale * v + 64 for v in history], scale * value + 64)
@@ -410,7 +412,8 @@ def test_further_away_is_never_less_anomalous(history: list[float], chosen: Stra
     found = [decide(chosen, history, middle + d) for d in (0, 1, 10, 100, 1e4)]
     assert found[0].status == "ok"
     assert [f.anomalous for f in found] == sorted(f.anomalous for f in found)
-    rates = [f.p_value for f in found]
+    # On one side: errors may lie more to one than to the other.
+    rates = [f.p_value for f in found[1:]]
     assert rates == sorted(rates, reverse=True)  # type: ignore[type-var]
     for decision in found:
         assert decision.anomalous == (decision.score > 1)  # type: ignore[operator]
@@ -419,13 +422,15 @@ def test_further_away_is_never_less_anomalous(history: list[float], chosen: Stra
 @settings(max_examples=40, deadline=None)
 @given(values_of)
 def test_order_of_the_history_is_nothing_to_batch_normal(history: list[float]) -> None:
-    one = decide(strategy("batch_normal"), history, 3.0)
-    other = decide(strategy("batch_normal"), history[::-1], 3.0)
+    # In deviations: rates are calibrated on the errors of the series in its order.
+    one = decide(strategy("batch_normal", sd=3), history, 3.0)
+    other = decide(strategy("batch_normal", sd=3), history[::-1], 3.0)
     assert [one.lower, one.upper] == pytest.approx([other.lower, other.upper])
 
 
 def test_names() -> None:
     assert set(STRATEGIES) == {
+        "auto",
         "threshold",
         "absolute_change",
         "rate_of_change",
