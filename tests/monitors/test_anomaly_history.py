@@ -270,7 +270,7 @@ def test_a_batch_divides_its_budget_among_its_segments(
 def test_a_replay_divides_it_too(plan: MakePlan) -> None:
     batches = days(60)
     values = np.random.default_rng(0).normal(100, 3, 60).tolist()
-    values[50] = 125.0
+    values[50] = 111.0
     model = plan("@anomaly(row_count, batch_normal) {segments: true}")
     alarms = {}
     for budget in (0.01, None):
@@ -286,8 +286,8 @@ def test_a_replay_divides_it_too(plan: MakePlan) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "tenfold"),
-    # A value that takes part in its own bounds excuses itself.
-    [("batch_normal", 1), ("batch_normal(include_new => true)", 0)],
+    # A value that takes part in its own bounds excuses itself at times.
+    [("batch_normal", 1), ("batch_normal(include_new => true)", 0.82)],
 )
 def test_a_replay_says_what_issues_of_volume_it_flags(
     plan: MakePlan, strategy: str, tenfold: float

@@ -38,7 +38,7 @@ def test_age_at_the_start_of_the_run(project: Project, table: Table) -> None:
     }
     for key, hours in expected.items():
         observed = found[key].observed
-        assert (observed is None) if hours is None else abs((observed or 0) - hours) < 1e-9, key
+        assert (observed is None) if hours is None else abs((observed or 0) - hours) < 1e-7, key
     assert found["freshness(ts) < 24", None].status is Status.FAIL
     assert " hours, expected freshness(ts) < 24" in found["freshness(ts) < 24", None].message
     # A check of the whole batch only: two rows and one are too few.

@@ -23,8 +23,8 @@ OF_THE_RUN = frozenset(
     | {"valid_from", "valid_to", "arguments", "git_sha"}
     | {"opened_at", "last_seen_at", "resolved_at"}
 )
-# What is only ever added to: what single runs did.
-JOURNALS = ("dq_runs", "dq_model_runs", "dq_result_history")
+# What single runs did, and the files of a project that they read.
+JOURNALS = ("dq_runs", "dq_model_runs", "dq_result_history", "dq_inputs")
 Tables = dict[str, list[str]]
 
 

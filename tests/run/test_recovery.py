@@ -166,7 +166,10 @@ def test_new_rows_of_a_checked_batch_are_told_and_replaced(new_project: NewProje
     clean = make(new_project, "clean")
     clean.data(f"{DATA} union all select date '2024-01-31', 'c', 100L")
     clean.run()
-    assert project.tables() == clean.tables()
+    found, wanted = project.tables(), clean.tables()
+    # A finding that is gone was there.
+    assert "resolved" in str(found.pop("dq_findings")) + str(wanted.pop("dq_findings"))
+    assert found == wanted
 
 
 def test_what_a_dead_writer_left_is_no_row(new_project: NewProject) -> None:
