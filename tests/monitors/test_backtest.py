@@ -67,7 +67,7 @@ def test_a_higher_rate_catches_no_less(checked: Project, dqsql: DqSql) -> None:
         assert one["alarms_per_month"] == pytest.approx(one["alarm_rate"] * 30.4375)
         assert set(one["recall_by_type"]) <= TYPES
         # Held out: half as much is to be found by bounds that a tenth chose.
-        assert one["recall_by_type"]["volume"] > 0.4
+        assert one["recall_by_type"]["volume"] > 0.25
         by_column.setdefault(one["column"], []).append(one)
     for ones in by_column.values():
         assert [one["fpr"] for one in ones] == [0.001, 0.01, 0.05]
