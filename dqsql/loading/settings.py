@@ -24,6 +24,7 @@ MONITOR_OPTIONS = frozenset(
         "detector",
         "direction",
         "distance",
+        "evidence",
         "exclude_where",
         "horizontal",
         "ignore_small_changes",

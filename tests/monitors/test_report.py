@@ -38,7 +38,7 @@ def test_it_reads_the_tables_only(families: Project, dqsql: DqSql, tmp_path: Pat
     assert {"emd on amount", "mean(fare)"} <= titles
     assert TENFOLD in model["batches"]
     learned = [b for c in model["checks"] if c["learned"] for b in c["learned"]["bounds"]]
-    assert any("<upper>{2}" in b for b in learned)
+    assert any("<" in b and ">" in b for b in learned), learned
 
     written = tmp_path / "elsewhere" / "r.html"
     chosen = ("--days", "3", "--output-file", str(written), "--output", "json")
