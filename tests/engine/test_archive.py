@@ -158,7 +158,7 @@ from pathlib import Path
 from dqsql.engine.session import open_session
 from dqsql.model.project import Target
 target = Target(name="local", profile="p", method="session", master="local[1]", url=None,
-    schema="dq", warehouse=sys.argv[1], table_format="parquet", spark_conf={}, ansi=False,
+    schema="dq", warehouse=sys.argv[1], spark_conf={}, ansi=False,
     threads=1)
 with open_session(target, Path(sys.argv[1])) as spark:
     print(spark.sql("select 40 + 2").collect()[0][0])
