@@ -156,7 +156,8 @@ def test_what_is_stored_of_private_values_depends_on_the_key(
         monkeypatch.setenv("DQSQL_PII_KEY", key)
         sql = (
             "{{ config(batch_by = 'day', pii = ['name']) }}\n"
-            "select day, name, -- @avh @uniqueness >= 0 {scope: cumulative}\n"
+            "select day,\n"
+            "  name, -- @avh @uniqueness >= 0 {scope: cumulative}\n"
             "  id from {{ source('raw', 't') }}\n"
         )
         project = new_project(sql, DATA, name=name)
