@@ -1,7 +1,8 @@
 """dqsql: data quality for SQL teams on Spark.
 
 The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`,
-`waiting`, `explain` and `write_report` around it.
+`waiting`, `explain` and `write_report` around it; `acknowledge`, `assign`, `resolve`, `reopen` and
+`open_findings` are about findings.
 """
 
 from __future__ import annotations
@@ -13,17 +14,23 @@ if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
+    from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve
     from dqsql.runner.fit import fit
     from dqsql.runner.notify import notify
     from dqsql.runner.report import write_report
     from dqsql.runner.review import review, waiting
 
 __all__ = [
+    "acknowledge",
+    "assign",
     "backtest",
     "compile_project",
     "explain",
     "fit",
     "notify",
+    "open_findings",
+    "reopen",
+    "resolve",
     "review",
     "run",
     "waiting",
@@ -31,6 +38,9 @@ __all__ = [
 ]
 
 _MODULES = {
+    **dict.fromkeys(
+        ("acknowledge", "assign", "open_findings", "reopen", "resolve"), "dqsql.runner.finding"
+    ),
     "backtest": "dqsql.runner.backtest",
     "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",

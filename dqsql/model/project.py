@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
+from dqsql.model.lineage import Reader
 
 # Options of a check that was a test of dbt: its unique id, and the name of the generic test.
 DBT_TEST = "dbt_test"
@@ -233,6 +234,7 @@ class Project:
     `warnings` are what a person should know about the project's files. `left_tests` are the tests
     of a dbt project that were not adopted. `broken` are the errors of models whose comments or
     settings cannot be read, by the model's name: the rest of the project stands without them.
+    `readers` are dbt's nodes and exposures, upstream first.
     """
 
     name: str
@@ -250,6 +252,7 @@ class Project:
     warnings: tuple[str, ...] = ()
     left_tests: tuple[LeftTest, ...] = ()
     broken: Mapping[str, tuple[DqsqlError, ...]] = field(default_factory=dict)
+    readers: tuple[Reader, ...] = ()
 
     @property
     def target_dir(self) -> Path:

@@ -45,6 +45,8 @@ class Notice:
     batches: int
     owner: str
     tags: tuple[str, ...]
+    assigned_to: str = ""
+    impact: str = ""
 
     @property
     def line(self) -> str:
@@ -142,6 +144,8 @@ def body_of(notices: Sequence[Notice]) -> str:
     for notice in notices[:_MAX_TOLD]:
         lines.append(notice.line)
         if notice.event == "opened":
+            if notice.impact:
+                lines.append(f"    {shorten(printable(notice.impact), _MAX_TEXT)}")
             lines.append(f"    dqsql explain {printable(notice.check_id)}@{notice.last_batch}")
     if len(notices) > _MAX_TOLD:
         lines.append(f"and {len(notices) - _MAX_TOLD} more: dqsql report")

@@ -221,6 +221,8 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
                 "resolved": printable(row["resolved_batch"] or "") or _moment(row["resolved_at"]),
                 "author": printable(row["author"] or ""),
                 "reason": printable(row["reason"] or ""),
+                "assigned": printable(row.get("assigned_to") or ""),
+                "impact": printable(row.get("impact") or ""),
                 "owner": printable(facts.dimension.get("owner") or ""),
                 "tags": sorted(
                     {

@@ -18,7 +18,7 @@ from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
-from dqsql.model.tables import CHECKS, COLUMNS, FINDINGS, MODEL_RUNS, MODELS, REVIEWS, RUNS
+from dqsql.model.tables import CHECKS, COLUMNS, MODEL_RUNS, MODELS, RUNS
 from dqsql.report.notifications import SETTING, read_routes
 from dqsql.runner.adoption import (
     left_while_running,
@@ -35,10 +35,10 @@ from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.limits import limits_of
 from dqsql.runner.notify import tell
+from dqsql.runner.people import heed_people
 from dqsql.runner.phases import Phases
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
-from dqsql.runner.review import newest_reviews
 from dqsql.runner.rows import (
     check_dimensions,
     column_dimensions,
@@ -218,8 +218,12 @@ class _Run:
         ledgers = read_ledgers(store)
         if not self.request.full_refresh:
             refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
-        self._reviews = newest_reviews(store.rows(REVIEWS))
-        self._findings = _by_model(store.rows(FINDINGS))
+        names = [p.model.name for p in self.compiled.plans]
+        reviews, self._findings = heed_people(store, ledgers, names, self.started)
+        self._reviews = {
+            model: {batch: row["verdict"] for batch, row in rows.items()}
+            for model, rows in reviews.items()
+        }
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         # What is not begun any more after a failure must not depend on who was faster.
         order = InOrder(self.listener, 1 if self.fail_fast else self.threads)
@@ -402,13 +406,6 @@ class _Run:
 def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
     """The error of a model during which Spark ended, if that has happened."""
     return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
-
-
-def _by_model(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["model"], []).append(row)
-    return found
 
 
 def _store_dimensions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -15,9 +16,11 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, result_id
 from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
+from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import plural
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.lifecycle import heeded
 from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
 from dqsql.runner.warehouse import Step, open_tables, silent
 
@@ -50,6 +53,7 @@ class Explanation:
         failures: the sampled rows of the batch that failed, as JSON, where the run stored them.
         where: the condition on the rows that the check is about.
         place: where it was written, `file:line`.
+        finding: the row of dq_findings that it belongs to; None of a verdict that is none.
     """
 
     id: str
@@ -63,6 +67,7 @@ class Explanation:
     failures: tuple[str, ...] = ()
     where: str | None = None
     place: str | None = None
+    finding: Mapping[str, Any] | None = None
 
 
 def explain(
@@ -250,7 +255,19 @@ def _explained(
         failures=_failures(store, row, details),
         where=declared["where"],
         place=f"{declared['file']}:{declared['line']}",
+        finding=_finding(store, row),
     )
+
+
+def _finding(store: Store, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The newest finding of the verdict's check that is about its batch."""
+    now = dt.datetime.now(dt.UTC)
+    found = [
+        heeded(r, now)
+        for r in store.select(FINDINGS_TABLE, where={"model": [row["model"]]})
+        if r["check_id"] == row["check_id"] and row["batch"] in r["batches"]
+    ]
+    return max(found, key=lambda r: r["opened_at"], default=None)
 
 
 def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) -> tuple[str, ...]:

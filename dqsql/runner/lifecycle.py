@@ -92,6 +92,9 @@ def _opened(result: Result, batch: str, now: dt.datetime) -> Row:
         "reason": None,
         "notified_at": None,
         "resolution_notified_at": None,
+        "assigned_to": None,
+        "impact": None,
+        "readers": None,
     }
 
 
@@ -139,10 +142,34 @@ def accepted_findings(
     return rows
 
 
+def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
+    """A finding with all that follows from what a person wrote into its row by SQL.
+
+    One column is enough: `state`, `acknowledged_at`, `muted_until` or `resolved_at`. What is muted
+    until a day is open from then on; what is muted without a day is acknowledged.
+    """
+    found: Row = {"assigned_to": None, "impact": None, "readers": None, **row}
+    state, until = found["state"], found["muted_until"]
+    if found["resolved_at"] is not None or state == RESOLVED:
+        return {**found, "state": RESOLVED, "resolved_at": found["resolved_at"] or now}
+    if until is not None:
+        return {**found, "state": MUTED if is_muted(found, now) else OPEN}
+    if state in (ACKNOWLEDGED, MUTED) or found["acknowledged_at"] is not None:
+        noted = found["acknowledged_at"] or now
+        return {**found, "state": ACKNOWLEDGED, "acknowledged_at": noted}
+    return found
+
+
 def is_muted(row: Mapping[str, Any], now: dt.datetime) -> bool:
     """Whether nobody is to be told of the finding yet."""
     until = row["muted_until"]
     return until is not None and _utc(until) > now
+
+
+def was_muted_since(row: Mapping[str, Any]) -> bool:
+    """Whether a finding was told, then muted: who waited for the day is told again."""
+    until, told = row["muted_until"], row["notified_at"]
+    return until is not None and told is not None and _utc(told) < _utc(until)
 
 
 def _utc(moment: dt.datetime) -> dt.datetime:

@@ -49,6 +49,7 @@ from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.grouping import grouped
 from dqsql.runner.held_back import held_back_note
+from dqsql.runner.impact import with_impact
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.lifecycle import updated_findings
@@ -519,8 +520,12 @@ class ModelRun:
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows(self.ledger),
-            updated_findings(self.findings, samples.results, self.now) or (),
+            self._told(updated_findings(self.findings, samples.results, self.now) or ()),
         )
+
+    def _told(self, findings: Sequence[Row]) -> Sequence[Row]:
+        model, readers = self.plan.model, self.project.readers
+        return with_impact(findings, model, readers, self._columns) if readers else findings
 
     def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
         """Whether state rows are few enough to be handed to Spark from here, without a file."""

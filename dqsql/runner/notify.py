@@ -16,7 +16,7 @@ from dqsql.report.findings import check_label
 from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
 from dqsql.runner.compilation import Variables
 from dqsql.runner.exclusive import alone
-from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, is_muted
+from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, heeded, is_muted, was_muted_since
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 
@@ -84,7 +84,7 @@ def tell(
     if not routes:
         return Notified()
     now = dt.datetime.now(dt.UTC)
-    rows = [r for r in store.rows(FINDINGS) if r["model"] in set(models)]
+    rows = [heeded(r, now) for r in store.rows(FINDINGS) if r["model"] in set(models)]
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
     notices = {
@@ -125,9 +125,9 @@ def due(row: Mapping[str, Any], now: dt.datetime) -> str | None:
     if row["state"] == RESOLVED:
         untold = row["notified_at"] is not None and row["resolution_notified_at"] is None
         return "resolved" if untold else None
-    if row["notified_at"] is not None or row["state"] == ACKNOWLEDGED or is_muted(row, now):
+    if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None
-    return "opened"
+    return "opened" if row["notified_at"] is None or was_muted_since(row) else None
 
 
 def _notice(
@@ -151,4 +151,6 @@ def _notice(
         batches=row["batch_count"],
         owner=model.get("owner") or "",
         tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
+        assigned_to=row["assigned_to"] or "",
+        impact=row["impact"] or "",
     )

@@ -76,6 +76,9 @@ def review(
     verdict: Verdict,
     reason: str,
     *,
+    first: str | None = None,
+    last: str | None = None,
+    every: bool = False,
     author: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
@@ -93,6 +96,9 @@ def review(
     Args:
         model: name of the check model.
         batches: names of the batches, as in `dq_batches`.
+        first: of the batches that wait for a review, also those from this one on.
+        last: and not those after this one.
+        every: all batches that wait for a review.
         verdict: `accept` or `reject`.
         reason: why, for those who ask later.
         author: who says so; by default the user of this process.
@@ -112,8 +118,12 @@ def review(
         raise UsageError(f"a review says 'accept' or 'reject', not {verdict!r}")
     if not reason.strip():
         raise UsageError("a review needs a reason", hint="--reason 'snow, ask ops'")
-    if not batches:
-        raise UsageError("a review needs a batch", hint="`dqsql review list` shows what waits")
+    extent = Extent(first, last, every)
+    if not batches and extent.is_empty:
+        raise UsageError(
+            "a review needs a batch",
+            hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
+        )
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
     with (
         alone(project.target, [model]),
@@ -121,7 +131,7 @@ def review(
     ):
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
-        return work.write(batches, [m.name for m in project.models])
+        return work.write(batches, [m.name for m in project.models], extent)
 
 
 def waiting(
@@ -160,9 +170,37 @@ def newest_rows(
 ) -> dict[str, dict[str, Mapping[str, Any]]]:
     """The newest row of dq_reviews about each batch, by model and batch."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda r: r["at"]):
+    # By SQL a row may come without a time.
+    for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
         found.setdefault(row["model"], {})[row["batch"]] = row
     return found
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Which of the batches that wait for a review are meant: `first` and `last` are inclusive."""
+
+    first: str | None = None
+    last: str | None = None
+    every: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none is meant."""
+        return self.first is None and self.last is None and not self.every
+
+    def of(self, ledger: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Those of a ledger, oldest first."""
+        if self.is_empty:
+            return []
+        waits = (b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value)
+        return [b for b in sorted(waits, key=batch_order) if self._holds(b)]
+
+    def _holds(self, batch: str) -> bool:
+        early = self.first is not None and batch_order(batch) < batch_order(self.first)
+        late = self.last is not None and batch_order(batch) > batch_order(self.last)
+        # The hours of the last day belong to it.
+        return not early and (not late or batch.startswith(f"{self.last} "))
 
 
 @dataclass(frozen=True)
@@ -173,12 +211,16 @@ class _Review:
     reason: str
     author: str | None
 
-    def write(self, batches: Sequence[str], models: Sequence[str]) -> tuple[Reviewed, ...]:
+    def write(
+        self, batches: Sequence[str], models: Sequence[str], extent: Extent
+    ) -> tuple[Reviewed, ...]:
         """Write the review, then the ledger: where the second fails, reviewing again does it."""
         rows = self.store.rows(BATCHES)
         ledger = {r["batch"]: r for r in rows if r["model"] == self.model}
-        chosen = list(dict.fromkeys(batches))
+        chosen = list(dict.fromkeys((*batches, *extent.of(ledger))))
         self._check(chosen, ledger, {r["model"] for r in rows}, models)
+        if not chosen:
+            return ()
         now = dt.datetime.now(dt.UTC)
         self.store.append(REVIEWS, [self._row(ledger[batch], now) for batch in chosen])
         reviewed = []

@@ -286,13 +286,13 @@
     return [bar, list, note, more];
   }
 
-  const findingText = f => [f.model, f.label, f.message, f.owner, ...f.tags].join(' ');
+  const findingText = f => [f.model, f.label, f.message, f.owner, f.assigned, ...f.tags].join(' ');
   function findingRow(f) {
     const n = f.batches.length;
     return h('div', {class: 'finding'}, h('div', {}, badge(f.status)),
       h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, `${f.model}: ${f.label}`), h('p', {}, f.message)),
       h('div', {class: 'small nowrap'}, n === 1 ? f.batches[0] : `${f.batches[0]} – ${f.batches[n - 1]}`, h('p', {}, plural(n, 'batch', 'batches'))),
-      h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state, f.owner ? h('p', {}, f.owner) : null));
+      h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state, f.assigned || f.owner ? h('p', {}, f.assigned || f.owner) : null));
   }
   const isOpen = f => f.state !== 'resolved';
   const order = f => [isOpen(f) ? 0 : 1, RANK.indexOf({error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
@@ -300,7 +300,7 @@
     const [p, q] = [order(a), order(b)];
     return p[0] - q[0] || p[1] - q[1] || (a.batches[a.batches.length - 1] < b.batches[b.batches.length - 1] ? 1 : a.batches[a.batches.length - 1] > b.batches[b.batches.length - 1] ? -1 : 0) || b.batches.length - a.batches.length || (b.score || 0) - (a.score || 0);
   });
-  const findingFacets = preset => [['status', f => [f.status]], ['state', f => [f.state], preset], ['model', f => [f.model]], ['owner', f => [f.owner]], ['tag', f => f.tags]];
+  const findingFacets = preset => [['status', f => [f.status]], ['state', f => [f.state], preset], ['model', f => [f.model]], ['assigned to', f => [f.assigned]], ['owner', f => [f.owner]], ['tag', f => f.tags]];
 
   // --- pages ----------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@
       h('h1', {}, badge(f.status), ' ', f.label), h('p', {}, f.message),
       h('div', {class: 'card'}, facts([['Where', `${f.model}${f.column ? `, column ${f.column}` : ''}`], ['Expected', c.expression + (c.where ? ` where ${c.where}` : '')],
         ['Allowed', series && i >= 0 ? expected(series, i) : ''], ['Seen', series && i >= 0 ? `${number(series.values[i])} on ${newest}` : ''],
-        ['Since', `${f.batches[0]}; ${plural(f.batches.length, 'batch', 'batches')}${left}, opened ${f.opened} UTC`], ['State', isOpen(f) ? f.state : `resolved by ${f.author}${f.resolved ? `, ${f.resolved}` : ''}`], ['Reason', f.reason],
+        ['Since', `${f.batches[0]}; ${plural(f.batches.length, 'batch', 'batches')}${left}, opened ${f.opened} UTC`], ['State', isOpen(f) ? f.state : `resolved by ${f.author}${f.resolved ? `, ${f.resolved}` : ''}`], ['Reason', f.reason], ['Assigned to', f.assigned], ['Read by', f.impact],
         ['Why', why.length ? `Follows from ${why.join(', ')}` : basis ? basis : ''], ['Review', review], ['Severity', f.severity], ['Owner', f.owner], ['Written at', c.place && h('code', {}, c.place)], ['Tags', f.tags.join(', ')]])),
       c.series.length ? h('div', {class: 'charts', style: 'margin-top:1rem'}, c.series.map(x => figure(x, m.batches))) : h('div', {class: 'card', style: 'margin-top:1rem'}, strip(c.strip, m.batches, {label: c.label})),
       h('h2', {}, 'What to do'), h('p', {class: 'small dim'}, 'See the verdict, what it rests on, and compute it again:'), command(`dqsql explain ${quote(`${f.check}@${newest}`)}`),

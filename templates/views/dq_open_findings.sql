@@ -2,7 +2,7 @@
 select
     f.finding_id, f.model, f.column_name, f.check_name, f.check_id, f.status, f.severity, f.state,
     f.message, f.first_batch, f.last_batch, f.batch_count, f.opened_at, f.last_seen_at,
-    f.muted_until, f.author, f.reason, c.owner, c.file, c.line, c.tags
+    f.muted_until, f.assigned_to, f.author, f.reason, f.impact, c.owner, c.file, c.line, c.tags
 from dq_findings as f
 left join dq_checks as c on c.check_id = f.check_id and c.valid_to is null
 where f.resolved_at is null

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from dqsql import review, waiting
 from dqsql.cli.commands.review import lines_of
-from dqsql.errors import UsageError
+from dqsql.errors import StorageError, UsageError
 from dqsql.runner.review import WaitingFinding
 from tests.run.conftest import Project
 
@@ -177,3 +179,46 @@ def test_a_review_needs_a_reason(tmp_path: Path, dqsql: DqSql) -> None:
     assert "--reason" in result.output
     with pytest.raises(UsageError, match="needs a reason"):
         review("sales", [TOO_HEAVY], "accept", " ", project_dir=tmp_path)
+
+
+def test_several_batches_at_once_and_reviews_by_sql(
+    spark: SparkSession, tmp_path: Path, dqsql: DqSql
+) -> None:
+    """Batches that wait are chosen by an extent; a row of dq_reviews is a review, too."""
+    model = MODEL.replace("@max < 100", "@max < 0")
+    project = Project(
+        write_project(tmp_path / "p", {"checks/sales.sql": model}, sales(DAYS)), spark
+    )
+    project.run()
+    days = [f"2024-01-{d:02d}" for d in range(1, DAYS + 1)]
+    assert {s for s, _ in ledger(project).values()} == {"flagged"}
+    because = ("--reason", "so")
+    result = dqsql(project, "review", "accept", "sales", "--until", "2024-01-02", *because)
+    assert result.exit_code == 0, result.output
+    result = dqsql(project, "review", "reject", "sales", "--from", days[4], *because)
+    assert [ledger(project)[d][0] for d in days] == [
+        *["accepted"] * 2,
+        "flagged",
+        "flagged",
+        "rejected",
+        "rejected",
+    ]
+    table = str(project.root / "warehouse" / "dq" / "dq_reviews")
+    known = DeltaTable(table).to_pyarrow_table().slice(0, 1).to_pylist()
+    now = dt.datetime.now(dt.UTC)
+    more = {"batch": days[2], "verdict": "accept", "author": "ann", "at": now, "reason": "sql"}
+    write_deltalake(table, pa.Table.from_pylist([{**known[0], **more}]), mode="append")
+    assert project.run().exit_code == 1  # One batch still waits.
+    assert ledger(project)[days[2]] == ("accepted", True)
+    (finding,) = project.rows("dq_findings")
+    assert (finding["state"], finding["batches"]) == ("open", days)
+    result = dqsql(project, "review", "accept", "sales", "--all", *because)
+    assert f"{days[3]}: flagged -> accepted" in result.output
+    dqsql(project, "review", "accept", "sales", *days[4:], *because)
+    (finding,) = project.rows("dq_findings")
+    assert (finding["state"], finding["reason"]) == ("resolved", "so")
+    assert dqsql(project, "review", "accept", "sales", "--all", *because).output == "None waits.\n"
+    wrong = {**known[0], **more, "verdict": "ok", "at": now + dt.timedelta(seconds=1)}
+    write_deltalake(table, pa.Table.from_pylist([wrong]), mode="append")
+    with pytest.raises(StorageError, match="verdict 'ok' on sales"):
+        project.run()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dqsql.errors import ConfigError, UsageError
-from dqsql.runner.acknowledge import acknowledge
+from dqsql.runner.finding import acknowledge
 from dqsql.runner.notify import notify
 from tests.report.test_notifications import Webhook, serving
 

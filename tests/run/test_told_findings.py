@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlglot
+from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from dqsql.cli.main import cli
 from dqsql.engine.storage import open_tables
+from dqsql.errors import UsageError
 from dqsql.loading import load_project
 from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.acknowledge import acknowledge
+from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve
 from dqsql.runner.notify import notify
 from tests.report.test_notifications import Webhook, serving
 
@@ -80,3 +84,90 @@ def test_descriptions_are_comments_of_the_tables(root: Path) -> None:
     fields = DeltaTable(str(root / "warehouse" / "dq" / FINDINGS.name)).schema().fields
     comments = {field.name: field.metadata.get("comment") for field in fields}
     assert {f.name: f.description for f in FINDINGS.fields}.items() <= comments.items()
+
+
+CHECK = "m.c.not_null"
+
+
+def test_who_looks_after_it_and_how_it_ends(root: Path) -> None:
+    assign([CHECK], "ann", project_dir=root)
+    (row,) = open_findings(root, assigned_to="ann")
+    assert (row["state"], row["assigned_to"]) == ("open", "ann")
+    assert open_findings(root, assigned_to="bob") == ()
+    (found,) = resolve([CHECK], "sent again", author="ann", project_dir=root)
+    assert (found.state, found.assigned_to) == ("resolved", "ann")
+    (row,) = stored(root)
+    assert (row["author"], row["reason"]) == ("ann", "sent again")
+    assert row["resolved_at"] is not None
+    with pytest.raises(UsageError, match="no open finding"):
+        assign([CHECK], "bob", project_dir=root)
+    (found,) = reopen([CHECK], project_dir=root)
+    assert found.state == "open"
+    # Nobody had heard of it; from now on they do.
+    assert len(notify(root, dry_run=True).sent) == 1
+    with pytest.raises(UsageError, match="needs a reason"):
+        resolve([CHECK], " ", project_dir=root)
+
+
+def test_commands_about_findings(root: Path) -> None:
+    def call(*words: str) -> str:
+        result = CliRunner().invoke(
+            cli, ["finding", *words, "--project-dir", str(root)], standalone_mode=False
+        )
+        assert result.exception is None, result.output
+        return result.output
+
+    assert "m: not_null on c (2 batches, 2025-03-01 to 2025-03-02)" in call("list")
+    told = call("mute", CHECK, "--until", "2999-01-01", "--reason", "known")
+    assert told.strip() == f"{CHECK}@2025-03-01: muted"
+    assert "assigned to bob" in call("assign", CHECK, "--to", "bob")
+    assert "muted until 2999-01-01, assigned to bob: known" in call("list")
+    assert "assigned" not in call("assign", CHECK, "--to", "")
+    assert ": acknowledged" in call("acknowledge", CHECK, "--reason", "seen")
+    assert '"state": "acknowledged"' in call("list", "--output", "json")
+    call("resolve", CHECK, "--reason", "over")
+    assert call("list").strip() == "No finding is open."
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "is_told"),
+    [
+        ({"state": "'acknowledged'"}, "acknowledged", False),
+        ({"acknowledged_at": "timestamp '2025-04-01 00:00:00'"}, "acknowledged", False),
+        ({"muted_until": "timestamp '2199-01-01 00:00:00'"}, "muted", False),
+        ({"muted_until": "timestamp '2025-04-01 00:00:00'", "state": "'muted'"}, "open", True),
+        ({"state": "'resolved'", "reason": "'over'"}, "resolved", False),
+        ({"assigned_to": "'ann'"}, "open", True),
+    ],
+)
+def test_one_column_changed_by_sql_is_enough(
+    root: Path, changes: dict[str, str], state: str, is_told: bool
+) -> None:
+    DeltaTable(str(root / "warehouse" / "dq" / FINDINGS.name)).update(
+        updates=changes, predicate=f"check_id = '{CHECK}'"
+    )
+    assert bool(notify(root, dry_run=True).sent) == is_told
+    row = next(iter(open_findings(root)), None)
+    assert (row["state"] if row else "resolved") == state
+
+
+def test_whoever_muted_what_was_told_is_told_again(root: Path) -> None:
+    table = DeltaTable(str(root / "warehouse" / "dq" / FINDINGS.name))
+    told = {"notified_at": "timestamp '2025-03-10 00:00:00'"}
+    table.update(updates=told)
+    assert notify(root, dry_run=True).sent == ()
+    table.update(updates={"muted_until": "timestamp '2025-03-20 00:00:00'"})
+    assert len(notify(root, dry_run=True).sent) == 1
+
+
+def test_the_sql_of_the_documentation(root: Path) -> None:
+    """The update in docs/incidents.md, on a finding of its check."""
+    docs = (Path(__file__).parents[2] / "docs" / "incidents.md").read_text("utf-8")
+    update = sqlglot.parse_one(docs.split("```sql\n")[1].split("```")[0])
+    table = DeltaTable(str(root / "warehouse" / "dq" / update.this.name))
+    table.update(updates={"check_id": "'orders.price.not_null'"})
+    changes = {e.this.name: e.expression.sql() for e in update.expressions}
+    table.update(updates=changes, predicate=update.args["where"].this.sql())
+    (row,) = open_findings(root)
+    assert (row["assigned_to"], row["state"], row["author"]) == ("ann", "acknowledged", "ann")
+    assert row["acknowledged_at"] is not None

@@ -15,7 +15,7 @@ from dqsql.model.wording import plural
 from dqsql.report.text import number, printable, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dqsql.runner.explain import Explanation
 
@@ -77,6 +77,7 @@ def _record(found: Explanation) -> dict[str, Any]:
         "details": found.details,
         "where": found.where,
         "place": found.place,
+        "finding": found.finding,
         "history": list(found.past),
         "values": [{"batch": b, "value": v} for b, v in found.values],
         "recomputed": [
@@ -118,6 +119,8 @@ def _facts(found: Explanation) -> dict[str, str | None]:
         "score": None if row["score"] is None else _cell(row["score"]),
         "decided by": _method(found),
         "history": _history(found),
+        "finding": _life(found.finding),
+        "read by": None if found.finding is None else found.finding["impact"],
     }
 
 
@@ -190,6 +193,18 @@ def _method(found: Explanation) -> str | None:
     if details.get("clauses"):
         return f"{plural(len(details['clauses']), 'learned bound')}, together {details['fpr']:g}"
     return None
+
+
+def _life(finding: Mapping[str, Any] | None) -> str | None:
+    """What people do about it."""
+    if finding is None:
+        return None
+    state = str(finding["state"])
+    until = f" until {finding['muted_until']:%Y-%m-%d}" if state == "muted" else ""
+    by = f" by {finding['author']}" if finding["author"] and state != "open" else ""
+    why = f" ({finding['reason']})" if finding["reason"] else ""
+    assigned = f", assigned to {finding['assigned_to']}" if finding["assigned_to"] else ""
+    return f"{state}{until}{by}{why}{assigned}"
 
 
 def _history(found: Explanation) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +39,22 @@ def _verdict(function: Callable[..., None]) -> Callable[..., None]:
     author = click.option(
         "--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who says so [default: the user]."
     )
-    batches = click.argument("batches", nargs=-1, required=True, metavar="BATCH...")
-    return click.argument("model")(batches(reason(author(function))))
+    first = click.option(
+        "--from",
+        "first",
+        metavar="BATCH",
+        envvar="DQSQL_FROM",
+        help="All that wait, from it on.",
+    )
+    last = click.option(
+        "--until", "last", metavar="BATCH", envvar="DQSQL_UNTIL", help="All that wait, up to it."
+    )
+    every = click.option("--all", "every", is_flag=True, help="All that wait for a review.")
+    batches = click.argument("batches", nargs=-1, metavar="[BATCH...]")
+    named = click.argument("model")
+    for decorate in (author, reason, every, last, first, batches, named):
+        function = decorate(function)
+    return function
 
 
 @command.command("accept", cls=Command)
@@ -49,7 +62,10 @@ def _verdict(function: Callable[..., None]) -> Callable[..., None]:
 @options(*PROJECT, "output", *GLOBAL)
 @with_session
 def accept(session: Session, **given: Any) -> int:
-    """Accept BATCHes of MODEL: they are good, whatever was found, and may be learned from."""
+    """Accept BATCHes of MODEL: they are good, whatever was found, and may be learned from.
+
+    --from and --until (both inclusive) and --all choose among the batches that wait for a review.
+    """
     return _review(session, "accept", **given)
 
 
@@ -60,56 +76,11 @@ def accept(session: Session, **given: Any) -> int:
 def reject(session: Session, **given: Any) -> int:
     """Reject BATCHes of MODEL: they are bad, and stay out of history.
 
+    --from and --until (both inclusive) and --all choose among the batches that wait for a review.
+
     A batch that was repaired and passes when it is run again (dqsql run --batch) is accepted.
     """
     return _review(session, "reject", **given)
-
-
-@command.command("acknowledge", cls=Command)
-@click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
-@click.option("--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why.")
-@click.option("--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who [default: the user].")
-@click.option(
-    "--mute-until",
-    type=click.DateTime(["%Y-%m-%d"]),
-    envvar="DQSQL_MUTE_UNTIL",
-    help="Tell of them again from this day on [default: not while they are open].",
-)
-@options(*PROJECT, "output", *GLOBAL)
-@with_session
-def take_note(
-    session: Session,
-    *,
-    checks: Sequence[str],
-    reason: str,
-    author: str | None,
-    mute_until: datetime | None,
-    project_dir: Path,
-    output: str,
-    **where: Any,
-) -> int:
-    """Take note of the open findings of CHECKs: no message tells of them any more.
-
-    The batches stay as they are: accept or reject them where that is known.
-    """
-    from dqsql.runner.acknowledge import acknowledge
-
-    with session.progress() as progress:
-        found = acknowledge(
-            checks,
-            reason,
-            author=author,
-            mute_until=mute_until and mute_until.date(),
-            project_dir=project_dir,
-            step=progress.step,
-            **where,
-        )
-    if session.json:
-        records = [asdict(f) for f in found]
-        session.print_json({"status": "success", "exit_code": 0, "findings": records})
-    for each in found:
-        session.say(printable(f"{each.finding_id}: {each.state}"))
-    return 0
 
 
 @command.command("list", cls=Command)
@@ -198,4 +169,6 @@ def _review(
         change = f"{one.before} -> {one.after}" if one.after != one.before else f"{one.after}"
         note = f" ({_STAYS})" if one.after == "incomplete" else ""
         session.say(printable(f"{one.model} {one.batch}: {change}{note}"))
+    if not reviewed:
+        session.say("None waits.")
     return 0

@@ -63,6 +63,7 @@ _SHAPE: Shape = {
     "sources?": {...: _NODE},
     "macros?": dict,
     "groups?": {...: {"name?": str, "owner?": dict}},
+    "exposures?": {...: {"unique_id": str, "name": str, "label?": str, "depends_on?": dict}},
     "disabled?": {...: [{"package_name?": str, "original_file_path?": str}]},
 }
 
@@ -195,6 +196,12 @@ class Manifest:
     def sources(self) -> dict[str, Node]:
         """Sources by unique id."""
         found = {uid: Node(data) for uid, data in _mapping(self.data, "sources").items()}
+        return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
+
+    @cached_property
+    def exposures(self) -> dict[str, Node]:
+        """Enabled exposures by unique id."""
+        found = {uid: Node(data) for uid, data in _mapping(self.data, "exposures").items()}
         return {uid: n for uid, n in found.items() if n.config.get("enabled", True)}
 
     @cached_property

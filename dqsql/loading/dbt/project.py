@@ -16,6 +16,7 @@ from dqsql.loading.dbt.generic import Unadoptable
 from dqsql.loading.dbt.manifest import Manifest, Node, read_manifest, staleness
 from dqsql.loading.dbt.models import DbtModels, unknown_columns, with_tests
 from dqsql.loading.dbt.places import Places
+from dqsql.loading.dbt.readers import readers_of
 from dqsql.loading.dbt.results import RESULTS, read_rebuilds
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
@@ -204,6 +205,7 @@ class _Loader:
             ),
             left_tests=tuple(self.left),
             broken=broken,
+            readers=readers_of(self.manifest),
         )
 
     @property

@@ -1,0 +1,182 @@
+"""`dqsql finding`: what people do about findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.session import Session, with_session
+from dqsql.model.wording import plural
+from dqsql.report.findings import check_label
+from dqsql.report.text import printable
+
+if TYPE_CHECKING:
+    from dqsql.runner.finding import Incident
+
+_CHECKS = click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
+_REASON = click.option(
+    "--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why."
+)
+_AUTHOR = click.option(
+    "--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who says so [default: the user]."
+)
+_DAY = click.DateTime(["%Y-%m-%d"])
+
+
+@click.group("finding")
+def command() -> None:
+    """List open findings, take note of them, assign, mute, resolve and open them again.
+
+    CHECK is the id of a check, as `dqsql ls` has it, or of a finding. Batches stay as they are:
+    see `dqsql review` for these.
+    """
+
+
+@command.command("list", cls=Command)
+@options(*SELECTION)
+@click.option("--assigned-to", metavar="NAME", envvar="DQSQL_ASSIGNED_TO", help="Of this person.")
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def list_open(
+    session: Session,
+    *,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    assigned_to: str | None,
+    project_dir: Path,
+    output: str,
+    **where: Any,
+) -> int:
+    """List the findings that are not resolved, with who looks after them and who reads them."""
+    from dqsql.runner.finding import open_findings
+
+    with session.progress() as progress:
+        found = open_findings(
+            project_dir,
+            select=words(select),
+            exclude=words(exclude),
+            assigned_to=assigned_to,
+            step=progress.step,
+            **where,
+        )
+    if session.json:
+        session.print_json({"status": "success", "exit_code": 0, "findings": list(found)})
+    for row in found:
+        _print(session, row)
+    session.say(f"{plural(len(found), 'open finding')}." if found else "No finding is open.")
+    return 0
+
+
+def _print(session: Session, row: Mapping[str, Any]) -> None:
+    label = check_label(row["check_name"], row["column_name"])
+    title = session.out.style(printable(f"{row['model']}: {label}"), "bold")
+    extent = row["last_batch"]
+    if row["batch_count"] > 1:
+        extent = f"{row['batch_count']} batches, {row['first_batch']} to {row['last_batch']}"
+    session.say(f"{title} ({printable(extent)})")
+    assigned = f", assigned to {row['assigned_to']}" if row["assigned_to"] else ""
+    why = f": {row['reason']}" if row["reason"] else ""
+    until = f" until {row['muted_until']:%Y-%m-%d}" if row["state"] == "muted" else ""
+    lines = (row["message"], row["impact"], f"{row['state']}{until}{assigned}{why}")
+    for line in (*filter(None, lines), f"id {row['finding_id']}"):
+        session.say(printable(f"  {line}"))
+
+
+@command.command("acknowledge", cls=Command)
+@_CHECKS
+@_REASON
+@_AUTHOR
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def take_note(session: Session, **given: Any) -> int:
+    """Take note of the open findings of CHECKs: no message tells of them any more."""
+    from dqsql.runner.finding import acknowledge
+
+    return _changed(session, acknowledge, **given)
+
+
+@command.command("mute", cls=Command)
+@_CHECKS
+@_REASON
+@_AUTHOR
+@click.option(
+    "--until",
+    "mute_until",
+    type=_DAY,
+    required=True,
+    envvar="DQSQL_UNTIL",
+    help="Tell of them again from this day on.",
+)
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
+    """Take note of the open findings of CHECKs, and hear of them again from a day on."""
+    from dqsql.runner.finding import acknowledge
+
+    return _changed(session, acknowledge, mute_until=mute_until.date(), **given)
+
+
+@command.command("assign", cls=Command)
+@_CHECKS
+@click.option("--to", required=True, metavar="NAME", envvar="DQSQL_TO", help="Who; '' for nobody.")
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def assign_to(session: Session, *, to: str, **given: Any) -> int:
+    """Say who looks after the open findings of CHECKs."""
+    from dqsql.runner.finding import assign
+
+    return _changed(session, assign, to=to or None, **given)
+
+
+@command.command("resolve", cls=Command)
+@_CHECKS
+@_REASON
+@_AUTHOR
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def settle(session: Session, **given: Any) -> int:
+    """Say that the open findings of CHECKs are dealt with.
+
+    The next batch that a check finds something in opens another.
+    """
+    from dqsql.runner.finding import resolve
+
+    return _changed(session, resolve, **given)
+
+
+@command.command("reopen", cls=Command)
+@_CHECKS
+@_AUTHOR
+@options(*PROJECT, "output", *GLOBAL)
+@with_session
+def open_again(session: Session, **given: Any) -> int:
+    """Take back what was said of findings: they are open, and people hear of them again."""
+    from dqsql.runner.finding import reopen
+
+    return _changed(session, reopen, **given)
+
+
+def _changed(
+    session: Session,
+    change: Callable[..., tuple[Incident, ...]],
+    *,
+    checks: Sequence[str],
+    output: str,
+    **given: Any,
+) -> int:
+    with session.progress() as progress:
+        found = change(checks, step=progress.step, **given)
+    if session.json:
+        records = [asdict(f) for f in found]
+        session.print_json({"status": "success", "exit_code": 0, "findings": records})
+    for each in found:
+        assigned = f", assigned to {each.assigned_to}" if each.assigned_to else ""
+        session.say(printable(f"{each.finding_id}: {each.state}{assigned}"))
+    return 0

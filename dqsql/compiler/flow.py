@@ -1,0 +1,178 @@
+"""Which columns of other relations the columns and rows of a SELECT come from.
+
+The text is only read, with sqlglot's own Databricks dialect; nothing is written from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import Scope, build_scope
+
+DIALECT = "databricks"
+STAR = "*"
+Relation = tuple[str, ...]
+Leaf = tuple[Relation, str]
+Leaves = frozenset[Leaf]
+_NONE: Leaves = frozenset()
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Where the columns and rows of a SELECT come from.
+
+    `columns` has for each output column the columns that its value is computed of; under STAR are
+    relations all of whose columns pass. `rows` are those that decide which rows there are, and how
+    they are grouped and joined. `relations` are all that are read.
+    """
+
+    columns: Mapping[str, Leaves]
+    rows: Leaves
+    relations: frozenset[Relation]
+
+
+def relation_key(text: str) -> Relation | None:
+    """The parts of a relation's name, in lower case; None where the text is no name."""
+    try:
+        table = exp.to_table(text, dialect=DIALECT)
+    except SqlglotError:
+        return None
+    return _key(table)
+
+
+def flow_of(sql: str, known: Mapping[Relation, Sequence[str]]) -> Flow | None:
+    """Where the columns of a SELECT come from; None where that cannot be told.
+
+    Args:
+        sql: the SELECT.
+        known: the columns of relations, as far as they are known.
+    """
+    try:
+        tree = parse_one(sql, dialect=DIALECT)
+        relations = _renamed(tree)
+        schema: dict[str, object] = {
+            name: dict.fromkeys(known[key], "unknown")
+            for name, key in relations.items()
+            if key in known
+        }
+        qualified = qualify(
+            tree,
+            dialect=DIALECT,
+            schema=schema,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+            identify=False,
+        )
+        root = build_scope(qualified)
+        if root is None:
+            return None
+        reader = _Flows(relations)
+        columns, rows = reader.of(root)
+    except (SqlglotError, RecursionError):
+        return None
+    return Flow(columns, rows, frozenset(relations.values()))
+
+
+def _key(table: exp.Table) -> Relation:
+    return tuple(part.name.lower() for part in table.parts)
+
+
+def _renamed(tree: exp.Expr) -> dict[str, Relation]:
+    """Give each relation a name of one part, since schemas of several depths cannot be told."""
+    names: dict[Relation, str] = {}
+    for table in list(tree.find_all(exp.Table)):
+        # A name of one part is a CTE, or cannot be what dbt built.
+        if not table.db or not isinstance(table.this, exp.Identifier):
+            continue
+        key = _key(table)
+        name = names.setdefault(key, f"relation_{len(names)}")
+        if not table.alias:
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+        table.set("this", exp.to_identifier(name))
+        table.set("db", None)
+        table.set("catalog", None)
+    return {name: key for key, name in names.items()}
+
+
+@dataclass
+class _Flows:
+    """Follows columns through the scopes of a query. `relations` are its tables by name."""
+
+    relations: Mapping[str, Relation]
+    _known: dict[int, tuple[dict[str, Leaves], Leaves]] = field(default_factory=dict)
+
+    def of(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+        """The output columns of a scope, and what decides on its rows."""
+        found = self._known.get(id(scope))
+        if found is None:
+            found = self._union(scope) if scope.set_operation_scopes else self._select(scope)
+            self._known[id(scope)] = found
+        return found
+
+    def _union(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+        """Columns of set operations go together by their places."""
+        sides = [self.of(s) for s in scope.set_operation_scopes]
+        first = dict(sides[0][0])
+        rows = sides[0][1]
+        for columns, more in sides[1:]:
+            rows |= more
+            if STAR in columns or STAR in first or len(columns) != len(first):
+                everything = frozenset().union(*first.values(), *columns.values())
+                first = dict.fromkeys((*first, *columns), everything)
+                continue
+            for name, leaves in zip(first, columns.values(), strict=True):
+                first[name] |= leaves
+        return first, rows
+
+    def _select(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+        projections = getattr(scope.expression, "selects", [])
+        columns: dict[str, Leaves] = {}
+        inside: set[int] = set()
+        for projection in projections:
+            mine = list(projection.find_all(exp.Column))
+            inside.update(map(id, mine))
+            if projection.is_star:
+                columns[STAR] = columns.get(STAR, _NONE) | self._all(scope)
+                continue
+            leaves = [self._leaves(scope, c) for c in mine]
+            columns[projection.alias_or_name.lower()] = _NONE.union(*leaves)
+        rows = [self._leaves(scope, c) for c in scope.columns if id(c) not in inside]
+        rows += [self.of(s)[1] for s in scope.sources.values() if isinstance(s, Scope)]
+        for inner in scope.subquery_scopes:
+            values, deciding = self.of(inner)
+            rows += [deciding, *values.values()]
+        return columns, _NONE.union(*rows)
+
+    def _leaves(self, scope: Scope, column: exp.Column) -> Leaves:
+        """What a column in a scope is computed of; of one without a relation, any of them."""
+        name = column.name.lower()
+        source = scope.sources.get(column.table)
+        sources = [source] if source is not None else list(scope.sources.values())
+        return _NONE.union(*(self._of_source(s, name) for s in sources))
+
+    def _of_source(self, source: object, name: str) -> Leaves:
+        if isinstance(source, Scope):
+            columns, _ = self.of(source)
+            passing = columns.get(STAR, _NONE)
+            through = frozenset((key, name) for key, one in passing if one == STAR)
+            named = frozenset(leaf for leaf in passing if leaf[1] == name)
+            return columns.get(name, through | named)
+        if isinstance(source, exp.Table):
+            key = self.relations.get(source.name)
+            return _NONE if key is None else frozenset({(key, name)})
+        return _NONE
+
+    def _all(self, scope: Scope) -> Leaves:
+        """All columns of all that a scope reads."""
+        return _NONE.union(*(frozenset(self._columns(s)) for s in scope.sources.values()))
+
+    def _columns(self, source: object) -> Iterator[Leaf]:
+        if isinstance(source, Scope):
+            for leaves in self.of(source)[0].values():
+                yield from leaves
+        elif isinstance(source, exp.Table) and source.name in self.relations:
+            yield (self.relations[source.name], STAR)

@@ -1,0 +1,280 @@
+"""What people do about findings: take note, assign, mute, resolve, open again.
+
+Each is a change of columns of `dq_findings` that plain SQL may make just as well; see
+`dqsql.runner.lifecycle.heeded`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from dqsql.errors import UsageError, nearest
+from dqsql.model.batches import batch_order
+from dqsql.model.project import Project
+from dqsql.model.tables import FINDINGS
+from dqsql.runner.compilation import Variables
+from dqsql.runner.exclusive import alone
+from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
+from dqsql.runner.review import user_of_process
+from dqsql.runner.selection import chosen_names
+from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.where import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+Change = Callable[[Row], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A finding after somebody did something about it."""
+
+    finding_id: str
+    model: str
+    state: str
+    assigned_to: str | None = None
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Which findings are meant: `checks` are ids of checks or findings.
+
+    `where` says of which project; `spark` is an existing session to use.
+    """
+
+    checks: Sequence[str]
+    where: Where
+    spark: SparkSession | None = None
+    step: Step = silent
+
+    def change(self, change: Change, *, resolved: bool = False) -> tuple[Incident, ...]:
+        """Change open findings, or those that are resolved. Raises DqsqlError."""
+        project = self.where.project()
+        with (
+            alone(project.target, [m.name for m in project.models]),
+            open_tables(project, self.spark, self.step) as store,
+        ):
+            now = dt.datetime.now(dt.UTC)
+            rows = [heeded(row, now) for row in store.rows(FINDINGS)]
+            chosen = _chosen(rows, self.checks, resolved=resolved)
+            for row in chosen:
+                row.update(change(row))
+            changed = {row["model"] for row in chosen}
+            store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
+        return tuple(map(_incident, chosen))
+
+
+def acknowledge(
+    checks: Sequence[str],
+    reason: str,
+    *,
+    mute_until: dt.date | None = None,
+    author: str | None = None,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Incident, ...]:
+    """Take note of the open findings of checks; `notify` is silent about them from then on.
+
+    The batches stay what they are; see `review` for these.
+
+    Args:
+        checks: ids of checks or findings.
+        reason: why, for those who ask later.
+        mute_until: the day on which people hear of them again, in UTC; None: not while they are
+            open.
+        author: who says so; by default the user of this process.
+        project_dir: folder of the project.
+        spark: an existing session to use.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: a check has no open finding, there is no reason, a run is at work, or the tables
+            cannot be written.
+    """
+    said = _reason(reason, "taking note of a finding", "--reason 'ticket 123'")
+    until = mute_until and dt.datetime.combine(mute_until, dt.time(), dt.UTC)
+    change = {
+        "state": ACKNOWLEDGED if until is None else MUTED,
+        "acknowledged_at": dt.datetime.now(dt.UTC),
+        "muted_until": until,
+        "author": author or user_of_process(),
+        "reason": said,
+    }
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    return Finder(checks, where, spark, step).change(lambda _: change)
+
+
+def assign(
+    checks: Sequence[str],
+    to: str | None,
+    *,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Incident, ...]:
+    """Say who looks after the open findings of checks; None: nobody. See `acknowledge`."""
+    if to is not None and not to.strip():
+        raise UsageError("a finding is assigned to somebody", hint="--to ann@example.com")
+    change = {"assigned_to": to and to.strip()}
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    return Finder(checks, where, spark, step).change(lambda _: change)
+
+
+def resolve(
+    checks: Sequence[str],
+    reason: str,
+    *,
+    author: str | None = None,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Incident, ...]:
+    """Say that the open findings of checks are dealt with; see `acknowledge`.
+
+    The next batch that the check finds something in opens another.
+    """
+    change = {
+        "state": RESOLVED,
+        "resolved_at": dt.datetime.now(dt.UTC),
+        "author": author or user_of_process(),
+        "reason": _reason(reason, "resolving a finding", "--reason 'the supplier sent it again'"),
+    }
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    return Finder(checks, where, spark, step).change(lambda _: change)
+
+
+def reopen(
+    checks: Sequence[str],
+    *,
+    author: str | None = None,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Incident, ...]:
+    """Take back what was said of findings: they are open, and people hear of them again.
+
+    Of a check that has no open finding it is the newest that was resolved; see `acknowledge`.
+    """
+    change = {
+        "state": OPEN,
+        "acknowledged_at": None,
+        "muted_until": None,
+        "resolved_at": None,
+        "resolved_batch": None,
+        "author": author or user_of_process(),
+        "reason": None,
+        "notified_at": None,
+        "resolution_notified_at": None,
+    }
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    return Finder(checks, where, spark, step).change(lambda _: change, resolved=True)
+
+
+def open_findings(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    select: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    assigned_to: str | None = None,
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> tuple[Mapping[str, Any], ...]:
+    """The findings that are not resolved, as rows of `dq_findings`, oldest first by model.
+
+    Args:
+        project_dir: folder of the project.
+        select: models, in dbt's selection syntax; all when empty.
+        exclude: models to leave out.
+        assigned_to: only those of this person.
+        spark: an existing session to use.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: the project or selection is wrong, or the tables cannot be read.
+    """
+    project: Project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    names = chosen_names(project, select, exclude)
+    now = dt.datetime.now(dt.UTC)
+    with open_tables(project, spark, step) as store:
+        step("Reading findings")
+        rows = [heeded(row, now) for row in store.rows(FINDINGS)]
+    wanted = [
+        r
+        for r in rows
+        if r["resolved_at"] is None
+        and r["model"] in set(names)
+        and assigned_to in (None, r["assigned_to"])
+    ]
+    return tuple(sorted(wanted, key=lambda r: (r["model"], batch_order(r["first_batch"]))))
+
+
+def _reason(reason: str, what: str, hint: str) -> str:
+    if not reason.strip():
+        raise UsageError(f"{what} needs a reason", hint=hint)
+    return reason.strip()
+
+
+def _incident(row: Mapping[str, Any]) -> Incident:
+    return Incident(row["finding_id"], row["model"], row["state"], row["assigned_to"])
+
+
+def _chosen(rows: Sequence[Row], checks: Sequence[str], *, resolved: bool) -> list[Row]:
+    """The open findings of checks; with `resolved`, of those without any the newest other one."""
+    found: list[Row] = []
+    for name in dict.fromkeys(checks):
+        known = [r for r in rows if name in _names(r)]
+        mine = [r for r in known if r["resolved_at"] is None]
+        if resolved and known and not mine:
+            mine = [max(known, key=lambda r: batch_order(r["last_batch"]))]
+        if not mine:
+            raise _unknown(name, rows, resolved=resolved)
+        found += [r for r in mine if r not in found]
+    return found
+
+
+def _unknown(name: str, rows: Sequence[Row], *, resolved: bool) -> UsageError:
+    near = [n for r in rows if resolved or r["resolved_at"] is None for n in _names(r)]
+    which = "finding" if resolved else "open finding"
+    return UsageError(
+        f"there is no {which} of {name!r}",
+        hint=nearest(name, near) or "`dqsql finding list` has them",
+    )
+
+
+def _names(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["check_id"], row["finding_id"]
