@@ -7,7 +7,7 @@ a new batch against it. Pure functions of arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import completeness
+from dqsql.decisions.avh_series import series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
     Candidates,
@@ -22,7 +23,6 @@ from dqsql.decisions.candidates import (
     calibrated_candidates,
     paper_candidates,
 )
-from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import (
     COUNTED,
     ROWS,
@@ -37,7 +37,7 @@ from dqsql.decisions.program import (
     describe,
 )
 from dqsql.decisions.selection import select_clauses
-from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
+from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
 
 FloatArray = npt.NDArray[np.float64]
@@ -46,12 +46,6 @@ MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
 MISSING = "missing_"
 ALL_MISSING = "missing_1.0"
-
-# A season must be seen this often, and its differences must vary this much less.
-_SEASON_REPEATS = 3
-_SEASON_GAIN = 0.5
-# Metrics in the column's unit, which may be negative.
-_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +116,13 @@ def fit_programs(
     """
     config = config or AvhConfig()
     _check(histories, config)
-    columns = [_usable(history, config) for history in histories]
-    transforms = _transforms(histories, columns, config)
+    columns = [usable_of(history, config) for history in histories]
+    series = series_of(histories, columns, transforms_of(histories, columns, config), config)
+    missing = [_completeness(history, config) for history in histories]
+    found = _candidates(series, [budget for _, _, budget in missing], config)
     return [
-        _fit(history, usable, chosen, config)
-        for history, usable, chosen in zip(histories, columns, transforms, strict=True)
+        _fit(history, candidates, *bounded, config)
+        for history, candidates, bounded in zip(histories, found, missing, strict=True)
     ]
 
 
@@ -166,18 +162,6 @@ def evaluate(
     return ProgramVerdict(program, status, score, tuple(verdicts), " ".join(told))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Usable:
-    """Metrics of a column that can be learned from, P values each; NaN where there is none.
-
-    `null_rates` say of each how likely it has no value, see `Clause.null_rate`.
-    """
-
-    positions: tuple[int, ...]
-    series: tuple[FloatArray, ...]
-    null_rates: tuple[float, ...]
-
-
 def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
     if not 0 < config.fpr < 1:
         raise DecisionError(f"fpr must lie between 0 and 1, got {config.fpr}")
@@ -199,159 +183,29 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
             raise DecisionError(f"column {history.column!r}: {size} batches need as many names")
 
 
-def _usable(history: ColumnHistory, config: AvhConfig) -> _Usable:
-    """Return the metrics with enough values, and one in the batch that issues were injected into.
-
-    The first batch of all has nothing to be compared with: that its distances are unknown says
-    nothing.
-    """
-    positions, series, rates = [], [], []
-    rows = history.rows
-    changed = _changed(history)
-    paper = config.bounds == "paper"
-    for position, metric in enumerate(history.metrics):
-        distance = metric in fpr_bounds.DISTANCE_METRICS
-        if distance and not config.two_distribution:
-            continue
-        if paper and metric in fpr_bounds.OWN_METRICS:
-            continue
-        values = np.array(history.values[:, position], dtype=float)
-        first = distance and np.isnan(values[rows[0]])
-        given = values[rows[1:] if first else rows]
-        values[~usable(values)] = np.nan
-        need = min(config.min_history, given.size)
-        if np.isnan(values[changed]) or np.isfinite(given).sum() < need:
-            continue
-        positions.append(position)
-        series.append(values if paper else without_outliers(values, distance))
-        rates.append(_null_rate(int(np.isnan(given).sum()), given.size))
-    return _Usable(tuple(positions), tuple(series), tuple(rates))
-
-
-def _changed(history: ColumnHistory) -> int:
-    return int(history.rows[-1]) if history.changed is None else history.changed
-
-
-def _null_rate(missing: int, size: int) -> float:
-    """Return the probability that the next batch has no value, by the rule of succession.
-
-    0 where all had one: then the first that has none is a finding at every rate.
-    """
-    return (missing + 1) / (size + 2) if missing else 0.0
-
-
-def _transforms(
-    histories: Sequence[ColumnHistory], columns: Sequence[_Usable], config: AvhConfig
-) -> list[list[tuple[Transform, ...]]]:
-    """Return per column and usable metric the transforms to make candidates of."""
-    flat = [values for column in columns for values in column.series]
-    chosen: list[Transform | None] = [Transform()] * len(flat)
-    if config.stationarity:
-        lengths = np.array([values.size for values in flat])
-        for length in np.unique(lengths):
-            rows = np.flatnonzero(lengths == length)
-            stacked = np.stack([flat[row] for row in rows])
-            for row, transform in zip(rows, choose_transforms(stacked), strict=True):
-                chosen[row] = transform
-    places = [
-        (history, position)
-        for history, column in zip(histories, columns, strict=True)
-        for position in column.positions
-    ]
-    expand = _offers if config.bounds == "calibrated" else _alone
-    offers = iter(
-        [
-            expand(history, position, transform, values)
-            for (history, position), transform, values in zip(places, chosen, flat, strict=True)
+def _candidates(
+    series: Sequence[Sequence[Series]], budgets: Sequence[float], config: AvhConfig
+) -> list[list[Candidates]]:
+    """Return per column the candidates of its series."""
+    if config.bounds == "paper":
+        return [
+            [candidates for one in column for candidates in paper_candidates(one, budget)]
+            for column, budget in zip(series, budgets, strict=True)
         ]
-    )
-    return [[next(offers) for _ in column.series] for column in columns]
-
-
-def _alone(
-    history: ColumnHistory, position: int, transform: Transform | None, values: FloatArray
-) -> tuple[Transform, ...]:
-    return () if transform is None else (transform,)
-
-
-def _offers(
-    history: ColumnHistory, position: int, transform: Transform | None, values: FloatArray
-) -> tuple[Transform, ...]:
-    """Offer, beside the chosen transform, identity, seasonal differences, and all of them in log.
-
-    Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
-    search pays for whatever it takes. A distance compares two batches already, so its seasonal
-    difference would hang on four; it is not offered.
-    """
-    offers = [] if transform is None else [transform]
-    known = values[np.isfinite(values)]
-    if Transform() not in offers and not _drifts(known):
-        offers.append(Transform())
-    metric = history.metrics[position]
-    seasonal = Transform() in offers and metric not in fpr_bounds.DISTANCE_METRICS
-    lag = _season(values) if seasonal else 0
-    if lag:
-        offers.append(Transform(lag=lag))
-    if known.min() > 0 and _has_logarithm(history, position):
-        offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
-    return tuple(dict.fromkeys(offers))
-
-
-def _has_logarithm(history: ColumnHistory, position: int) -> bool:
-    """Return whether the logarithm of a metric makes sense: it cannot fall to zero or below.
-
-    A mean of delays that was above zero for a month falls below it one day, and that is no infinite
-    distance. So metrics in the column's unit need a column without negative values.
-    """
-    if history.metrics[position] in _SIGNED_METRICS and "min" in history.metrics:
-        least = history.values[:, history.metrics.index("min")]
-        least = least[np.isfinite(least)]
-        return bool(least.size and least.min() >= 0)
-    return True
-
-
-def _drifts(values: FloatArray) -> bool:
-    """Return whether values rise or fall with time.
-
-    With 30 batches the ADF test has little power: it fails to reject a unit root for many a
-    series that goes nowhere. Only a drifting one is refused as it is.
-    """
-    return bool(drifting(values[:, None])[0])
-
-
-def _season(values: FloatArray) -> int:
-    """Return the lag whose differences vary clearly less than the values, or 0."""
-    spread = float(np.nanstd(values))
-    if spread == 0.0:
-        return 0
-    spreads: dict[int, float] = {}
-    whole = bool(np.isfinite(values).all())
-    for lag in range(2, values.size // _SEASON_REPEATS + 1):
-        transform = Transform(lag=lag)
-        differences = transform.series(values)
-        if not whole:
-            differences = differences[np.isfinite(differences)]
-            enough = differences.size >= (_SEASON_REPEATS - 1) * lag
-            if not (enough and transform.reaches(values)):
-                continue
-        spreads[lag] = float(differences.std())
-    best = min(spreads, key=spreads.__getitem__, default=0)
-    return best if best and spreads[best] < _SEASON_GAIN * spread else 0
+    flat = [one for column in series for one in column]
+    each = [b for column, b in zip(series, budgets, strict=True) for _ in column]
+    found = iter(calibrated_candidates(flat, each))
+    return [[candidates for _ in column for candidates in next(found)] for column in series]
 
 
 def _fit(
     history: ColumnHistory,
-    usable: _Usable,
-    transforms: Sequence[tuple[Transform, ...]],
+    found: Sequence[Candidates],
+    clauses: list[Clause],
+    covered: npt.NDArray[np.bool_],
+    budget: float,
     config: AvhConfig,
 ) -> Program:
-    make = paper_candidates if config.bounds == "paper" else calibrated_candidates
-    clauses, covered, budget = _completeness(history, config)
-    found = [
-        candidates
-        for series in _series(history, usable, transforms, config)
-        for candidates in make(series, budget)
-    ]
     chosen: list[Clause] = []
     if found:
         owner = np.repeat(np.arange(len(found)), [len(c.fpr) for c in found])
@@ -394,52 +248,6 @@ def _completeness(
     missing &= ~lost | goals[:count]
     goals |= np.tile(missing, len(SAFETY_FACTORS))
     return clauses, goals, config.fpr - sum(clause.fpr for clause in clauses)
-
-
-def _series(
-    history: ColumnHistory,
-    usable: _Usable,
-    transforms: Sequence[tuple[Transform, ...]],
-    config: AvhConfig,
-) -> Iterable[Series]:
-    ranges = history.values[:, [m == "range" for m in history.metrics]]
-    place = _changed(history)
-    for position, values, null_rate, offers in zip(
-        usable.positions, usable.series, usable.null_rates, transforms, strict=True
-    ):
-        metric = history.metrics[position]
-        issues = np.asarray(history.issue_values[:, position], dtype=float)
-        for transform in offers:
-            # What came before the batch that the variants are of is their history.
-            if not transform.reaches(values[:place]):
-                continue
-            known = transform.series(values)
-            known = known[np.isfinite(known)]
-            floor = 0.0
-            if config.bounds == "calibrated":
-                floor = resolution(metric, transform, values, ranges)
-            changed = transform.apply(values[:place], issues)
-            yield Series(metric, transform, known, changed, floor, null_rate)
-
-
-def resolution(
-    metric: str, transform: Transform, values: FloatArray, ranges: npt.ArrayLike
-) -> float:
-    """Return the resolution that `calibrated` adds to the spread of a transformed history.
-
-    Args:
-        metric: name of the metric.
-        transform: the transform.
-        values: the metric's history, not transformed.
-        ranges: max - min of the column in each batch; empty if it is not numeric. What is not
-            finite is left out.
-    """
-    known = values[usable(values)]
-    widths = np.asarray(ranges, dtype=float)
-    widths = widths[usable(widths)]
-    value_range = float(np.median(widths)) if widths.size else 0.0
-    level = float(np.median(np.abs(known)))
-    return fpr_bounds.spread_floor(metric, level, transform.log, value_range)
 
 
 def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Clause:

@@ -19,6 +19,7 @@ say that the next has a null with a probability below 1/(K + 2). The prior is wh
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -107,15 +108,30 @@ def _posterior(
 
 def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, rate: float) -> float:
     """Return the share that the mixture exceeds with probability `rate`, rounded up."""
+    # Components that matter little come last: most points are told without them.
+    order = np.argsort(-weights)
+    weights, alpha, beta = weights[order], alpha[order], beta[order]
+    left = weights.sum() - np.cumsum(weights)
+    heavy = int(np.searchsorted(-left, -0.1 * rate)) + 1
+
+    def beyond(share: float) -> bool:
+        found = float(
+            (weights[:heavy] * special.betaincc(alpha[:heavy], beta[:heavy], share)).sum()
+        )
+        if found > rate or found + left[heavy - 1] <= rate or heavy >= weights.size:
+            return found > rate
+        rest = weights[heavy:] * special.betaincc(alpha[heavy:], beta[heavy:], share)
+        return found + float(rest.sum()) > rate
+
     points = np.linspace(-15.0, 12.0, 16)
+    least = 0
     for _ in range(4):
-        shares = special.expit(points)[:, None]
-        beyond = (weights * special.betaincc(alpha, beta, shares)).sum(axis=1)
-        place = int((beyond > rate).sum())
+        shares = special.expit(points).tolist()
+        place = bisect_left(shares, True, lo=least, key=lambda share: not beyond(share))
         if place == points.size:
             return 1.0
         low = points[max(0, place - 1)]
-        points = np.linspace(low, points[place], 8)
+        points, least = np.linspace(low, points[place], 8), min(place, 1)
     return float(special.expit(points[-1]))
 
 
@@ -162,8 +178,7 @@ def share_limit(model: BetaBinomial, rows: float, rate: float) -> float:
     n = int(min(max(1.0, rows), _MOST_ROWS))
     a, b = model
     k = np.arange(n, dtype=float)
-    with np.errstate(divide="ignore"):
-        steps = np.log((n - k) * (k + a)) - np.log((k + 1.0) * (n - k - 1.0 + b))
+    steps = np.log((n - k) * (k + a) / ((k + 1.0) * (n - k - 1.0 + b)))
     start = special.betaln(a, n + b) - special.betaln(a, b)
     logs = np.concatenate([[start], start + np.cumsum(steps)])
     # Summed from the far end, so that small probabilities keep their digits.

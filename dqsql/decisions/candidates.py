@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +25,8 @@ CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
 # own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.
 SAFETY_FACTORS = (1.0, 1.5, 2.2)
 _DEEPEST = 1000.0
+# How many series are looked at together: larger tables would leave the processor's cache.
+_TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,51 +116,124 @@ def equality_tolerance(values: FloatArray) -> float:
     return max(tolerance, float(np.finfo(float).tiny))
 
 
-def calibrated_candidates(series: Series, budget: float) -> list[Candidates]:
-    """Return one-sided clauses with calibrated FPR bounds within the budget.
+def calibrated_candidates(
+    many: Sequence[Series], budgets: Sequence[float]
+) -> list[list[Candidates]]:
+    """Return, per series, one-sided clauses with calibrated FPR bounds within its budget.
 
     Distances get an upper side only. Of clauses that catch the same issues, only the widest is
     returned: it has the smallest FPR, so no other can be chosen.
     """
-    center = float(series.values.mean())
-    spread = float(np.hypot(series.values.std(ddof=1), series.floor))
-    sides = (1.0,) if series.metric in fpr_bounds.DISTANCE_METRICS else (1.0, -1.0)
-    low, high = fpr_bounds.possible_range(
-        series.metric, series.transform.log, series.transform.lag > 0
-    )
-    issues = series.issues
-    if series.transform.log:
+    found: list[list[Candidates]] = [[] for _ in many]
+    alike: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    for place, one in enumerate(many):
+        alike[one.values.size, one.issues.size, one.transform.lag > 0].append(place)
+    for (size, _, difference), places in alike.items():
+        for start in range(0, len(places), _TOGETHER):
+            some = places[start : start + _TOGETHER]
+            group = _Group.of([many[i] for i in some], np.array([budgets[i] for i in some]))
+            tail = _tail(size, difference)
+            for side in (1.0, -1.0):
+                for place, candidates in group.candidates(side, tail):
+                    found[some[place]].append(candidates)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _tail(size: int, difference: bool) -> FloatArray:
+    """The false-positive rates of the grid outside of what was seen, for so many values."""
+    return fpr_bounds.calibrated_fpr(CALIBRATED_GRID, size, 0.0, difference)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Series of equally many values and issues, n of them, and their budgets."""
+
+    many: Sequence[Series]
+    budgets: FloatArray
+    values: FloatArray
+    issues: FloatArray
+    center: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(cls, many: Sequence[Series], budgets: FloatArray) -> _Group:
+        """Reckon their centres and spreads."""
+        values = np.stack([one.values for one in many])
+        issues = np.stack([one.issues for one in many])
         # The logarithm of zero is no deeper fall than that to a thousandth of what was seen.
-        issues = np.maximum(issues, series.values.min() - np.log(_DEEPEST))
-    out = []
-    for side in sides:
-        extreme = float((side * (series.values - center)).max()) / spread
-        fpr = fpr_bounds.calibrated_fpr(
-            CALIBRATED_GRID, series.values.size, extreme, difference=series.transform.lag > 0
+        deepest = np.where(
+            [one.transform.log for one in many], values.min(axis=1) - np.log(_DEEPEST), -np.inf
         )
+        spread = np.hypot(values.std(axis=1, ddof=1), [one.floor for one in many])
+        issues = np.maximum(issues, deepest[:, None])
+        return cls(many, budgets, values, issues, values.mean(axis=1), spread)
+
+    def candidates(self, side: float, tail: FloatArray) -> Iterator[tuple[int, Candidates]]:
+        """Yield the candidates of one side, with the place of their series."""
+        fpr, threshold, keep = self._thresholds(side, tail)
         with np.errstate(over="ignore", invalid="ignore"):
-            deviation = side * (issues - center) / spread
+            deviation = side * (self.issues - self.center[:, None]) / self.spread[:, None]
         # Missing values have bounds of their own: that a batch without any has no minimum either
         # says nothing of what a bound on the minimum is good for.
         deviation[np.isnan(deviation)] = -np.inf
-        goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS])
-        threshold = center + side * CALIBRATED_GRID * spread
+        goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS], axis=1)
+        # Nested: of the grid's clauses the first so many catch a goal.
+        reached = np.searchsorted(CALIBRATED_GRID, goals, side="left")
+        widest = keep & self._loses(reached, keep)
+        rows, steps = np.nonzero(widest)
+        covers = reached[rows] > steps[:, None]
+        ends = np.searchsorted(rows, np.arange(len(self.many) + 1))
+        for row in np.flatnonzero(np.diff(ends)).tolist():
+            mine = slice(ends[row], ends[row + 1])
+            bound = threshold[row, steps[mine]]
+            unbounded = np.full(bound.size, -side * np.inf)
+            lower, upper = (unbounded, bound) if side > 0 else (bound, unbounded)
+            yield (
+                row,
+                Candidates(
+                    self.many[row],
+                    float(self.center[row]),
+                    float(self.spread[row]),
+                    "student_t",
+                    lower,
+                    upper,
+                    fpr[row, steps[mine]],
+                    covers[mine],
+                ),
+            )
+
+    def _thresholds(
+        self, side: float, tail: FloatArray
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Rates and thresholds of the grid, and which are within the budget and possible."""
+        extreme = (side * (self.values - self.center[:, None])).max(axis=1) / self.spread
+        inside = extreme[:, None] > CALIBRATED_GRID
+        fpr = np.where(inside, np.maximum(tail, 1.0 / (self.values.shape[1] + 1.0)), tail)
+        threshold = self.center[:, None] + side * CALIBRATED_GRID * self.spread[:, None]
+        ranges = np.array(
+            [
+                fpr_bounds.possible_range(o.metric, o.transform.log, o.transform.lag > 0)
+                for o in self.many
+            ]
+        )
         # Nothing lies beyond a bound that is wider than what the metric can be.
+        low, high = ranges[:, :1], ranges[:, 1:]
         possible = threshold < high if side > 0 else threshold > low
-        keep = np.flatnonzero((fpr <= budget) & possible)
-        # Nested: the wider the clause, the fewer it catches.
-        counts = np.searchsorted(np.sort(-goals), -CALIBRATED_GRID[keep], side="left")
-        widest = (counts > 0) & (np.append(counts[1:], 0) != counts)
-        keep = keep[widest]
-        if not keep.size:
-            continue
-        k = CALIBRATED_GRID[keep]
-        unbounded = np.full(k.size, -side * np.inf)
-        bound = threshold[keep]
-        lower, upper = (unbounded, bound) if side > 0 else (bound, unbounded)
-        covers = goals[None, :] > k[:, None]
-        out.append(Candidates(series, center, spread, "student_t", lower, upper, fpr[keep], covers))
-    return out
+        if side < 0:
+            possible &= ~np.array([[o.metric in fpr_bounds.DISTANCE_METRICS] for o in self.many])
+        return fpr, threshold, (fpr <= self.budgets[:, None]) & possible
+
+    @staticmethod
+    def _loses(reached: npt.NDArray[np.int64], keep: BoolArray) -> BoolArray:
+        """Which clauses of the grid catch more than the next wider one that is kept."""
+        size, width = keep.shape
+        places = (np.arange(size)[:, None] * (width + 1) + reached).ravel()
+        ends = np.bincount(places, minlength=size * (width + 1)).reshape(size, width + 1)
+        counts = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        wider = np.zeros_like(counts)
+        wider[:, :-1] = np.where(keep[:, 1:], counts[:, 1:], 0)
+        return np.asarray((counts > 0) & (wider != counts), dtype=np.bool_)
 
 
 def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: float) -> Clause:

@@ -134,8 +134,8 @@ def with_catches(
     goals = np.zeros((len(factors), len(names)), dtype=np.bool_)
     found = []
     for clause in clauses:
-        broken = [outside(clause, issues[clause.metric], issues[ROWS], f) for f in factors]
-        goals |= np.array(broken)
+        broken = outside(clause, issues[clause.metric], issues[ROWS], factors)
+        goals |= broken
         caught = tuple(n for n, hit in zip(names, broken[0], strict=True) if hit)
         found.append(replace(clause, catches=caught))
     return found, goals.ravel()

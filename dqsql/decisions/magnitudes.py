@@ -7,6 +7,8 @@ batch under test they are infinitely far from whatever was usual.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +34,22 @@ _OUTLIER = 12.0
 _BATCHES_TO_AN_OUTLIER = 30
 
 
+def packed(
+    values: FloatArray, known: npt.NDArray[np.bool_]
+) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray]]:
+    """Yield series with equally many known values together: which rows, and these values, dense.
+
+    Args:
+        values: S x P.
+        known: S x P, which values count; a series without any is left out.
+    """
+    counts = known.sum(axis=1)
+    for count in np.flatnonzero(np.bincount(counts)):
+        if count:
+            rows = np.flatnonzero(counts == count)
+            yield rows, values[rows][known[rows]].reshape(rows.size, count)
+
+
 def without_outliers(history: npt.ArrayLike, distance: bool = False) -> FloatArray:
     """Return a metric's history with NaN in the place of lone batches that are far from all others.
 
@@ -42,17 +60,31 @@ def without_outliers(history: npt.ArrayLike, distance: bool = False) -> FloatArr
         history: values of the batches, oldest first; NaN for one that was left out.
         distance: whether the values compare each batch with the one before.
     """
-    values = np.array(history, dtype=float)
-    known = np.flatnonzero(usable(values))
-    most = max(1, known.size // _BATCHES_TO_AN_OUTLIER) * (2 if distance else 1)
-    if known.size < 8:
-        return values
-    away = np.abs(values[known] - np.median(values[known]))
-    order = known[np.argsort(away, kind="stable")]
-    rest, far = values[order[:-most]], order[-most:]
-    spread = float(rest.std(ddof=1))
-    floor = 0.01 * float(np.median(np.abs(rest)))
-    odd = np.abs(values[far] - rest.mean()) > _OUTLIER * np.hypot(spread, floor)
-    if spread > 0.0:
-        values[far[odd]] = np.nan
-    return values
+    values = np.asarray(history, dtype=float)
+    (found,) = without_outliers_each(values[None], np.array([distance]))
+    return np.asarray(found, dtype=float)
+
+
+def without_outliers_each(histories: FloatArray, distances: npt.NDArray[np.bool_]) -> FloatArray:
+    """Return many histories of one length (S x P) as `without_outliers` does."""
+    out = np.array(histories, dtype=float)
+    known = usable(out)
+    for distance in (False, True):
+        alike = np.flatnonzero(distances == distance)
+        for rows, dense in packed(out[alike], known[alike]):
+            size = dense.shape[1]
+            if size < 8:
+                continue
+            most = max(1, size // _BATCHES_TO_AN_OUTLIER) * (2 if distance else 1)
+            away = np.abs(dense - np.median(dense, axis=1, keepdims=True))
+            order = np.argsort(away, axis=1, kind="stable")
+            ranked = np.take_along_axis(dense, order, axis=1)
+            rest, far = ranked[:, :-most], ranked[:, -most:]
+            spread = rest.std(axis=1, ddof=1)
+            floor = 0.01 * np.median(np.abs(rest), axis=1)
+            bound = _OUTLIER * np.hypot(spread, floor)
+            odd = np.abs(far - rest.mean(axis=1, keepdims=True)) > bound[:, None]
+            row, column = np.nonzero(odd & (spread > 0.0)[:, None])
+            places = np.nonzero(known[alike[rows]])[1].reshape(rows.size, size)
+            out[alike[rows[row]], places[row, order[row, size - most + column]]] = np.nan
+    return out

@@ -184,24 +184,21 @@ def bounds_for(clause: Clause, rows: float) -> tuple[float, float]:
 
 
 def outside(
-    clause: Clause, values: FloatArray, rows: FloatArray, factor: float = 1.0
+    clause: Clause, values: FloatArray, rows: FloatArray, factors: Sequence[float] = (1.0,)
 ) -> npt.NDArray[np.bool_]:
-    """Return which values break the bound; NaN does not.
+    """Return which values break the bound, one row for each factor; NaN does not.
 
     Args:
         clause: the bound.
         values: the metric of each possible batch.
         rows: its number of rows.
-        factor: how much further out than the bound a value must lie.
+        factors: how much further out than the bound a value must lie.
     """
-    out = np.zeros(values.size, dtype=np.bool_)
-    moved = clause.center + (values - clause.center) / factor
-    sizes = np.nan_to_num(rows)
-    for size in np.unique(sizes):
-        lower, upper = bounds_for(clause, float(size))
-        low, high = lower - SHARE_TOLERANCE, upper + SHARE_TOLERANCE
-        out |= (sizes == size) & ((moved < low) | (moved > high))
-    return out
+    sizes, which = np.unique(np.nan_to_num(rows), return_inverse=True)
+    limits = np.array([bounds_for(clause, size) for size in sizes.tolist()]).reshape(-1, 2)[which]
+    moved = clause.center + (values - clause.center) / np.array(factors)[:, None]
+    low, high = limits[:, 0] - SHARE_TOLERANCE, limits[:, 1] + SHARE_TOLERANCE
+    return np.asarray((moved < low) | (moved > high), dtype=np.bool_)
 
 
 def compared(clause: Clause, history: npt.ArrayLike, bounds: str) -> npt.ArrayLike:
@@ -231,7 +228,7 @@ def breaks(
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
     for clause in program.clauses:
         if clause.method == COUNTED:
-            out |= outside(clause, new[clause.metric], rows)
+            out |= outside(clause, new[clause.metric], rows)[0]
             if clause.null_rate <= program.fpr:
                 out |= np.isnan(new[clause.metric])
             continue

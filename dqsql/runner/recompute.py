@@ -16,7 +16,8 @@ import numpy as np
 from dqsql.decisions import completeness
 from dqsql.decisions.anomaly import evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
-from dqsql.decisions.avh import evaluate, resolution
+from dqsql.decisions.avh import evaluate
+from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.bounds import DISTANCE_METRICS
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers

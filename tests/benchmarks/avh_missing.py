@@ -57,7 +57,7 @@ def cell(
         flagged = np.zeros(len(news), dtype=bool)
         for clause in clauses_of(history, fpr * BUDGET_SHARE, 8):
             if clause.metric == metric:
-                flagged |= outside(clause, sign(news), np.full(len(news), float(rows)))
+                flagged |= outside(clause, sign(news), np.full(len(news), float(rows)))[0]
         alarms += int(flagged[0])
         caught += flagged[1:]
     return alarms / columns, list(caught / columns)

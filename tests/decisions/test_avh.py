@@ -15,8 +15,8 @@ from dqsql.decisions.avh import (
     evaluate,
     fit_program,
     fit_programs,
-    resolution,
 )
+from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.program import Program, ProgramVerdict, breaks, describe
 from dqsql.errors import DecisionError

@@ -1,0 +1,281 @@
+"""From the histories of columns to the series that bounds are put on, many at a time.
+
+Of each metric of each column that can be learned from: which transforms make it stationary enough,
+and its values and those of the injected issues under each. All is done for series of one length at
+once, so that a column costs little more than its share of the arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.candidates import Series
+from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
+from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
+
+if TYPE_CHECKING:
+    from dqsql.decisions.avh import AvhConfig, ColumnHistory
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# A season must be seen this often, and its differences must vary this much less.
+_SEASON_REPEATS = 3
+_SEASON_GAIN = 0.5
+# Metrics in the column's unit, which may be negative.
+_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Usable:
+    """Metrics of a column that can be learned from, n of P values each; NaN where there is none.
+
+    Attributes:
+        positions: which metrics.
+        values: n x P.
+        null_rates: how likely each has no value, see `Clause.null_rate`.
+        distances: which of them compare two batches.
+    """
+
+    positions: tuple[int, ...]
+    values: FloatArray
+    null_rates: tuple[float, ...]
+    distances: BoolArray
+
+
+def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
+    """Return the metrics with enough values, and one in the batch that issues were injected into.
+
+    The first batch of all has nothing to be compared with: that its distances are unknown says
+    nothing.
+    """
+    rows = history.rows
+    paper = config.bounds == "paper"
+    distance = np.array([m in fpr_bounds.DISTANCE_METRICS for m in history.metrics], dtype=bool)
+    left_out = np.array([m in fpr_bounds.OWN_METRICS for m in history.metrics], dtype=bool) & paper
+    if not config.two_distribution:
+        left_out |= distance
+    raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
+    first = distance & np.isnan(raw[:, rows[0]])
+    values = np.where(usable(raw), raw, np.nan)
+    sizes = rows.size - first
+    # What is infinite is no missing value, and nothing to learn from.
+    missing = np.isnan(raw[:, rows]).sum(axis=1) - first
+    enough = np.isfinite(raw[:, rows]).sum(axis=1) >= np.minimum(config.min_history, sizes)
+    there = np.isfinite(values[:, changed_row(history)])
+    chosen = np.flatnonzero(~left_out & enough & there)
+    found = values[chosen]
+    if not paper:
+        found = without_outliers_each(found, distance[chosen])
+    rates = tuple(_null_rate(int(missing[i]), int(sizes[i])) for i in chosen)
+    return Usable(tuple(chosen.tolist()), found, rates, distance[chosen])
+
+
+def changed_row(history: ColumnHistory) -> int:
+    """The row of the batch that the injected issues are of."""
+    return int(history.rows[-1]) if history.changed is None else history.changed
+
+
+def _null_rate(missing: int, size: int) -> float:
+    """Return the probability that the next batch has no value, by the rule of succession.
+
+    0 where all had one: then the first that has none is a finding at every rate.
+    """
+    return (missing + 1) / (size + 2) if missing else 0.0
+
+
+Offers = list[tuple[Transform, ...]]
+
+
+def transforms_of(
+    histories: Sequence[ColumnHistory], columns: Sequence[Usable], config: AvhConfig
+) -> list[Offers]:
+    """Return per column and usable metric the transforms to make candidates of."""
+    offers: list[Offers] = [[()] * len(column.positions) for column in columns]
+    places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, column in enumerate(columns):
+        if column.positions:
+            length = column.values.shape[1]
+            places[length] += [(number, i) for i in range(len(column.positions))]
+    for alike in places.values():
+        numbers = dict.fromkeys(number for number, _ in alike)
+        values = np.concatenate([columns[number].values for number in numbers])
+        chosen: Sequence[Transform | None] = [Transform()] * len(values)
+        if config.stationarity:
+            chosen = choose_transforms(values)
+        if config.bounds == "calibrated":
+            logarithms = np.concatenate([_logarithms(histories[n], columns[n]) for n in numbers])
+            distance = np.concatenate([columns[n].distances for n in numbers])
+            found = _offers(values, chosen, distance, logarithms)
+        else:
+            found = [() if transform is None else (transform,) for transform in chosen]
+        for (number, i), offer in zip(alike, found, strict=True):
+            offers[number][i] = offer
+    return offers
+
+
+def _offers(
+    values: FloatArray,
+    chosen: Sequence[Transform | None],
+    distance: BoolArray,
+    logarithms: BoolArray,
+) -> Offers:
+    """Offer, beside the chosen transform, identity, seasonal differences, and all of them in log.
+
+    Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
+    search pays for whatever it takes. A distance compares two batches already, so its seasonal
+    difference would hang on four; it is not offered.
+
+    With 30 batches the ADF test has little power: it fails to reject a unit root for many a
+    series that goes nowhere. Only a drifting one is refused as it is.
+    """
+    known = np.isfinite(values)
+    drifts = np.zeros(len(values), dtype=bool)
+    for rows, dense in packed(values, known):
+        drifts[rows] = drifting(dense.T)
+    plain = ~drifts | np.array([t == Transform() for t in chosen], dtype=bool)
+    lags = np.zeros(len(values), dtype=int)
+    seasonal = np.flatnonzero(plain & ~distance)
+    lags[seasonal] = _seasons(values[seasonal])
+    found: Offers = []
+    for transform, also, lag, logs in zip(chosen, plain, lags.tolist(), logarithms, strict=True):
+        offers = [] if transform is None else [transform]
+        if also:
+            offers.append(Transform())
+        if lag:
+            offers.append(Transform(lag=lag))
+        if logs:
+            offers += [Transform(log=True, lag=offer.lag) for offer in offers if not offer.log]
+        found.append(tuple(dict.fromkeys(offers)))
+    return found
+
+
+def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
+    """Return whether the logarithm of each metric makes sense: it cannot fall to zero or below.
+
+    A mean of delays that was above zero for a month falls below it one day, and that is no infinite
+    distance. So metrics in the column's unit need a column without negative values.
+    """
+    positive = np.nanmin(column.values, axis=1, initial=np.inf) > 0
+    if "min" not in history.metrics:
+        return np.asarray(positive, dtype=np.bool_)
+    least = history.values[:, history.metrics.index("min")]
+    least = least[np.isfinite(least)]
+    if least.size and least.min() >= 0:
+        return np.asarray(positive, dtype=np.bool_)
+    signed = np.array([history.metrics[i] in _SIGNED_METRICS for i in column.positions], dtype=bool)
+    return np.asarray(positive & ~signed, dtype=np.bool_)
+
+
+def _seasons(values: FloatArray) -> npt.NDArray[np.int64]:
+    """Return, per series, the lag whose differences vary clearly less than the values, or 0."""
+    best = np.zeros(len(values), dtype=np.int64)
+    spreads = np.zeros(len(values))
+    known = np.isfinite(values)
+    for rows, dense in packed(values, known):
+        spreads[rows] = dense.std(axis=1)
+    least = np.full(len(values), np.inf)
+    whole = known.all(axis=1)
+    for lag in range(2, values.shape[-1] // _SEASON_REPEATS + 1):
+        transform = Transform(lag=lag)
+        differences = transform.series(values)
+        there = np.isfinite(differences)
+        able = (there.sum(axis=1) >= (_SEASON_REPEATS - 1) * lag) & transform.reaches(values)
+        able = np.flatnonzero((whole | able) & (spreads > 0))
+        for rows, dense in packed(differences[able], there[able]):
+            spread = dense.std(axis=1)
+            better = spread < least[able[rows]]
+            least[able[rows[better]]] = spread[better]
+            best[able[rows[better]]] = lag
+    return np.where(least < _SEASON_GAIN * spreads, best, 0)
+
+
+def series_of(
+    histories: Sequence[ColumnHistory],
+    columns: Sequence[Usable],
+    transforms: Sequence[Offers],
+    config: AvhConfig,
+) -> list[list[Series]]:
+    """Return per column its metrics under their transforms, by metric, then by transform."""
+    return [
+        list(_column_series(history, column, offers, config))
+        for history, column, offers in zip(histories, columns, transforms, strict=True)
+    ]
+
+
+def _column_series(
+    history: ColumnHistory, column: Usable, transforms: Offers, config: AvhConfig
+) -> Iterator[Series]:
+    place = changed_row(history)
+    issues = np.ascontiguousarray(np.asarray(history.issue_values, dtype=float).T)
+    levels = _levels(column.values) if config.bounds == "calibrated" else None
+    width = _typical_width(history)
+    made: dict[tuple[int, Transform], tuple[FloatArray, FloatArray]] = {}
+    wanted: dict[Transform, list[int]] = defaultdict(list)
+    for number, offers in enumerate(transforms):
+        for transform in offers:
+            wanted[transform].append(number)
+    for transform, numbers in wanted.items():
+        before = column.values[numbers, :place]
+        # What came before the batch that the variants are of is their history.
+        reached = np.flatnonzero(transform.reaches(before))
+        rows = [numbers[i] for i in reached]
+        if not rows:
+            continue
+        metrics = [column.positions[number] for number in rows]
+        series = transform.series(column.values[rows])
+        changed = transform.apply(before[reached][:, None, :], issues[metrics])
+        for number, values, variants in zip(rows, series, changed, strict=True):
+            made[number, transform] = (values, variants)
+    for number, offers in enumerate(transforms):
+        metric = history.metrics[column.positions[number]]
+        for transform in offers:
+            if (number, transform) not in made:
+                continue
+            values, variants = made[number, transform]
+            floor = 0.0
+            if levels is not None:
+                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, width)
+            known = values[np.isfinite(values)]
+            yield Series(metric, transform, known, variants, floor, column.null_rates[number])
+
+
+def resolution(
+    metric: str, transform: Transform, values: FloatArray, ranges: npt.ArrayLike
+) -> float:
+    """Return the resolution that `calibrated` adds to the spread of a transformed history.
+
+    Args:
+        metric: name of the metric.
+        transform: the transform.
+        values: the metric's history, not transformed.
+        ranges: max - min of the column in each batch; empty if it is not numeric. What is not
+            finite is left out.
+    """
+    level = _levels(np.asarray(values, dtype=float)[None])[0]
+    return fpr_bounds.spread_floor(metric, level, transform.log, _median_width(ranges))
+
+
+def _levels(values: FloatArray) -> list[float]:
+    """Return per series the median size of its values."""
+    levels = np.zeros(len(values))
+    for rows, dense in packed(np.abs(values), usable(values)):
+        levels[rows] = np.median(dense, axis=1)
+    return [float(level) for level in levels]
+
+
+def _typical_width(history: ColumnHistory) -> float:
+    return _median_width(history.values[:, [m == "range" for m in history.metrics]])
+
+
+def _median_width(ranges: npt.ArrayLike) -> float:
+    widths = np.asarray(ranges, dtype=float)
+    widths = widths[usable(widths)]
+    return float(np.median(widths)) if widths.size else 0.0
