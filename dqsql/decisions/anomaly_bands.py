@@ -11,6 +11,7 @@ from scipy import special
 
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
+from dqsql.decisions.forecasts import BoolArray, median_of
 from dqsql.decisions.strategies import FloatArray, Prediction, Series
 from dqsql.decisions.tails import fit_tails
 
@@ -92,25 +93,34 @@ def _resolution(found: Prediction, series: Series) -> float:
 
 
 def resolution_of(known: FloatArray) -> float:
-    """Size below which a change of a metric says nothing, > 0.
+    """Size below which a change of a metric says nothing, > 0; see `resolutions_of`."""
+    if not known.size:
+        return EQUALITY_TOLERANCE * EQUALITY_TOLERANCE
+    return float(resolutions_of(known[None])[0][0])
 
-    Of values that hardly vary 1 % of their level: that they were constant so far is no promise. Of
-    few distinct values a share of the gap between them; else only rounding.
+
+def resolutions_of(many: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Sizes below which a change of a metric says nothing, > 0, and which hardly vary.
+
+    Of values that hardly vary (more than half are one and the same) 1 % of their level: that they
+    were constant so far is no promise. Of few distinct values a share of the gap between them;
+    else only rounding.
 
     Args:
-        known: past values.
+        many: past values, S x K, all known.
     """
-    level = float(np.median(np.abs(known))) if known.size else 0.0
-    floor = EQUALITY_TOLERANCE * max(level, EQUALITY_TOLERANCE)
-    values = np.unique(known)
-    if hardly_varies(known):
-        return max(floor, RELATIVE_RESOLUTION * level)
-    if values.size <= known.size / 2:
-        floor = max(floor, _SHARE_OF_GAP * float(np.median(np.diff(values))))
-    return floor
-
-
-def hardly_varies(known: FloatArray) -> bool:
-    """Whether more than half of the values are one and the same."""
-    _, counts = np.unique(known, return_counts=True)
-    return bool(counts.max(initial=0) > _CONSTANT * known.size)
+    size = many.shape[1]
+    level = np.median(np.abs(many), axis=1)
+    floor = EQUALITY_TOLERANCE * np.maximum(level, EQUALITY_TOLERANCE)
+    gaps = np.diff(np.sort(many, axis=1), axis=1)
+    apart = gaps > 0
+    distinct = 1 + apart.sum(axis=1)
+    places = np.arange(1, size)
+    begins = np.maximum.accumulate(np.where(apart, places, 0), axis=1)
+    longest = 1 + (places - begins).max(axis=1, initial=0)
+    still = longest > _CONSTANT * size
+    steps = median_of(np.where(apart, gaps, np.nan)) if size > 1 else np.zeros(len(many))
+    few = ~still & (distinct <= size / 2)
+    floor = np.where(few, np.maximum(floor, _SHARE_OF_GAP * np.nan_to_num(steps)), floor)
+    floor = np.where(still, np.maximum(floor, RELATIVE_RESOLUTION * level), floor)
+    return floor, np.asarray(still, dtype=np.bool_)

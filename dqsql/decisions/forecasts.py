@@ -172,7 +172,7 @@ def _stepped(
         again = choose(moved[some], mine)
         # The first few values after a step say where the level is; all of them say it better.
         rest = np.where(before, np.nan, again.raw)
-        moved[some] += np.where(before, np.nanmedian(rest, axis=1)[:, None], 0.0)
+        moved[some] += np.where(before, median_of(rest)[:, None], 0.0)
         chosen = chosen.replaced(some, choose(moved[some], mine))
         steps[some] += 1
         until[some] = at[some]
@@ -182,7 +182,7 @@ def _stepped(
 def _outliers(chosen: Chosen) -> BoolArray:
     """Values so far off that the next one is better forecast without them, unless they recur."""
     sizes = np.abs(np.nan_to_num(chosen.errors))
-    typical = np.nanmedian(np.abs(chosen.errors), axis=1) * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors)) * _SD_OF_MEDIAN
     far = sizes > _OUTLIER * np.maximum(typical, _NOTHING)[:, None]
     few = far.sum(axis=1) <= _MOST_OUTLIERS * chosen.errors.shape[1]
     beside = np.zeros_like(far)
@@ -200,7 +200,7 @@ def newest_step(chosen: Chosen, until: IntArray, least: int) -> tuple[IntArray, 
         least: how long a run is, at the least.
     """
     errors = np.nan_to_num(chosen.errors)
-    typical = np.nanmedian(np.abs(chosen.errors), axis=1) * _SD_OF_MEDIAN
+    typical = median_of(np.abs(chosen.errors)) * _SD_OF_MEDIAN
     far = np.abs(errors) > _STEP * np.maximum(typical, _NOTHING)[:, None]
     far &= np.arange(errors.shape[1]) < until[:, None]
     sign = np.where(far, np.sign(errors), 0.0)
@@ -239,7 +239,7 @@ def choose(
     """
     observed = values if observed is None else observed
     bases = _bases(values, slots)
-    tried = [_tried(values, base) for base in bases]
+    tried = _tried(values, bases)
     prices = np.array([[b.price + (c > 0) for c in range(len(_CORRECTIONS))] for b in bases])
     best, score = _best(values, bases, tried, prices.astype(float))
     which, how = np.divmod(best, len(_CORRECTIONS))
@@ -251,10 +251,10 @@ def choose(
     for index in np.unique(best):
         base, correction = divmod(int(index), len(_CORRECTIONS))
         mine = best == index
-        added = tried[base].added[correction][mine]
+        added = tried.added[correction, base][mine]
         expected[mine] += added[:, -1]
         raw[mine] = observed[mine] - bases[base].expected[mine, :-1] - added[:, :-1]
-        errors[mine] = raw[mine] / tried[base].scale[mine]
+        errors[mine] = raw[mine] / tried.scale[base, mine]
     return Chosen(
         base=[bases[b].name for b in which],
         trend=np.array([bases[b].trend for b in which], dtype=bool),
@@ -269,42 +269,47 @@ def choose(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tried:
-    """What a base missed: S x (K + 1), what is added to it, and what errors are divided by."""
+    """What B bases missed: B x S x (K + 1), what each of C corrections adds, C x B x S x (K + 1).
+
+    And what errors are divided by: B x S x K.
+    """
 
     misses: FloatArray
-    added: list[FloatArray]
+    added: FloatArray
     scale: FloatArray
 
 
-def _tried(values: FloatArray, base: _Base) -> _Tried:
+def _tried(values: FloatArray, bases: Sequence[_Base]) -> _Tried:
     unknown = np.full((len(values), 1), np.nan)
-    misses = np.concatenate([values, unknown], axis=1) - base.expected
-    return _Tried(misses, _added(misses), np.sqrt(1 + base.leverage[:, :-1]))
+    ahead = np.concatenate([values, unknown], axis=1)
+    misses = ahead - np.stack([base.expected for base in bases])
+    leverage = np.stack([base.leverage[:, :-1] for base in bases])
+    return _Tried(misses, _added(misses), np.sqrt(1 + leverage))
 
 
 def _best(
-    values: FloatArray, bases: Sequence[_Base], tried: Sequence[_Tried], prices: FloatArray
+    values: FloatArray, bases: Sequence[_Base], tried: _Tried, prices: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """The forecast with the smallest errors, on values that all compared have one of."""
     known = ~np.isnan(values)
-    there = [~np.isnan(t.misses[:, :-1]) for t in tried]
+    there = ~np.isnan(tried.misses[:, :, :-1])
     least = np.maximum(_LEAST_ERRORS, _LEAST_SHARE * known.sum(axis=1))
     last = np.stack([b.leverage[:, -1] for b in bases], axis=1)
-    able = np.stack([t.sum(axis=1) >= least for t in there], axis=1) & np.isfinite(last)
+    able = (there.sum(axis=2) >= least).T & np.isfinite(last)
     able[:, 0] = True
-    common = known
-    for mask, use in zip(there, able.T, strict=True):
-        common = common & (mask | ~use[:, None])
+    common = known & (there | ~able.T[:, :, None]).all(axis=0)
     number = np.maximum(common.sum(axis=1), 1)[:, None]
     sizes = np.full((len(values), len(bases), len(_CORRECTIONS)), np.inf)
-    for b, one in enumerate(tried):
-        use = able[:, b]
+    for b in range(len(bases)):
+        use = np.flatnonzero(able[:, b])
+        counted = common[use]
         # Of square roots a few large errors are no large part.
-        for c, added in enumerate(one.added):
-            apart = np.abs(one.misses[use, :-1] - added[use, :-1]) / one.scale[use]
-            roots = np.sqrt(apart).sum(axis=1, where=common[use])
-            with np.errstate(divide="ignore"):
-                sizes[use, b, c] = 2 * np.log(roots / number[use, 0])
+        apart = np.where(counted, tried.misses[b, use, :-1], 0.0) - tried.added[:, b, use, :-1]
+        np.sqrt(np.abs(apart, out=apart), out=apart)
+        scale = np.where(counted, 1.0 / np.sqrt(tried.scale[b, use]), 0.0)
+        roots = np.einsum("csk,sk->sc", apart, scale)
+        with np.errstate(divide="ignore"):
+            sizes[use, b] = 2 * np.log(roots / number[use])
         sizes[use, b] += 0.5 * np.log1p(last[use, b])[:, None]
     scores = sizes + prices * (_PRICE + _PRICE_OF_FEW / number)[:, :, None]
     flat, chosen = (
@@ -352,35 +357,38 @@ def _first(values: FloatArray) -> FloatArray:
 
 def _running_slots(values: FloatArray, slots: IntArray) -> tuple[FloatArray, FloatArray]:
     """As `_running_mean`, of the values of the same slot."""
-    size = len(values)
+    size, length = slots.shape
+    # Series of one model have the same batches: then one order serves all.
+    same = size > 0 and bool((slots == slots[:1]).all())
+    if same:
+        slots = slots[:1]
     order = np.argsort(slots, axis=1, kind="stable")
     ranked = np.take_along_axis(slots, order, axis=1)
-    start = _first(values)[:, None]
-    padded = np.concatenate([values - start, np.full((size, 1), np.nan)], axis=1)
-    sums, counts = (
-        _before(np.take_along_axis(terms, order, axis=1), ranked)
-        for terms in (np.nan_to_num(padded), (~np.isnan(padded)).astype(float))
+    begins = np.concatenate(
+        [np.ones((len(ranked), 1), dtype=bool), ranked[:, 1:] != ranked[:, :-1]], axis=1
     )
+    first = np.maximum.accumulate(np.where(begins, np.arange(length), 0), axis=1)
+    back = np.argsort(order, axis=1, kind="stable")
+
+    def take(terms: FloatArray, places: IntArray) -> FloatArray:
+        taken = terms[:, places[0]] if same else np.take_along_axis(terms, places, axis=1)
+        return np.asarray(taken, dtype=float)
+
+    def before(terms: FloatArray) -> FloatArray:
+        """Sum of the terms before each one in its group; groups stand together."""
+        sums = np.cumsum(terms, axis=1) - terms
+        return sums - take(sums, first)
+
+    start = _first(values)[:, None]
+    padded = take(np.concatenate([values - start, np.full((size, 1), np.nan)], axis=1), order)
+    unknown = np.isnan(padded)
+    sums = before(np.where(unknown, 0.0, padded))
+    counts = before((~unknown).astype(float))
     usable = (counts > 0) & (ranked != NO_SLOT)
     with np.errstate(invalid="ignore", divide="ignore"):
         means = np.where(usable, sums / counts + start, np.nan)
         leverage = np.where(usable, 1 / counts, np.inf)
-    back = np.argsort(order, axis=1, kind="stable")
-    return (
-        np.take_along_axis(means, back, axis=1),
-        np.take_along_axis(leverage, back, axis=1),
-    )
-
-
-def _before(terms: FloatArray, groups: IntArray) -> FloatArray:
-    """Sum of the terms before each one in its group; groups stand together."""
-    sums = np.cumsum(terms, axis=1) - terms
-    places = np.arange(terms.shape[1])
-    begins = np.concatenate(
-        [np.ones((len(terms), 1), dtype=bool), groups[:, 1:] != groups[:, :-1]], axis=1
-    )
-    first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
-    return sums - np.take_along_axis(sums, first, axis=1)
+    return take(means, back), take(leverage, back)
 
 
 def _line(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -406,23 +414,36 @@ def _line(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(enough, expected, np.nan), np.where(enough, leverage, np.inf)
 
 
-def _added(misses: FloatArray) -> list[FloatArray]:
-    """What is added to a base by each of `_CORRECTIONS`, from the misses before; S x (K + 1)."""
+def _added(misses: FloatArray) -> FloatArray:
+    """What is added to bases by each of `_CORRECTIONS`, C x the shape of the misses before."""
     # Takes over a second, of which commands that judge nothing have no use.
     from scipy.signal import lfilter
 
     known = ~np.isnan(misses)
-    there = np.nan_to_num(misses)
-    last = np.zeros_like(misses)
-    places = np.maximum.accumulate(np.where(known, np.arange(misses.shape[1]), 0), axis=1)
-    last[:, 1:] = np.take_along_axis(there, places, axis=1)[:, :-1]
-    found = [np.zeros_like(misses)]
-    found += [share * last for share in _SHARES]
-    for weight in _WEIGHTS:
+    there = np.where(known, misses, 0.0)
+    found = np.zeros((len(_CORRECTIONS), *misses.shape))
+    steps = np.arange(misses.shape[-1])
+    places = np.maximum.accumulate(np.where(known, steps, 0), axis=-1)
+    last = found[-1]
+    last[..., 1:] = np.take_along_axis(there, places, axis=-1)[..., :-1]
+    for place, share in enumerate(_SHARES, start=1):
+        np.multiply(share, last, out=found[place])
+    # Mostly all series have their values in the same places.
+    same = misses.shape[-2] > 0 and bool((known == known[..., :1, :]).all())
+    counted = (known[..., :1, :] if same else known).astype(float)
+    for place, weight in enumerate(_WEIGHTS, start=1 + len(_SHARES)):
         kept = [1.0, weight - 1.0]
-        sums = lfilter([1.0], kept, there, axis=1)
-        weights = lfilter([1.0], kept, known.astype(float), axis=1)
-        mean = np.zeros_like(misses)
-        mean[:, 1:] = (sums / np.maximum(weights, _NOTHING))[:, :-1]
-        found.append(mean)
-    return [*found, last]
+        sums = lfilter([1.0], kept, there, axis=-1)[..., :-1]
+        weights = lfilter([1.0], kept, counted, axis=-1)[..., :-1]
+        np.divide(sums, np.maximum(weights, _NOTHING), out=found[place][..., 1:])
+    return found
+
+
+def median_of(values: FloatArray) -> FloatArray:
+    """Median of the known values of each row, NaN where there is none: as `numpy.nanmedian`."""
+    ranked = np.sort(values, axis=1)
+    counts = (~np.isnan(ranked)).sum(axis=1)
+    rows = np.arange(len(ranked))
+    low, high = np.maximum(counts - 1, 0) // 2, counts // 2
+    high = np.minimum(high, ranked.shape[1] - 1)
+    return np.asarray((ranked[rows, low] + ranked[rows, high]) / 2, dtype=float)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.decisions.anomaly_bands import hardly_varies, resolution_of
+from dqsql.decisions.anomaly_bands import resolutions_of
 from dqsql.decisions.bounds import RELATIVE_RESOLUTION
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,17 +32,17 @@ class Feature:
 def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     """Return per metric the size below which a miss says nothing, > 0.
 
-    As for `@anomaly` (see `anomaly_bands.resolution_of`): of a metric that hardly varies 1 % of its
+    As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of its
     level; for min, max, mean, median and stddev that hardly vary at least 1 % of the column's
     range, where both min and max take part.
     """
-    floor = np.array([resolution_of(column) for column in training.T])
+    floor, still = resolutions_of(np.ascontiguousarray(training.T))
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
         if feature.metric not in IN_UNIT or low is None or high is None:
             continue
-        if hardly_varies(training[:, i]):
+        if still[i]:
             spread = float(np.median(training[:, high] - training[:, low]))
             floor[i] = max(floor[i], RELATIVE_RESOLUTION * spread)
     return np.asarray(np.maximum(floor, SMALLEST_RESOLUTION), dtype=float)
