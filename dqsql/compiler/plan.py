@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
 from sqlglot import exp
 
@@ -20,14 +17,31 @@ from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
 )
+from dqsql.compiler.names import slug
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
+from dqsql.compiler.thresholds import (
+    AFTER,
+    THRESHOLD_SETTINGS,
+    Limit,
+    Limits,
+    limits_of,
+)
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.functions import MONITORS
-from dqsql.model.plan import Check, Metric, Monitor, Plan, StateColumn, Watched
+from dqsql.model.plan import (
+    Bounds,
+    Check,
+    Metric,
+    Monitor,
+    Plan,
+    SecondThreshold,
+    StateColumn,
+    Watched,
+)
 from dqsql.model.project import (
     DBT_FRESHNESS,
     DBT_TEST,
@@ -43,7 +57,9 @@ from dqsql.model.project import (
 from dqsql.templating import locate as locate_text
 
 # Options that mean something to a check: the rest is for monitors.
-_CHECK_OPTIONS = frozenset({"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS})
+_CHECK_OPTIONS = frozenset(
+    {"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS, AFTER}
+).union(THRESHOLD_SETTINGS)
 # Lists among the settings of monitors: what may stand in them.
 _LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
 
@@ -146,16 +162,17 @@ class _ModelCompiler:
                 self.monitors.append(self._monitor(annotation, call))
                 return
             _refuse_monitor_settings(annotation)
-            predicate = self.resolver.predicate(annotation, self._columns)
-            self._require_columns(predicate.metrics, annotation)
-            self.checks.append(self._check(annotation, predicate))
+            limits = limits_of(annotation, self._severity(annotation), self._predicate)
+            if limits is None:
+                limits = Limits(Limit(self._predicate(annotation), ""))
+            self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
             self.rejected.append(error if error.span else _at(error, annotation.span))
             self.refused.append((self._refused(annotation), self.rejected[-1]))
 
     def _refused(self, annotation: Annotation) -> Check:
         """A check in place of an annotation that does not compile."""
-        name = annotation.settings.name or _slug(annotation.expression)
+        name = annotation.settings.name or slug(annotation.expression)
         return replace(
             refused_check(self.model, annotation.expression.strip(), annotation.span),
             id=self._free_id(annotation.column, name),
@@ -168,7 +185,16 @@ class _ModelCompiler:
 
     # --- checks --------------------------------------------------------------------------------
 
-    def _check(self, annotation: Annotation, predicate: Predicate) -> Check:
+    def _predicate(self, annotation: Annotation) -> Predicate:
+        """The predicate of an annotation without its thresholds. Raises CompileError."""
+        predicate = self.resolver.predicate(annotation, self._columns)
+        self._require_columns(predicate.metrics, annotation)
+        return predicate
+
+    def _measured(
+        self, predicate: Predicate, annotation: Annotation
+    ) -> tuple[exp.Expr, list[Metric], Bounds | None]:
+        """A predicate over the plan's metrics, these, and the interval that it demands."""
         metrics = [self._metric(use, annotation) for use in predicate.metrics]
         aliases = {f"metric#{i}": m.alias for i, m in enumerate(metrics)}
         by_alias = {m.alias: m for m in metrics}
@@ -181,11 +207,22 @@ class _ModelCompiler:
                 # `histogram > 0` compares its number.
                 operand.set("table", operand.this)
                 operand.set("this", exp.to_identifier("value", quoted=True))
+        return ast, metrics, bounds
+
+    def _check(self, annotation: Annotation, limits: Limits) -> Check:
+        ast, metrics, bounds = self._measured(limits.fails.predicate, annotation)
+        alias = f"c{len(self.checks)}"
+        warning = None
+        if limits.warns is not None:
+            stricter, more, interval = self._measured(limits.warns.predicate, annotation)
+            metrics = list({m.alias: m for m in (*metrics, *more)}.values())
+            warning = SecondThreshold(f"{alias}w", stricter, limits.warns.text, interval)
+        rows = None if limits.rows is None else self._measured(limits.rows, annotation)[0]
         about = annotation.column or _shared_column(metrics)
-        name = annotation.settings.name or _slug(annotation.expression)
+        name = annotation.settings.name or slug(annotation.expression)
         return Check(
             id=self._free_id(about, name),
-            alias=f"c{len(self.checks)}",
+            alias=alias,
             name=annotation.settings.name or annotation.expression.strip(),
             model=self.model.name,
             column=about,
@@ -198,6 +235,9 @@ class _ModelCompiler:
             settings=annotation.settings,
             span=annotation.span,
             tags=self._tags(annotation),
+            warning=warning,
+            demand=limits.fails.text or None,
+            rows=rows,
         )
 
     def _metric(self, use: MetricUse, annotation: Annotation) -> Metric:
@@ -226,7 +266,7 @@ class _ModelCompiler:
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
         _check_options(annotation, call.kind)
-        name = annotation.settings.name or _slug(annotation.expression)
+        name = annotation.settings.name or slug(annotation.expression)
         arguments = {str(i): a for i, a in enumerate(call.args)} | call.kwargs
         return Monitor(
             id=self._free_id(annotation.column, name),
@@ -288,7 +328,7 @@ class _ModelCompiler:
         return tuple(dict.fromkeys((*self.model.config.tags, *annotation.settings.tags)))
 
     def _free_id(self, about: str | None, name: str) -> str:
-        parts = [self.model.name, _slug(about) if about else None, _slug(name)]
+        parts = [self.model.name, slug(about) if about else None, slug(name)]
         base = ".".join(p for p in parts if p)
         unique, number = base, 2
         while unique in self._ids:
@@ -315,7 +355,7 @@ class _ModelCompiler:
 def refused_check(model: CheckModel, text: str, span: Span) -> Check:
     """A check in place of an annotation of a model that could not be read: only what it says."""
     return Check(
-        id=f"{model.name}.{_slug(text)}",
+        id=f"{model.name}.{slug(text)}",
         alias="",
         name=text,
         model=model.name,
@@ -437,23 +477,6 @@ def _notes(states: Sequence[StateColumn]) -> tuple[str, ...]:
         for s in states
         if not s.mergeable and s.frequency is None
     )
-
-
-def _slug(text: str) -> str:
-    words = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", ">": "gt", "<": "lt", "=": "eq"}
-    for symbol, word in words.items():
-        text = text.replace(symbol, f" {word} ")
-    slug = re.sub(r"\W+", _between_words, text).strip("_").lower()
-    return slug[:80] or "check"
-
-
-def _between_words(found: re.Match[str]) -> str:
-    """What stands for a stretch without letters: vowel signs and accents are parts of words."""
-    text = found.group()
-    marks = "".join(takewhile(lambda c: unicodedata.category(c) in ("Mn", "Mc"), text))
-    if not found.string[: found.start()][-1:].isalpha():
-        return "_"
-    return marks if len(marks) == len(text) else f"{marks}_"
 
 
 def _at(error: DqsqlError, span: Span) -> DqsqlError:

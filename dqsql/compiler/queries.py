@@ -62,9 +62,20 @@ def metric_query(
     values = exp.select(*keys, *finished).from_(relation, copy=False)
     # Checks read metrics by name, one level up.
     named = (column(m.alias) for m in metrics)
-    verdicts = (exp.alias_(exp.Paren(this=c.predicate), c.alias, quoted=True) for c in checks)
+    verdicts = (
+        exp.alias_(exp.Paren(this=predicate), alias, quoted=True)
+        for check in checks
+        for alias, predicate in _predicates(check)
+    )
     query = exp.select(*(k.copy() for k in keys), *named, *verdicts)
     return query.from_(values.subquery("metric_values", copy=False), copy=False)
+
+
+def _predicates(check: Check) -> list[tuple[str, exp.Expr]]:
+    """The columns of a check's verdict: whether it holds, and whether it does without warning."""
+    second = check.warning
+    more = [] if second is None else [(second.alias, second.predicate)]
+    return [(check.alias, check.predicate), *more]
 
 
 def compiled_queries(plan: Plan) -> tuple[Query, ...]:

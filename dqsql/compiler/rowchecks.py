@@ -53,7 +53,7 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
     states = {s.name: s for s in plan.states}
     conditions: list[exp.Expr] = []
     unique: list[FrequencyTable] = []
-    for part in _conjuncts(check.predicate):
+    for part in _conjuncts(check.predicate if check.rows is None else check.rows):
         names = {c.name for c in part.find_all(exp.Column)}
         if len(names) != 1:
             continue

@@ -62,15 +62,20 @@ def decide(
     bounds: Bounds | None,
     severity: Severity,
     no_data: NoData,
+    spotless: bool | None = True,
+    demand: str | None = None,
+    warning: str | None = None,
 ) -> Verdict:
     """The verdict for a predicate's outcome.
 
     A predicate that is null because a metric is null is `NO_DATA`, never a silent pass; `no_data`
-    says whether that is an error, a warning, or to be ignored (skipped).
+    says whether that is an error, a warning, or to be ignored (skipped). `spotless` is the outcome
+    of a second predicate, which only warns; `demand` and `warning` say what the two want, where
+    that is not the expression.
     """
     expression = _demand(expression)
-    seen = "; ".join(_seen(o) for o in observations)
-    if holds is None:
+    seen = "; ".join(_seen(o, expression) for o in observations)
+    if holds is None or (holds and spotless is None):
         return _no_data(observations, seen, expression, no_data)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
     if whole:
@@ -79,12 +84,16 @@ def decide(
         counted = _rows_counted(observations[0])
         whole, seen = counted is not None, counted or seen
     nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
-    if holds and not nan:
+    if holds and spotless and not nan:
         return Verdict(Status.PASS, seen)
-    status = Status.FAIL if severity is Severity.ERROR else Status.WARN
+    mild = severity is not Severity.ERROR or (holds and not nan)
+    status = Status.WARN if mild else Status.FAIL
     if nan:
         # Spark calls NaN larger than every number, which would let it pass lower bounds.
         return Verdict(status, f"{seen}: NaN meets no bound, expected {expression}")
+    if demand is not None:
+        broken = warning if holds else demand
+        return Verdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
     return Verdict(status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}")
 
 
@@ -136,12 +145,27 @@ def _no_data(
     return Verdict(status, why)
 
 
-def _seen(observation: Observation) -> str:
+def _seen(observation: Observation, expression: str) -> str:
+    if (about := _rows_seen(observation, expression)) is not None:
+        return about
     text = f"{observation.text} is {observation.shown}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
+
+
+def _rows_seen(observation: Observation, expression: str) -> str | None:
+    """For a number of rows that fail, or a share of rows that pass: what they do."""
+    value, rows = observation.value, observation.rows
+    if value is None:
+        return None
+    if observation.name == "failing_rows":
+        of = "" if rows is None else f" of {rows:,}"
+        return f"{number_text(value)}{of} rows do not meet {expression}"
+    if observation.name == "passing_share":
+        return f"{number_text(100 * value)} % of rows meet {expression}"
+    return None
 
 
 def _failing_rows(observation: Observation) -> str | None:

@@ -41,13 +41,17 @@ MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expr], exp.Expr
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """What Spark said of one check on one state row: `holds` is None when a metric is null."""
+    """What Spark said of one check on one state row: `holds` is None when a metric is null.
+
+    `spotless` is whether its second threshold, which only warns, holds, too.
+    """
 
     check: Check
     batch: str
     segment: str | None
     holds: bool | None
     observed: tuple[MetricValue, ...]
+    spotless: bool | None = True
 
 
 @dataclass(frozen=True)
@@ -232,9 +236,11 @@ class ModelExecution:
                 frame = self._query(self.measure(metrics, checks, self._states))
                 types = types_of(frame.schema)
             for check in checks:
-                if types[check.alias] not in ("boolean", "void"):
+                second = [] if check.warning is None else [check.warning.alias]
+                kinds = {types[alias] for alias in (check.alias, *second)}
+                if wrong := sorted(kinds.difference(("boolean", "void"))):
                     raise QueryError(
-                        f"{check.expression} is {types[check.alias]}, not a condition",
+                        f"{check.expression} is {wrong[0]}, not a condition",
                         span=check.span,
                         hint="compare it with something",
                     )
@@ -385,6 +391,7 @@ class ModelExecution:
                     row["segment"],
                     row[check.alias],
                     tuple(by_alias[a] for a in check.metrics),
+                    True if check.warning is None else row[check.warning.alias],
                 )
                 for check in part.checks
                 if all(a in by_alias for a in check.metrics)

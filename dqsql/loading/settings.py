@@ -17,6 +17,7 @@ from dqsql.model.project import CheckSettings, NoData, Scope, Severity
 MONITOR_OPTIONS = frozenset(
     {
         "adaptive_contamination",
+        "after",
         "aggregation",
         "allow",
         "bounds",
@@ -27,6 +28,7 @@ MONITOR_OPTIONS = frozenset(
         "evidence",
         "exclude_where",
         "horizontal",
+        "error_if",
         "ignore_small_changes",
         "k",
         "limit",
@@ -34,6 +36,7 @@ MONITOR_OPTIONS = frozenset(
         "max_clauses",
         "min_history",
         "mode",
+        "mostly",
         "peculiarity",
         "period",
         "r",
@@ -47,6 +50,8 @@ MONITOR_OPTIONS = frozenset(
         "threshold",
         "two_distribution",
         "vertical",
+        "warn",
+        "warn_if",
         "window",
     }
 )
@@ -137,6 +142,26 @@ def as_rate(key: str, value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1:
         return float(value)
     raise SettingProblem(f"{key!r} must be a number between 0 and 1, not {_shown(value)}", key)
+
+
+def as_several(key: str, value: object) -> int:
+    """A whole number of at least 2."""
+    try:
+        return as_int(key, value, minimum=2)
+    except SettingProblem as problem:
+        problem.hint = f"leave {key!r} out: a check fails with the first failing batch"
+        raise
+
+
+def as_share(key: str, value: object) -> float:
+    """A number above 0 and up to 1."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
+        return float(value)
+    raise SettingProblem(
+        f"{key!r} must be a share of rows above 0 and up to 1, not {_shown(value)}",
+        key,
+        f"write {{{key}: 0.95}} for 95 %",
+    )
 
 
 def as_names(key: str, value: object) -> tuple[str, ...]:
@@ -239,6 +264,16 @@ class _Known:
         return found
 
 
+_CHECK_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "segments": as_bool,
+    "store_failures": as_bool,
+    "warn": as_text,
+    "warn_if": as_text,
+    "error_if": as_text,
+    "mostly": as_share,
+    "after": as_several,
+}
+
 _CHECK = _Known(
     {
         "severity": as_choice(Severity),
@@ -253,8 +288,8 @@ _CHECK = _Known(
         "fpr": as_rate,
     },
     MONITOR_OPTIONS,
-    {"segments": as_bool, "store_failures": as_bool},
-    frozenset({"segments", "store_failures"}),
+    _CHECK_OPTIONS,
+    frozenset(_CHECK_OPTIONS),
 )
 
 _MODEL = _Known(

@@ -216,10 +216,26 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondThreshold:
+    """What a check wants in order to pass; where it does not hold, the check warns.
+
+    `demand` says it in messages. `alias` names its column in the metric query.
+    """
+
+    alias: str
+    predicate: exp.Expr
+    demand: str
+    bounds: Bounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """A boolean SQL expression over metrics.
 
-    `predicate` reads metrics by their aliases; `alias` names its column in the metric query.
+    `predicate` reads metrics by their aliases; `alias` names its column in the metric query. With
+    two thresholds `warning` is the one that only warns. `demand` says in messages what the
+    predicate wants, where that is not the expression. `rows` is the predicate about single rows
+    that a predicate about numbers or shares of them was made of.
     """
 
     id: str
@@ -236,6 +252,9 @@ class Check:
     settings: CheckSettings
     span: Span
     tags: tuple[str, ...] = ()
+    warning: SecondThreshold | None = None
+    demand: str | None = None
+    rows: exp.Expr | None = None
 
     @property
     def judges_segments(self) -> bool:

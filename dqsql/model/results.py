@@ -89,7 +89,10 @@ class MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One verdict: a row of `dq_results`. `details` is JSON-serialisable."""
+    """One verdict: a row of `dq_results`. `details` is JSON-serialisable.
+
+    `warn_lower` and `warn_upper` are the bounds that only warn, of a check with two thresholds.
+    """
 
     check_id: str
     model: str
@@ -107,6 +110,8 @@ class Result:
     upper: float | None = None
     score: float | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    warn_lower: float | None = None
+    warn_upper: float | None = None
 
     @property
     def is_finding(self) -> bool:

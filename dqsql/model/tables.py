@@ -183,6 +183,8 @@ RESULTS = Table(
         text("observed_text", "What was judged, where it is no number."),
         real("lower_bound", "Smallest value that passes, written or learned; null: no bound."),
         real("upper_bound", "Largest value that passes, written or learned; null: no bound."),
+        real("warn_lower_bound", "Smallest value that does not warn, where that is another."),
+        real("warn_upper_bound", "Largest value that does not warn, where that is another."),
         real(
             "score",
             "How unusual, in the detector's own unit (standard deviations of `anomaly`); null"

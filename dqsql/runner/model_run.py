@@ -20,6 +20,7 @@ from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.decisions.streaks import Streaks
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.history import stored_rows
 from dqsql.engine.relations import column_types
@@ -42,6 +43,7 @@ from dqsql.monitors.judging import Judged, MonitorRun, stored_book
 from dqsql.monitors.pattern import KIND as PATTERN
 from dqsql.monitors.pattern import PatternPreparation, Source
 from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.streaks import streaks_of
 from dqsql.runner.batch_times import batch_times
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
@@ -151,6 +153,7 @@ class ModelRun:
     _columns: dict[str, str] = field(default_factory=dict)
     _book: ProgramBook | None = None
     _meaning: Meaning = field(default_factory=Meaning)
+    _streaks: Streaks = field(default_factory=lambda: Streaks({}, ()))
 
     def __post_init__(self) -> None:
         # The ledger changes as the run goes on.
@@ -169,6 +172,9 @@ class ModelRun:
             )
         tested = self._analysed(choice, batch_type)
         replaced = self._reopen(tested.batches)
+        self._streaks = streaks_of(
+            self.plan.checks, self.store, self.plan.model.name, self.ledger, tested.batches
+        )
         self.phases.enter(SCAN)
         self._scan_states(tested)
         found, sound = self._decided(tested)
@@ -443,12 +449,12 @@ class ModelRun:
         batches = {o.batch for o in measured.outcomes}
         newest = max(batches.union(self.ledger), key=batch_order, default=None)
         # How old a batch is says something of the newest one only.
-        return [
+        return self._streaks.judged(
             constraint_result(outcome, metrics)
             for outcome in measured.outcomes
             if (outcome.batch == newest or outcome.check.id not in about_now)
             and (outcome.segment is None or outcome.check.judges_segments)
-        ]
+        )
 
     @property
     def _about_now(self) -> frozenset[str]:

@@ -77,6 +77,8 @@ def result_row(result: Result, run_id: str, now: dt.datetime) -> Row:
         "observed_text": result.observed_text,
         "lower_bound": result.lower,
         "upper_bound": result.upper,
+        "warn_lower_bound": result.warn_lower,
+        "warn_upper_bound": result.warn_upper,
         "score": result.score,
         "status": result.status.value,
         "severity": result.severity.value,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqsql.decisions.constraints import Observation, decide, number_text
 from dqsql.errors import DqsqlError, IncomparableError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ REVIEWED: Mapping[str, BatchStatus] = {
 
 def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
     """The verdict on one constraint; `metrics` are those of the plan by alias."""
-    check = outcome.check
+    check, second = outcome.check, outcome.check.warning
     observations = [
         _observation(value, metrics[alias])
         for value, alias in zip(outcome.observed, check.metrics, strict=True)
@@ -38,6 +38,9 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
         bounds=check.bounds,
         severity=check.severity,
         no_data=check.no_data,
+        spotless=outcome.spotless,
+        demand=check.demand,
+        warning=second.demand if second else None,
     )
     single = outcome.observed[0] if len(outcome.observed) == 1 else None
     return Result(
@@ -55,13 +58,26 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
         observed_text=single.value_text if single else None,
         lower=check.bounds.lower if check.bounds else None,
         upper=check.bounds.upper if check.bounds else None,
+        warn_lower=second.bounds.lower if second and second.bounds else None,
+        warn_upper=second.bounds.upper if second and second.bounds else None,
         details={
             "expression": check.expression,
+            **_thresholds(check),
             "metrics": {
                 o.text: o.value if o.value is not None else o.value_text for o in observations
             },
         },
     )
+
+
+def _thresholds(check: Check) -> dict[str, Any]:
+    """What fails and what warns, for a check with two thresholds or one of its own."""
+    if check.demand is None:
+        return {}
+    found = {"fails": check.demand} if check.severity is Severity.ERROR else {"warns": check.demand}
+    if check.warning is not None:
+        found["warns"] = check.warning.demand
+    return {"thresholds": {k: v.removeprefix("expected ") for k, v in found.items()}}
 
 
 def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -> str | None:

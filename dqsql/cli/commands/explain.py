@@ -115,6 +115,7 @@ def _facts(found: Explanation) -> dict[str, str | None]:
         "written": found.place,
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
         "expected": _expected(found),
+        **(found.details.get("thresholds") or {}),
         "band": band,
         "score": None if row["score"] is None else _cell(row["score"]),
         "decided by": _method(found),

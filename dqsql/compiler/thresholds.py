@@ -1,0 +1,443 @@
+"""Two thresholds of one check: `warn`, dbt's `warn_if` and `error_if`, and `mostly`.
+
+A check has one predicate: where it does not hold, the check fails. These settings add a second one,
+which only warns, or put another one in its place: about the number of failing rows, or the share of
+the rows that pass. All of them compare metrics that are scanned with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.bounds import interval, number
+from dqsql.compiler.misuse import locate
+from dqsql.compiler.resolve import MetricUse, Predicate, placeholder, restrict
+from dqsql.compiler.trees import filtered_by, function_name
+from dqsql.dialect import call, formula, literal, parse_expression, to_sql
+from dqsql.errors import CompileError, SqlSyntaxError
+from dqsql.model.functions import EXPECT
+from dqsql.model.project import Annotation, Severity
+
+WARN, WARN_IF, ERROR_IF, MOSTLY, AFTER = "warn", "warn_if", "error_if", "mostly", "after"
+THRESHOLD_SETTINGS = (WARN, WARN_IF, ERROR_IF, MOSTLY)
+FAILING_ROWS, PASSING_SHARE = "failing_rows", "passing_share"
+
+# The metrics whose every unit is a row (or value) that ought not to be.
+_COUNTS = frozenset({"duplicate_count", "orphan_count", "null_count", "other_value_count"})
+_OPERATORS: tuple[type[exp.Binary], ...] = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
+_OPPOSITE: Mapping[type[exp.Expr], type[exp.Binary]] = {
+    exp.GT: exp.LTE,
+    exp.GTE: exp.LT,
+    exp.LT: exp.GTE,
+    exp.LTE: exp.GT,
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+}
+_MIRROR: Mapping[type[exp.Expr], type[exp.Binary]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
+_COMPARISONS = (*_OPERATORS, exp.Between, exp.In)
+# Stands for what is compared while a condition such as `> 10` is read.
+_MEASURED = "dqsql_measured"
+
+Resolve = Callable[[Annotation], Predicate]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A predicate that must hold, and how a message names it."""
+
+    predicate: Predicate
+    text: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a check demands: where `fails` does not hold it fails, where `warns` does not it warns.
+
+    `rows` is the predicate about single rows that the others were made of, by which failing rows
+    are told from good ones; None where it is `fails` itself.
+    """
+
+    fails: Limit
+    warns: Limit | None = None
+    rows: Predicate | None = None
+
+
+def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> Limits | None:
+    """The thresholds that an annotation's settings ask for; None where they ask for none.
+
+    `severity` is the check's, whoever set it; `resolve` gives an annotation's predicate.
+
+    Raises CompileError: the settings do not fit each other, or not the check.
+    """
+    options = annotation.settings.options
+    given = [name for name in THRESHOLD_SETTINGS if name in options]
+    if AFTER in options and severity is Severity.WARN:
+        raise _problem(
+            annotation,
+            AFTER,
+            "with severity warn the check never fails, so that after changes nothing",
+            "take one of the two out",
+        )
+    if not given:
+        return None
+    _refuse_mixed(annotation, given)
+    if WARN_IF in given or ERROR_IF in given:
+        return _counted(annotation, severity, resolve(annotation))
+    if WARN in given and severity is Severity.WARN:
+        raise _problem(
+            annotation,
+            WARN,
+            "with severity warn both thresholds would warn",
+            f"write the condition that warns alone: {_alone(annotation)}",
+        )
+    if MOSTLY in given:
+        return _mostly(annotation, resolve(annotation))
+    return _warned(annotation, resolve)
+
+
+def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:
+    if len(given) == 1 or set(given) in ({WARN_IF, ERROR_IF}, {WARN, MOSTLY}):
+        return
+    raise _problem(
+        annotation,
+        given[1],
+        f"{given[0]!r} and {given[1]!r} do not go together",
+        "warn_if and error_if count failing rows, mostly is a share of rows that pass,"
+        " warn is a second bound of what the check compares",
+    )
+
+
+# --- a second bound of the same metric ---------------------------------------------------------
+
+
+def _warned(annotation: Annotation, resolve: Resolve) -> Limits:
+    """`@completeness >= 0.99 {warn: ">= 0.999"}`."""
+    ast = parse_expression(annotation.expression, annotation.span)
+    inside: exp.Expr = ast.expressions[0] if _is_expect(ast) else ast
+    if not isinstance(inside.unnest(), _COMPARISONS):
+        raise _problem(
+            annotation,
+            WARN,
+            f"warn is a second bound of one comparison, and {annotation.expression} is none",
+            'write @completeness >= 0.99 {warn: ">= 0.999"}, or {warn_if: "> 0", error_if:'
+            ' "> 10"} for numbers of failing rows',
+        )
+    operand, operator = _measured_side(inside.unnest())
+    condition = _condition(annotation, WARN, operand, operator)
+    if _is_expect(ast):
+        condition = exp.Anonymous(this=EXPECT, expressions=[condition])
+    first = resolve(annotation)
+    second = resolve(replace(annotation, expression=to_sql(condition)))
+    _refuse_never(annotation, WARN, first, second)
+    return Limits(
+        Limit(first, f"expected {to_sql(inside) if _is_expect(ast) else annotation.expression}"),
+        Limit(second, f"expected {_condition_text(annotation, WARN, operator)}"),
+    )
+
+
+def _measured_side(compared: exp.Expr) -> tuple[exp.Expr, type[exp.Binary] | None]:
+    """What a comparison is about, and its operator as if that stood on the left."""
+    kind = next((o for o in _OPERATORS if type(compared) is o), None)
+    if kind is not None and number(compared.this) is not None:
+        return compared.expression, _MIRROR[kind]
+    return compared.this, kind
+
+
+def _is_expect(ast: exp.Expr) -> bool:
+    called = isinstance(ast, exp.Anonymous) and str(ast.this).lower() == EXPECT
+    return called and len(ast.expressions) == 1
+
+
+# --- numbers and shares of rows ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _RowDemand:
+    """A demand that every row meets: the metric, what it must be, and its failing rows as SQL."""
+
+    use: MetricUse
+    failing: exp.Expr
+    rows: exp.Expr
+    needs: tuple[exp.Expr, ...] = ()
+
+
+def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Limits:
+    """`@not_null {warn_if: "> 10", error_if: "> 100"}`: conditions on the number of failing rows.
+
+    As dbt has it: without error_if a single failing row fails, without warn_if it warns.
+    """
+    options = annotation.settings.options
+    demands = _row_demands(annotation, rows, WARN_IF if WARN_IF in options else ERROR_IF)
+    use = _failing_rows(annotation, demands)
+    if severity is Severity.WARN:
+        if ERROR_IF in options:
+            raise _problem(
+                annotation,
+                ERROR_IF,
+                "with severity warn the check never fails, so that error_if does nothing",
+                "write warn_if alone",
+            )
+        return Limits(_row_limit(annotation, WARN_IF, use), None, rows)
+    if ERROR_IF not in options:
+        raise _problem(
+            annotation,
+            WARN_IF,
+            "the check fails from the first failing row on, so that warn_if does nothing",
+            'add error_if, such as {warn_if: "> 0", error_if: "> 100"}, or {severity: warn}',
+        )
+    fails, warns = (_row_limit(annotation, name, use) for name in (ERROR_IF, WARN_IF))
+    _refuse_never(
+        annotation,
+        WARN_IF if WARN_IF in options else ERROR_IF,
+        fails.predicate,
+        warns.predicate,
+    )
+    return Limits(fails, warns, rows)
+
+
+def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
+    """What the number of failing rows must be so that the setting's condition is not met."""
+    settings = {setting: "> 0", **annotation.settings.options}
+    given = replace(annotation, settings=replace(annotation.settings, options=settings))
+    met = _condition(given, setting, placeholder(0), None)
+    opposite = _OPPOSITE.get(type(met))
+    demand = (
+        exp.Not(this=exp.Paren(this=met))
+        if opposite is None
+        else opposite(this=met.this, expression=met.expression)
+    )
+    return Limit(Predicate(demand, (use,)), f"{setting}: {_written(given, setting)}")
+
+
+def _mostly(annotation: Annotation, rows: Predicate) -> Limits:
+    """`@in_range(0, 1) {mostly: 0.95}`: the share of rows that pass.
+
+    Where rows without a value pass, the share is that of the rows with one, as in Great
+    Expectations.
+    """
+    share = annotation.settings.options[MOSTLY]
+    demands = _row_demands(annotation, rows, MOSTLY)
+    if len(demands) > 1:
+        raise _problem(
+            annotation, MOSTLY, f"{annotation.expression} makes several demands", _SEVERAL
+        )
+    use = _passing_share(annotation, demands[0])
+    demand = exp.GTE(this=placeholder(0), expression=literal(share))
+    fails = Limit(Predicate(demand, (use,)), f"expected mostly: {share}")
+    if WARN not in annotation.settings.options:
+        return Limits(fails, None, rows)
+    condition = _condition(annotation, WARN, placeholder(0), exp.GTE)
+    text = _condition_text(annotation, WARN, exp.GTE)
+    warns = Limit(Predicate(condition, (use,)), f"expected {text}")
+    _refuse_never(annotation, WARN, fails.predicate, warns.predicate)
+    return Limits(fails, warns, rows)
+
+
+_SEVERAL = "write an annotation for each"
+
+
+def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[_RowDemand]:
+    """What the check demands of rows. Raises CompileError: it is not about rows."""
+    parts = _conjuncts(rows.ast)
+    demands = [d for part in parts if (d := _row_demand(part, rows)) is not None]
+    if len(demands) < len(parts):
+        raise _problem(
+            annotation,
+            setting,
+            f"{setting} is about rows that pass or fail, and {annotation.expression} is not"
+            " about rows",
+            'for another bound of the same metric write {warn: "> .."}',
+        )
+    values = [d for d in demands if d.use.name != "duplicate_count"]
+    if len(demands) > 1 and (len(values) > 1 or len(demands) > 2):
+        # Rows that fail both would be counted twice; those that repeat a value have one.
+        raise _problem(
+            annotation, setting, f"{annotation.expression} makes several demands", _SEVERAL
+        )
+    return demands
+
+
+def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
+    """The demand behind `share = 1` or `count = 0`; None where a comparison is no such thing."""
+    if not isinstance(part, exp.EQ | exp.GTE | exp.LTE) or not isinstance(part.this, exp.Column):
+        return None
+    wanted = number(part.expression)
+    use = next(m for i, m in enumerate(rows.metrics) if part.this.name == placeholder(i).name)
+    found = use.sql.unnest()
+    if wanted == 1 and not isinstance(part, exp.LTE):
+        return _share_demand(use, found)
+    if wanted == 0 and not isinstance(part, exp.GTE):
+        counts = use.name in _COUNTS or function_name(found) == "count_if"
+        return _RowDemand(use, found, _row_count(found), _keys(found)) if counts else None
+    return None
+
+
+def _share_demand(use: MetricUse, found: exp.Expr) -> _RowDemand | None:
+    if not isinstance(found, exp.Div):
+        return None
+    part, whole = found.this.unnest(), found.expression.unnest()
+    if isinstance(whole, exp.Anonymous) and str(whole.this).lower() == "nullif":
+        whole = whole.expressions[0].unnest()
+    is_rows = function_name(whole) == "count" and isinstance(_argument(whole), exp.Star)
+    if not is_rows or function_name(part) not in ("count", "count_if"):
+        return None
+    failing = formula("case when {0} > 0 then {0} - {1} end", whole, part)
+    return _RowDemand(use, failing, whole, _values(_argument(part)))
+
+
+def _argument(aggregate: exp.Expr) -> exp.Expr | None:
+    inner = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+    return inner.expressions[0] if len(inner.expressions) == 1 else None
+
+
+def _row_count(counted: exp.Expr) -> exp.Expr:
+    """The number of rows that an aggregate looks at."""
+    rows: exp.Expr = call("count", exp.Star())
+    for node in counted.find_all(exp.Filter):
+        return filtered_by(rows, node.expression.this)
+    return rows
+
+
+def _values(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
+    """What must have a value in `x is null or ..`: a row without one passes, and says nothing."""
+    met = None if condition is None else condition.unnest()
+    while isinstance(met, exp.Or):
+        left = met.left.unnest()
+        if isinstance(left, exp.Is) and isinstance(left.expression, exp.Null):
+            return (left.this,)
+        met = left
+    return ()
+
+
+def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
+    """What must have a value so that a row is looked up, or its value counted."""
+    for node in counted.find_all(exp.Anonymous):
+        name = str(node.this).lower()
+        if name == "is_orphan":
+            first = node.expressions[1].unnest()
+            return tuple(first.expressions) if isinstance(first, exp.Tuple) else (first,)
+        if name == "frequency":
+            return tuple(node.expressions[1:]) if len(node.expressions) == 2 else ()
+    return ()
+
+
+def _failing_rows(annotation: Annotation, demands: list[_RowDemand]) -> MetricUse:
+    total = demands[0].failing
+    for more in demands[1:]:
+        # Where no row has a value there are no duplicates, and all rows fail the other demand.
+        total = formula("coalesce({0}, 0) + coalesce({1}, 0)", total, more.failing)
+    return _use(annotation, demands, FAILING_ROWS, total)
+
+
+def _passing_share(annotation: Annotation, demand: _RowDemand) -> MetricUse:
+    share = formula("1 - {0} / nullif({1}, 0)", exp.Paren(this=demand.failing), demand.rows)
+    if demand.needs:
+        there = [exp.Not(this=exp.Is(this=n.copy(), expression=exp.Null())) for n in demand.needs]
+        share = restrict(share, exp.and_(*there))
+    return _use(annotation, [demand], PASSING_SHARE, share)
+
+
+def _use(annotation: Annotation, demands: list[_RowDemand], name: str, sql: exp.Expr) -> MetricUse:
+    about = demands[0].use.column
+    parameters = " and ".join(d.use.text for d in demands)
+    return MetricUse(name, about, parameters, annotation.expression.strip(), exp.Paren(this=sql))
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    bare = node.unnest()
+    if isinstance(bare, exp.And):
+        return [*_conjuncts(bare.left), *_conjuncts(bare.right)]
+    return [bare]
+
+
+# --- conditions in settings --------------------------------------------------------------------
+
+
+def _condition(
+    annotation: Annotation, setting: str, operand: exp.Expr, operator: type[exp.Binary] | None
+) -> exp.Expr:
+    """The condition of a setting, such as `> 10`, of an operand.
+
+    A number alone is taken with the operator of the check.
+    """
+    text = _condition_text(annotation, setting, operator)
+    example = f'for example {{{setting}: "> 10"}}'
+    try:
+        ast = parse_expression(f"{_MEASURED} {text}", annotation.span).unnest()
+    except SqlSyntaxError as error:
+        message = f"{setting} is no comparison: {text!r}"
+        raise _problem(annotation, setting, message, example) from error
+    if not isinstance(ast, _COMPARISONS) or ast.this.name != _MEASURED:
+        raise _problem(annotation, setting, f"{setting} is no comparison: {text!r}", example)
+    found = ast.copy()
+    found.set("this", operand.copy())
+    return found
+
+
+def _condition_text(annotation: Annotation, setting: str, operator: type[exp.Binary] | None) -> str:
+    text = _written(annotation, setting)
+    return f"{_SYMBOLS[operator]} {text}" if operator is not None and _is_number(text) else text
+
+
+_SYMBOLS: Mapping[type[exp.Binary], str] = {
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _written(annotation: Annotation, setting: str) -> str:
+    return str(annotation.settings.options[setting]).strip()
+
+
+def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
+    """Refuse a warning that can never be told, since the check has failed before."""
+    first, second = interval(fails.ast), interval(warns.ast)
+    if to_sql(fails.ast) != to_sql(warns.ast) and (
+        first is None or second is None or first == second or not _within(first, second)
+    ):
+        return
+    raise _problem(
+        annotation,
+        setting,
+        "the warning would never be told: where it applies the check fails already",
+        "the threshold that warns is the stricter one",
+    )
+
+
+def _within(inner: tuple[float | None, ...], outer: tuple[float | None, ...]) -> bool:
+    (low, high), (from_, to) = inner, outer
+    above = from_ is None or (low is not None and low >= from_)
+    return above and (to is None or (high is not None and high <= to))
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def _alone(annotation: Annotation) -> str:
+    return f"{{severity: warn}} with {_written(annotation, WARN)}"
+
+
+def _problem(annotation: Annotation, setting: str, message: str, hint: str) -> CompileError:
+    return CompileError(message, span=locate(annotation.span, setting), hint=hint)

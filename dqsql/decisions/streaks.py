@@ -1,0 +1,84 @@
+"""`after`: a check fails only with several failing batches in a row; before that it warns.
+
+Batches are counted by their order, whenever they were checked: each verdict says how many batches
+in a row have failed up to its own, so that the next one needs only the batch directly before. So a
+backfill and day-by-day runs come to the same verdicts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dqsql.model.batches import batch_order
+from dqsql.model.results import Result, Status
+
+# In the details of a verdict.
+IN_A_ROW = "failing_in_a_row"
+# A verdict that says nothing neither adds to a row nor ends it.
+_SILENT = (Status.NO_DATA, Status.SKIPPED, Status.ERROR)
+
+
+@dataclass
+class Streaks:
+    """Counts the failing batches in a row of the checks that wait for several.
+
+    Attributes:
+        after: by check, how many failing batches in a row make it fail.
+        known: all batches of the model, those under test among them.
+    """
+
+    after: Mapping[str, int]
+    known: Collection[str]
+    _before: dict[str, str] = field(default_factory=dict)
+    _counts: dict[tuple[str, str, str | None], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        ordered = sorted(set(self.known), key=batch_order)
+        self._before = dict(zip(ordered[1:], ordered, strict=False))
+
+    def needed(self, batches: Collection[str]) -> set[str]:
+        """The batches directly before some that are tested, whose stored verdicts count."""
+        if not self.after:
+            return set()
+        return {self._before[b] for b in batches if b in self._before}.difference(batches)
+
+    def add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Count stored verdicts (rows of dq_results)."""
+        for row in rows:
+            if row["check_id"] in self.after:
+                # A verdict of before the check had the setting is a row of one.
+                count = json.loads(row["details"] or "{}").get(IN_A_ROW)
+                known = int(row["status"] == Status.FAIL.value) if count is None else int(count)
+                self._counts[row["check_id"], row["batch"], row["segment"]] = known
+
+    def judged(self, results: Iterable[Result]) -> list[Result]:
+        """The verdicts, with those that have to wait as warnings; in their order.
+
+        All results of a batch must be there before those of a later one are asked for.
+        """
+        given = list(results)
+        places = sorted(range(len(given)), key=lambda i: batch_order(given[i].batch or ""))
+        for i in places:
+            if given[i].check_id in self.after:
+                given[i] = self._judged(given[i])
+        return given
+
+    def _judged(self, result: Result) -> Result:
+        batch, after = result.batch or "", self.after[result.check_id]
+        before = self._before.get(batch, "")
+        count = self._counts.get((result.check_id, before, result.segment), 0)
+        if result.status is Status.FAIL:
+            count += 1
+        elif result.status not in _SILENT:
+            count = 0
+        self._counts[result.check_id, batch, result.segment] = count
+        found = replace(result, details={**result.details, IN_A_ROW: count, "after": after})
+        if result.status is not Status.FAIL:
+            return found
+        told = f"{result.message}; batch {count:,} in a row that fails (after: {after})"
+        if count >= after:
+            return replace(found, message=told)
+        return replace(found, status=Status.WARN, message=f"{told}, so far a warning")

@@ -1,0 +1,176 @@
+"""Two thresholds: `warn`, `warn_if`, `error_if`, `mostly`; and `after`, several batches in a row."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dqsql.errors import DqsqlError
+from dqsql.model.results import Status
+from dqsql.runner.compilation import compile_project
+
+from .conftest import NewProject
+
+DOCS = Path(__file__).parents[2] / "docs" / "thresholds.md"
+# Day 1 is good. Day 2: 1 customer of 20 is missing, 2 emails, 1 country is odd. Day 3: 5 emails,
+# 5 odd countries. Days 4 and 5 have large amounts, day 6 has no amounts, day 7 again large ones.
+ROWS = """
+select date_add(date'2024-01-01', d) as day,
+  if(d = 1 and n = 0, null, n) as customer,
+  case when n < 16 and d = 4 then null when n < (case d when 1 then 1 when 2 then 5 when 4 then 2
+    else 0 end) + if(d = 4, 16, 0) then 'XX' else 'DE' end as country,
+  if(n < (case d when 1 then 2 when 2 then 5 else 0 end), null, 'a@b') as email,
+  cast(case when d in (3, 4, 6) then 60 when d = 5 then null when d = 1 then 8 else 20 end
+    as double) as amount
+from (select explode(sequence(0, 6)) as d) cross join (select explode(sequence(0, 19)) as n)
+"""
+
+
+def documented() -> str:
+    """The check model of the documentation."""
+    found = re.search(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def day(number: int) -> str:
+    return f"2024-01-0{number}"
+
+
+def test_the_example_of_the_documentation(new_project: NewProject) -> None:
+    project = new_project(documented(), ROWS)
+    found = {(r.column, r.batch): r for r in project.run(store_failures=True).results}
+    statuses = {
+        column: [found[column, day(n)].status.value for n in range(1, 8)]
+        for column in ("customer", "country", "email", "amount")
+    }
+    assert statuses == {
+        "customer": ["pass", "warn", "pass", "pass", "pass", "pass", "pass"],
+        # Day 5: of 20 rows 18 are fine or null, of the 4 with a value only 2.
+        "country": ["pass", "pass", "fail", "pass", "fail", "pass", "pass"],
+        "email": ["pass", "warn", "fail", "pass", "pass", "pass", "pass"],
+        # A day without amounts neither ends the row nor adds to it.
+        "amount": ["pass", "warn", "pass", "warn", "fail", "no_data", "fail"],
+    }
+    assert found["customer", day(2)].message.startswith(
+        "completeness(customer) is 0.95 (1 of 20 rows null), which warns: expected >= 0.99; 1"
+    )
+    assert found["email", day(2)].message.startswith(
+        "2 of 20 rows do not meet not_null, which warns: warn_if: > 0; 2 failing rows are in"
+    )
+    assert found["email", day(3)].message.startswith(
+        "5 of 20 rows do not meet not_null, which fails: error_if: > 3; 5 failing rows are in"
+    )
+    assert found["country", day(3)].message.startswith(
+        "75 % of rows meet accepted_values('DE', 'FR'), which fails: expected mostly: 0.8; 5"
+    )
+    assert found["country", day(5)].observed == 0.5
+    assert (
+        found["amount", day(2)].message
+        == "mean(amount) is 8, which warns: expected between 10 and 40"
+    )
+    assert found["amount", day(4)].message == (
+        "mean(amount) is 60, which fails: expected mean between 5 and 50; batch 1 in a row that fails"
+        " (after: 2), so far a warning"
+    )
+    assert found["amount", day(5)].message.endswith("; batch 2 in a row that fails (after: 2)")
+    stored = {(r["column_name"], r["batch"]): r for r in project.rows("dq_results")}
+    row = stored["amount", day(1)]
+    bounds = ("lower_bound", "upper_bound", "warn_lower_bound", "warn_upper_bound")
+    assert [row[b] for b in bounds] == [5, 50, 10, 40]
+    assert json.loads(stored["email", day(1)]["details"])["thresholds"] == {
+        "fails": "error_if: > 3",
+        "warns": "warn_if: > 0",
+    }
+    assert stored["email", day(3)]["observed"] == 5
+    assert project.metrics()[day(3), None, "email", "failing_rows(completeness(email))"] == 5
+    # One batch after the other, and a day again in between: the same verdicts.
+    other = new_project(documented(), ROWS, name="daily")
+    for number in (1, 2, 3, 4, 4, 5, 6, 7):
+        other.run(batches=[day(number)], store_failures=True)
+    for table in ("dq_results", "dq_metrics", "dq_batches"):
+        assert other.tables()[table] == project.tables()[table]
+
+
+def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> None:
+    project = new_project(
+        """
+        {{ config(batch_by = 'd', segment_by = ['s']) }}
+        select d, s,
+          v,  -- @not_null {mostly: 0.7, severity: warn, where: k > 0, name: m} @not_null {after: 2, name: a}
+          k   -- @unique {error_if: "> 1", name: u} @sum < 9 {warn: "< 5", scope: cumulative, name: c}
+        from {{ source('raw', 't') }}
+        """,
+        "select * from values (1, 'a', 1, 1), (1, 'a', null, 1), (1, 'b', 1, 2), (1, 'b', 1, -1),"
+        " (2, 'a', null, 1), (2, 'b', 1, 1), (2, 'b', 1, 2),"
+        " (3, 'b', null, null), (3, 'b', null, -9), (3, 'a', 1, null) t(d, s, v, k)",
+    )
+    found = {(r.check_name, r.batch, r.segment): r.status.value for r in project.run().results}
+    assert [found["m", b, s] for b in "123" for s in (None, "s=a", "s=b")] == [
+        *("warn", "warn", "pass"),
+        *("warn", "warn", "pass"),
+        *("no_data", "no_data", "no_data"),
+    ]
+    assert [found["a", b, s] for b in "123" for s in (None, "s=a", "s=b")] == [
+        *("warn", "warn", "pass"),
+        *("fail", "fail", "pass"),
+        *("fail", "pass", "warn"),
+    ]
+    assert [found["u", b, None] for b in "123"] == ["warn", "warn", "pass"]
+    assert [found["c", b, None] for b in "123"] == ["pass", "warn", "pass"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message", "text"),
+    [
+        ('@not_null {warn_if: "> 10"}', "the check fails from the first failing row on", "warn_if"),
+        ("@row_count > 3 {mostly: 0.5}", "mostly is about rows that pass or fail", "mostly"),
+        ('@completeness > 0.9 {warn: "> 0.5"}', "the warning would never be told", "warn"),
+        (
+            '@not_null {warn_if: "> 9", error_if: "> 3"}',
+            "the warning would never be told",
+            "warn_if",
+        ),
+        ('@not_null {warn: "> 3"}', "warn is a second bound of one comparison", "warn"),
+        ('@mean > 3 {severity: warn, warn: "> 4"}', "both thresholds would warn", "warn"),
+        ("@mean > 3 {severity: warn, after: 3}", "after changes nothing", "after"),
+        ('@not_null {severity: warn, error_if: "> 3"}', "error_if does nothing", "error_if"),
+        ('@not_null {warn_if: some, error_if: "> 3"}', "warn_if is no comparison", "warn_if"),
+        ("@not_null {mostly: 95}", "'mostly' must be a share of rows", "mostly"),
+        ("@not_null {after: 1}", "'after' must be a whole number of at least 2", "after"),
+        ('@not_null {mostly: 0.9, error_if: "> 3"}', "do not go together", "mostly"),
+        ("@primary_key {mostly: 0.9}", "makes several demands", "mostly"),
+        ("@avh {mostly: 0.9}", "mostly", "@avh"),
+    ],
+)
+def test_what_makes_no_sense(
+    new_project: NewProject, annotation: str, message: str, text: str
+) -> None:
+    project = new_project(f"select a -- {annotation}\nfrom t")
+    (error,) = compile_problems(project.root)
+    assert message in str(error)
+    assert error.hint
+    assert error.span is not None
+    assert f"select a -- {annotation}"[error.span.column - 1 :].startswith(text)
+
+
+def compile_problems(root: Path) -> list[DqsqlError]:
+    """What is wrong with the annotations of a project of one model."""
+    (plan,) = compile_project(root).plans
+    return list(plan.rejected)
+
+
+def test_a_warning_flags_no_batch(new_project: NewProject) -> None:
+    project = new_project(
+        '{{ config(batch_by = "d") }} select d,\nv -- @max < 9 {warn: "< 5"}\nfrom'
+        " {{ source('raw', 't') }}",
+        "select * from values (1, 7), (2, 10) t(d, v)",
+    )
+    assert [r.status for r in project.run().results] == [Status.WARN, Status.FAIL]
+    assert {r["batch"]: r["status"] for r in project.rows("dq_batches")} == {
+        "1": "accepted",
+        "2": "flagged",
+    }
