@@ -324,8 +324,8 @@ def _keys(counted: exp.Expr) -> tuple[exp.Expr, ...]:
     for node in counted.find_all(exp.Anonymous):
         name = str(node.this).lower()
         if name == "is_orphan":
-            first = node.expressions[1].unnest()
-            return tuple(first.expressions) if isinstance(first, exp.Tuple) else (first,)
+            # The relation, then pairs of a column and a key.
+            return tuple(node.expressions[1::2])
         if name == "frequency":
             return tuple(node.expressions[1:]) if len(node.expressions) == 2 else ()
     return ()

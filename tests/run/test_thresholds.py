@@ -1,4 +1,4 @@
-"""Two thresholds: `warn`, `warn_if`, `error_if`, `mostly`; and `after`, several batches in a row."""
+"""Two thresholds: `warn`, `warn_if`, `error_if`, `mostly`; `after`, batches in a row."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_the_example_of_the_documentation(new_project: NewProject) -> None:
         == "mean(amount) is 8, which warns: expected between 10 and 40"
     )
     assert found["amount", day(4)].message == (
-        "mean(amount) is 60, which fails: expected mean between 5 and 50; batch 1 in a row that fails"
-        " (after: 2), so far a warning"
+        "mean(amount) is 60, which fails: expected mean between 5 and 50;"
+        " batch 1 in a row that fails (after: 2), so far a warning"
     )
     assert found["amount", day(5)].message.endswith("; batch 2 in a row that fails (after: 2)")
     stored = {(r["column_name"], r["batch"]): r for r in project.rows("dq_results")}
@@ -100,8 +100,10 @@ def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> 
         """
         {{ config(batch_by = 'd', segment_by = ['s']) }}
         select d, s,
-          v,  -- @not_null {mostly: 0.7, severity: warn, where: k > 0, name: m} @not_null {after: 2, name: a}
-          k   -- @unique {error_if: "> 1", name: u} @sum < 9 {warn: "< 5", scope: cumulative, name: c}
+          v,  -- @not_null {mostly: 0.7, severity: warn, where: k > 0, name: m}
+              -- @not_null(v) {after: 2, name: a}
+              -- @sum(k) < 9 {warn: "< 5", scope: cumulative, name: c}
+          k   -- @unique {error_if: "> 1", name: u}
         from {{ source('raw', 't') }}
         """,
         "select * from values (1, 'a', 1, 1), (1, 'a', null, 1), (1, 'b', 1, 2), (1, 'b', 1, -1),"
