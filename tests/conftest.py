@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+# What loads a project without the runner has to hand in the kinds of monitors.
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dqsql.errors import Span, UnknownNameError, nearest
-from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS, SCALARS
+from dqsql.model.functions import AGGREGATES, EXPECT, SCALARS
+from dqsql.model.monitors import monitor_specs
 from dqsql.templating import MacroDef, MacroLibrary
 
 # Names in dbt, dbt_utils, dbt_expectations, Great Expectations, Soda and Deequ, and what they are
@@ -109,7 +110,7 @@ class Catalog:
     @property
     def annotation_names(self) -> frozenset[str]:
         """Names that may stand directly behind `@`."""
-        return frozenset(name for _, name in self._macros) | MONITORS | {EXPECT}
+        return frozenset({*(name for _, name in self._macros), *monitor_specs(), EXPECT})
 
     def unknown(self, name: str, span: Span, columns: Sequence[str] = ()) -> UnknownNameError:
         """The error for a name that is nothing that may stand in a check."""

@@ -292,16 +292,16 @@ def own_sql(text: str) -> exp.Expr:
     return parse_expression(text, Span("a statement of dqsql"))
 
 
-def variants_model(family: Family, sql: str) -> CheckModel:
-    """The check model whose batches are the variants: `@avh` on its column `value`."""
+def variants_model(family: Family, monitor: str) -> CheckModel:
+    """The check model whose batches are the variants, with a monitor on its column `value`."""
     place = Span(f"injected issues ({family.value})")
     return CheckModel(
         name=f"injected_issues_{family.value}",
         path=place.file,
-        raw_sql=sql,
-        sql=sql,
+        raw_sql="",
+        sql="",
         config=ModelConfig(batch_by=VARIANT),
         projections=(Projection(VARIANT, place), Projection(VALUE, place)),
-        annotations=(Annotation("avh", CheckSettings(), place, VALUE),),
+        annotations=(Annotation(monitor, CheckSettings(), place, VALUE),),
         line_map=(),
     )

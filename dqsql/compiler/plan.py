@@ -31,7 +31,7 @@ from dqsql.compiler.thresholds import (
 )
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
-from dqsql.model.functions import MONITORS
+from dqsql.model.monitors import MonitorUse, monitor_specs
 from dqsql.model.plan import (
     Bounds,
     Check,
@@ -60,8 +60,6 @@ from dqsql.templating import locate as locate_text
 _CHECK_OPTIONS = frozenset(
     {"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS, AFTER}
 ).union(THRESHOLD_SETTINGS)
-# Lists among the settings of monitors: what may stand in them.
-_LISTED = {("schema", "allow"): ("added", "dropped", "retyped")}
 
 # The metric whose rows are described in words.
 _ORPHAN_COUNT = "orphan_count"
@@ -286,7 +284,8 @@ class _ModelCompiler:
     def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""
         options = self._options(annotation, call)
-        wanted = watched_metrics(call.kind, call.args, annotation, self.model, options)
+        use = MonitorUse(call.args, annotation, self.model, options)
+        wanted = watched_metrics(call.kind, use)
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         found: list[Watched] = []
         for metric in wanted:
@@ -421,7 +420,7 @@ def _refuse_monitor_settings(annotation: Annotation) -> None:
             raise CompileError(
                 f"{name!r} is a setting of monitors, and this is a check",
                 span=locate(annotation.span, name),
-                hint="monitors are " + ", ".join(f"@{kind}" for kind in sorted(MONITORS)),
+                hint="monitors are " + ", ".join(f"@{kind}" for kind in sorted(monitor_specs())),
             )
 
 
@@ -438,11 +437,9 @@ def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:
 
 def _check_options(annotation: Annotation, kind: str) -> None:
     """Refuse words in a monitor's settings that mean nothing to it."""
-    for (monitor, option), known in _LISTED.items():
+    for option, known in monitor_specs()[kind].listed.items():
         given = annotation.settings.options.get(option, ())
         words = [given] if isinstance(given, str) else given
-        if monitor != kind:
-            continue
         if not isinstance(words, list | tuple):
             raise CompileError(
                 f"{option!r} must be a list", span=annotation.span, hint=f"of {', '.join(known)}"

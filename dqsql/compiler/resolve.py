@@ -35,7 +35,8 @@ from dqsql.errors import (
     SqlSyntaxError,
     UnsupportedExpressionError,
 )
-from dqsql.model.functions import EXPECT, MONITORS
+from dqsql.model.functions import EXPECT
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Annotation
 
 _METRIC = "metric"
@@ -126,7 +127,7 @@ class Resolver:
         """The monitor that the annotation calls, or None when it is a constraint."""
         ast = parse_expression(annotation.expression, annotation.span)
         name, args = name_and_args(ast)
-        if name is None or name.lower() not in MONITORS:
+        if name is None or name.lower() not in monitor_specs():
             return None
         positional, named = _split_arguments(args)
         if self._catalog.check(name) and any(_is_text(a) for a in positional):
@@ -205,7 +206,7 @@ class Resolver:
         if name.lower() in context.stack:
             circle = " -> ".join([*context.stack, name])
             raise MacroError(f"circular macro: {circle}", span=context.span)
-        if name.lower() in MONITORS:
+        if name.lower() in monitor_specs():
             raise AnnotationError(
                 f"the monitor @{name} must stand alone", span=locate(context.span, name)
             )

@@ -26,7 +26,8 @@ from dqsql.model.wording import plural
 MOST_SEGMENTS = 0.8
 
 SCHEMA, VOLUME, FRESHNESS, COMPLETENESS, CONFORMITY, VALUES, DISTRIBUTION, VECTOR = range(8)
-_NAMES = (
+# The chain of causes in words, first causes first.
+STAGES = (
     "schema",
     "volume",
     "freshness",
@@ -56,11 +57,9 @@ _STAGES: Mapping[str, int] = {
     "type_consistency": CONFORMITY,
     "type_count": CONFORMITY,
     "data_type": CONFORMITY,
-    "novelty": VECTOR,
 }
 _DISTRIBUTION = frozenset(
     [
-        "avh",
         "emd",
         "js_div",
         "kl_div",
@@ -107,6 +106,7 @@ class Symptom:
         p_value: if it has one.
         message: in words.
         key: whatever the caller knows it by.
+        cause: its place in the chain of causes, one of `STAGES`; None: the metric's.
     """
 
     check: str
@@ -118,10 +118,13 @@ class Symptom:
     p_value: float | None = None
     message: str = ""
     key: Hashable = None
+    cause: str | None = None
 
     @property
     def stage(self) -> int:
         """Place in the chain of causes, 0 for the first."""
+        if self.cause is not None:
+            return STAGES.index(self.cause)
         if self.metric in _DISTRIBUTION or self.metric.startswith("pat_"):
             return DISTRIBUTION
         return _STAGES.get(self.metric, VALUES)
@@ -279,7 +282,7 @@ def _words(roots: Sequence[Symptom], symptoms: int, segments: Sequence[str]) -> 
     text = first.message or first.check
     parts = []
     if len(roots) > 1:
-        kinds = list(dict.fromkeys(_NAMES[s.stage] for s in roots[1:]))
+        kinds = list(dict.fromkeys(STAGES[s.stage] for s in roots[1:]))
         parts.append(f"{plural(len(roots) - 1, 'more root symptom')}: {', '.join(kinds)}")
     following = symptoms - len(roots)
     if following:

@@ -18,6 +18,7 @@ from dqsql.loading.settings import (
     as_choice,
     as_names,
     as_text,
+    configurable_monitors,
     is_model_setting,
     model_setting_problems,
     read_model_settings,
@@ -27,22 +28,18 @@ from dqsql.model.project import NoData, Severity
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dqsql_project.yml"
-# Settings that monitors and reports read from `Project.settings`.
-SETTING_KEYS = frozenset(
+# Settings that reports and others read from `Project.settings`, beside those of monitors.
+_SETTING_KEYS = frozenset(
     {
         "adopt_dbt_tests",
-        "anomaly",
-        "avh",
         "begin",
         "failures_limit",
         "false_alarm_budget",
         "lookback",
         "max_segments",
         "meta",
-        "novelty",
         "on_finding",
         "openlineage",
-        "pattern",
         "scan_budget",
         "store_failures",
         "store_vars",
@@ -67,7 +64,6 @@ _OWN_KEYS = frozenset(
         "sources",
     }
 )
-_KNOWN_KEYS = _OWN_KEYS | _TARGET_KEYS | SETTING_KEYS
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -197,10 +193,11 @@ def build_config(
 def normalised(document: Document) -> dict[str, Any]:
     """The top level with `-` and `_` in keys taken for the same, every key known."""
     values: dict[str, Any] = {}
+    known = _OWN_KEYS | _TARGET_KEYS | _setting_keys()
     for key, value in document.data.items():
         plain = key.replace("-", "_")
-        if plain not in _KNOWN_KEYS:
-            document.check_keys({key: value}, _KNOWN_KEYS, what="the project file")
+        if plain not in known:
+            document.check_keys({key: value}, known, what="the project file")
         values[plain] = value
     return values
 
@@ -213,8 +210,13 @@ def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     return trimmed
 
 
+def _setting_keys() -> frozenset[str]:
+    return _SETTING_KEYS | configurable_monitors()
+
+
 def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
-    settings = {k: v for k, v in values.items() if k in SETTING_KEYS and v is not None}
+    known = _setting_keys()
+    settings = {k: v for k, v in values.items() if k in known and v is not None}
     checked = {k: document.read(values, k, LIMITS[k]) for k in settings if k in LIMITS}
     return {**settings, **checked}
 

@@ -10,59 +10,12 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from dqsql.errors import DqsqlError, nearest
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import CheckSettings, NoData, Scope, Severity
 
-# Settings of monitors, and of checks beyond those below. Parameters of strategies are among them:
-# whoever writes one behind a monitor is told which settings that has.
-MONITOR_OPTIONS = frozenset(
+# Settings of a model that later parts of dqsql read from `ModelConfig.extra`, beside monitors'.
+_EXTRAS = frozenset(
     {
-        "adaptive_contamination",
-        "after",
-        "aggregation",
-        "allow",
-        "bounds",
-        "contamination",
-        "detector",
-        "direction",
-        "distance",
-        "evidence",
-        "exclude_where",
-        "horizontal",
-        "error_if",
-        "ignore_small_changes",
-        "k",
-        "limit",
-        "m",
-        "max_clauses",
-        "min_history",
-        "mode",
-        "mostly",
-        "peculiarity",
-        "period",
-        "r",
-        "refit_every",
-        "sample_size",
-        "segments",
-        "stationarity",
-        "store_failures",
-        "test",
-        "theta",
-        "threshold",
-        "two_distribution",
-        "vertical",
-        "warn",
-        "warn_if",
-        "window",
-    }
-)
-
-# Settings of a model that monitors and later parts of dqsql read from `ModelConfig.extra`.
-MODEL_EXTRAS = frozenset(
-    {
-        "avh",
-        "novelty",
-        "anomaly",
-        "pattern",
         "lookback",
         "max_segments",
         "begin",
@@ -264,6 +217,7 @@ class _Known:
         return found
 
 
+# Settings of checks beyond those that all have.
 _CHECK_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "segments": as_bool,
     "store_failures": as_bool,
@@ -274,49 +228,61 @@ _CHECK_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
     "after": as_several,
 }
 
-_CHECK = _Known(
-    {
-        "severity": as_choice(Severity),
-        "where": as_text,
-        "name": as_text,
-        "tags": as_names,
-        "description": as_text,
-        "enabled": as_bool,
-        "scope": as_choice(Scope),
-        "pii": as_bool,
-        "no_data": as_choice(NoData),
-        "fpr": as_rate,
-    },
-    MONITOR_OPTIONS,
-    _CHECK_OPTIONS,
-    frozenset(_CHECK_OPTIONS),
-)
-
-_MODEL = _Known(
-    {
-        "batch_by": as_text,
-        "segment_by": as_names,
-        "tags": as_names,
-        "severity": as_choice(Severity),
-        "no_data": as_choice(NoData),
-        "enabled": as_bool,
-        "owner": as_text,
-        "description": as_text,
-        "pii": as_names,
-    },
-    MODEL_EXTRAS,
-    LIMITS,
-    MODEL_EXTRAS - {"meta"},
-)
-
-
+_CHECK_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "severity": as_choice(Severity),
+    "where": as_text,
+    "name": as_text,
+    "tags": as_names,
+    "description": as_text,
+    "enabled": as_bool,
+    "scope": as_choice(Scope),
+    "pii": as_bool,
+    "no_data": as_choice(NoData),
+    "fpr": as_rate,
+}
+_MODEL_READERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "batch_by": as_text,
+    "segment_by": as_names,
+    "tags": as_names,
+    "severity": as_choice(Severity),
+    "no_data": as_choice(NoData),
+    "enabled": as_bool,
+    "owner": as_text,
+    "description": as_text,
+    "pii": as_names,
+}
 # Names of settings that any check may have.
-CHECK_SETTINGS = frozenset(_CHECK.readers)
+CHECK_SETTINGS = frozenset(_CHECK_READERS)
+
+
+def monitor_options() -> frozenset[str]:
+    """Words behind an annotation that are settings of monitors, or are taken for one.
+
+    Parameters of strategies are among them: whoever writes one behind a monitor is told which
+    settings that has.
+    """
+    specs = monitor_specs().values()
+    return frozenset(w for s in specs for w in (*s.settings, *s.mistaken)) - CHECK_SETTINGS
+
+
+def configurable_monitors() -> frozenset[str]:
+    """The monitors whose settings a model's config and the project file may hold."""
+    return frozenset(name for name, spec in monitor_specs().items() if spec.configurable)
+
+
+def _check_words() -> _Known:
+    options = frozenset(_CHECK_OPTIONS)
+    return _Known(_CHECK_READERS, monitor_options() | options, _CHECK_OPTIONS, options)
+
+
+def _model_words() -> _Known:
+    extras = _EXTRAS | configurable_monitors()
+    return _Known(_MODEL_READERS, extras, LIMITS, extras - {"meta"})
 
 
 def read_check_settings(values: Mapping[str, Any]) -> CheckSettings:
     """The settings behind an annotation. Raises SettingProblem."""
-    known, options = _CHECK.read(values)
+    known, options = _check_words().read(values)
     return CheckSettings(**known, options=options)
 
 
@@ -325,13 +291,13 @@ def read_model_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises SettingProblem.
     """
-    known, extra = _MODEL.read(_given(values))
+    known, extra = _model_words().read(_given(values))
     return {**known, "extra": extra}
 
 
 def model_setting_problems(values: Mapping[str, Any]) -> list[SettingProblem]:
     """What is wrong with the settings of `config(..)` or of a folder, one problem for each."""
-    return _MODEL.problems(_given(values))
+    return _model_words().problems(_given(values))
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,4 +306,5 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_model_setting(key: str) -> bool:
     """Whether `config(key=..)` is known."""
-    return key in _MODEL.readers or key in _MODEL.options
+    words = _model_words()
+    return key in words.readers or key in words.options

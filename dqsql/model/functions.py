@@ -1,4 +1,4 @@
-"""Names with a meaning in annotations: Spark's built-in functions (Spark 4.2), and monitors.
+"""Names with a meaning in annotations: Spark's built-in functions (Spark 4.2).
 
 Functions are grouped as Spark's own registry groups them.
 
@@ -10,7 +10,6 @@ registry adds their names here.
 
 from __future__ import annotations
 
-MONITORS = frozenset({"avh", "anomaly", "novelty", "pattern", "schema"})
 EXPECT = "expect"
 
 AGGREGATES = set(

@@ -263,10 +263,11 @@ class Check:
 
 
 class Family(StrEnum):
-    """The kind of column that a watched metric is for."""
+    """The kind of column that a watched metric is for; `FLOATING` numbers may be NaN."""
 
     ANY = "any"
     NUMERIC = "numeric"
+    FLOATING = "floating"
     TEXT = "text"
 
 

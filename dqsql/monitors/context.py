@@ -4,16 +4,90 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dqsql.compiler.keys import model_view
+from dqsql.compiler.scan import BatchFilter
+from dqsql.engine.history import batches_where
+from dqsql.engine.value_samples import sample_values
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Metric, Monitor, Plan
-from dqsql.model.project import Severity
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.project import Project, Severity
+from dqsql.model.results import BatchRecord, MetricValue, Result, Status
+from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.history import History
+from dqsql.monitors.injection import Injector
 from dqsql.monitors.programs import ProgramBook
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where the monitors of one model find what no metric says: tables, rows, columns.
+
+    Attributes:
+        spark: the session.
+        store: the tables of the warehouse.
+        project: the project.
+        plan: the model's plan.
+        ledger: the batches of before the run, by name.
+        types: the Spark types of the model's columns.
+        batch_type: that of `batch_by`.
+        label: the batch of a model without batches.
+    """
+
+    spark: SparkSession
+    store: Store
+    project: Project
+    plan: Plan
+    ledger: Mapping[str, BatchRecord]
+    types: Mapping[str, str]
+    batch_type: str
+    label: str = ""
+
+    def matching(self, batches: Collection[str], where: str) -> Collection[str]:
+        """The batches that meet a SQL condition. Raises EngineError."""
+        return batches_where(self.spark, batches, where)
+
+    def injector(self) -> Injector:
+        """Injects issues into samples of the model's batches."""
+        return Injector(
+            self.spark,
+            self.project,
+            catalog_of(self.project),
+            self.plan,
+            self.types,
+            self.batch_type,
+            self.label,
+        )
+
+    def sample(
+        self,
+        columns: Sequence[str],
+        batches: Sequence[str],
+        where: str | None,
+        not_matching: Mapping[str, str] | None = None,
+        limit: int = 1_000,
+    ) -> dict[str, list[str]]:
+        """At most `limit` values of each column of some batches. Raises EngineError."""
+        model = self.plan.model
+        batch_filter = BatchFilter(tuple(batches), self.batch_type, self.types)
+        found = sample_values(
+            self.spark,
+            model.name,
+            model_view(model),
+            columns,
+            batch_filter.condition(model, where),
+            limit=limit,
+            not_matching=not_matching,
+        )
+        return {name: sample.spread(limit) for name, sample in found.items()}
 
 
 @dataclass

@@ -86,6 +86,7 @@ class History:
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}
         self._profiles: dict[MetricKey, dict[str, Profile]] = {}
+        self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
 
     def add(self, values: Iterable[MetricValue]) -> None:
@@ -99,6 +100,8 @@ class History:
                 if value.value_text is not None:
                     self.add_profile(key, value.batch, Profile.from_json(value.value_text))
                 continue
+            if value.value_text is not None:
+                self._texts.setdefault(key, {})[value.batch] = value.value_text
             number = float("nan") if value.value is None else float(value.value)
             self._values.setdefault(key, {})[value.batch] = number
 
@@ -210,6 +213,10 @@ class History:
     def value(self, key: MetricKey, batch: str) -> float:
         """The value of a batch; NaN for null and where it was not measured."""
         return self._values.get(key, {}).get(batch, float("nan"))
+
+    def text(self, key: MetricKey, batch: str) -> str | None:
+        """What a run measured of a batch besides the number, in words; None for nothing."""
+        return self._texts.get(key, {}).get(batch)
 
     def measured(self, key: MetricKey, batch: str) -> bool:
         """Whether the metric was measured on a batch, be it null."""

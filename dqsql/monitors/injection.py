@@ -61,33 +61,34 @@ class Injector:
 
         A batch that the model has no rows of (any more) is missing. Raises EngineError.
         """
-        groups: dict[tuple[Family, str | None], list[str]] = defaultdict(list)
+        groups: dict[tuple[Family, str | None, str], list[str]] = defaultdict(list)
         for monitor in monitors:
             if monitor.column is not None:
                 family = family_of(type_of(monitor.column, self.types))
-                groups[(family, monitor.settings.where)].append(monitor.column)
+                groups[(family, monitor.settings.where, monitor.kind)].append(monitor.column)
         found: dict[tuple[str, str], dict[str, Variant]] = {}
-        for (family, where), columns in groups.items():
-            self._measure(family, where, columns, batches, size, found)
+        for (family, where, kind), columns in groups.items():
+            self._measure(family, where, kind, columns, batches, size, found)
         return found
 
     def _measure(
         self,
         family: Family,
         where: str | None,
+        kind: str,
         columns: Sequence[str],
         batches: Sequence[str],
         size: int,
         found: dict[tuple[str, str], dict[str, Variant]],
     ) -> None:
-        alike = [name for name, kind in self.types.items() if family_of(kind) is family]
+        alike = [name for name, type_ in self.types.items() if family_of(type_) is family]
         cells = tuple(neighbors(alike, list(dict.fromkeys(columns))))
         chosen = BatchFilter(tuple(batches), self.batch_type, self.types)
         injection = Injection(self.plan.model, family, cells, chosen, size, self.label, where)
         variants = injection.query(self.catalog.library)
         # A name of its own: models may run at the same time.
         name = f"{self.plan.model.name}: injected issues ({family.value})"
-        model = replace(variants_model(family, ""), name=name)
+        model = replace(variants_model(family, kind), name=name)
         plan = for_types(compile_model(model, self.project, self.catalog), {VALUE: _TYPES[family]})
         states = {s.name: _TYPES[family] for s in plan.states}
         scan = Scan(model, scan_groups(plan.states, states)).query()

@@ -10,25 +10,21 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.engine.history import batches_where, stored_metrics, stored_of_model, stored_rows
+from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
-from dqsql.monitors.anomaly import AnomalyDetector
-from dqsql.monitors.avh import AvhDetector
-from dqsql.monitors.context import Detector, MonitorContext
+from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import NEXT, History
-from dqsql.monitors.injection import Injector
-from dqsql.monitors.novelty import NoveltyDetector
-from dqsql.monitors.pattern import PatternDetector, Source
+from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.reach import accepted_before, needs_of
+from dqsql.monitors.registry import kinds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,20 +80,23 @@ class MonitorRun:
         `values` are what the run measured, `results` the verdicts of all other checks.
         Raises DqsqlError.
         """
-        if not any(m.kind in _DETECTORS for m in self.plan.monitors):
-            return Judged()
-        ordered = sorted(batches, key=batch_order)
-        context = self._context(ordered, rows)
-        context.history.add(values)
-        detectors = self._detectors(context)
+        ordered, values = sorted(batches, key=batch_order), list(values)
         by_batch: dict[str, list[Result]] = defaultdict(list)
         for result in results:
             if result.batch is not None:
                 by_batch[result.batch].append(result)
+        kinds = list(kinds_of(self.plan))
+        found = self._judge_first(kinds, ordered, values)
+        if all(kind.reach is None for kind in kinds):
+            return Judged(tuple(found))
+        for result in found:
+            by_batch[result.batch or ""].append(result)
+        context = self._context(ordered, rows)
+        context.history.add(values)
+        detectors = [k.detector(self.place, context) for k in kinds if k.reach is not None]
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
         for detector in detectors:
             detector.prepare(sound)
-        found: list[Result] = []
         for batch in ordered:
             new = [r for d in detectors for r in d.judge(batch)]
             found += new
@@ -160,19 +159,32 @@ class MonitorRun:
     def _accepted(self) -> int:
         return sum(r.status is BatchStatus.ACCEPTED for r in self.ledger.values())
 
-    def _detectors(self, context: MonitorContext) -> list[Detector]:
-        kinds = {m.kind for m in self.plan.monitors}
-        return [make(self, context) for kind, make in _DETECTORS.items() if kind in kinds]
+    def _judge_first(
+        self, kinds: Iterable[MonitorKind], batches: Sequence[str], values: Iterable[MetricValue]
+    ) -> list[Result]:
+        """The verdicts of what needs no history: the others learn from batches without findings."""
+        first = [kind for kind in kinds if kind.reach is None]
+        if not first:
+            return []
+        history = History(())
+        history.add(values)
+        context = MonitorContext(
+            self.plan, history, ProgramBook(), self.now, self.run_id, self.fpr, self.failed
+        )
+        detectors = [kind.detector(self.place, context) for kind in first]
+        for detector in detectors:
+            detector.prepare(batches)
+        return [r for detector in detectors for batch in batches for r in detector.judge(batch)]
 
-    def injector(self) -> Injector:
-        """Injects issues into samples of this model's batches."""
-        from dqsql.monitors.catalog import catalog_of
-
-        return Injector(
+    @property
+    def place(self) -> Workplace:
+        """Where the monitors find what no metric says."""
+        return Workplace(
             self.spark,
+            self.store,
             self.project,
-            catalog_of(self.project),
             self.plan,
+            self.ledger,
             self.types,
             self.batch_type,
             self.label,
@@ -182,24 +194,3 @@ class MonitorRun:
 def stored_book(store: Store, model: str) -> ProgramBook:
     """What the monitors of a model learned so far. Raises EngineError."""
     return ProgramBook(stored_of_model(store, PROGRAMS, model))
-
-
-def _pattern(run: MonitorRun, context: MonitorContext) -> Detector:
-    source = Source(run.spark, run.project, run.plan, run.types, run.batch_type)
-    return PatternDetector(context, source)
-
-
-def _anomaly(run: MonitorRun, context: MonitorContext) -> Detector:
-    return AnomalyDetector(context, partial(batches_where, run.spark))
-
-
-def _novelty(run: MonitorRun, context: MonitorContext) -> Detector:
-    return NoveltyDetector(context, partial(batches_where, run.spark))
-
-
-def _avh(run: MonitorRun, context: MonitorContext) -> Detector:
-    return AvhDetector(context, run.injector(), partial(batches_where, run.spark))
-
-
-# How the detectors of each kind of monitor are made.
-_DETECTORS = {"avh": _avh, "pattern": _pattern, "anomaly": _anomaly, "novelty": _novelty}

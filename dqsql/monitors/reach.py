@@ -12,14 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Monitor, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.monitors.anomaly import anomaly_call
-from dqsql.monitors.avh import avh_settings
 from dqsql.monitors.context import defaults_of
-from dqsql.monitors.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
-from dqsql.monitors.history import RECURS
-from dqsql.monitors.novelty import novelty_reach
+from dqsql.monitors.registry import find
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,12 @@ def needs_of(
     some, whole = Needs(0, frozenset(), False), Needs(None, frozenset(), False)
     names = {metric.alias: metric.name for metric in plan.metrics}
     for monitor in plan.monitors:
-        kind = monitor.kind
-        if kind not in _REACH:
+        kind = find(monitor.kind)
+        if kind is None or kind.reach is None:
             continue
-        defaults = defaults_of(settings.get(kind), plan.model.config.extra.get(kind))
-        reach, segments = _REACH[kind](monitor, defaults)
-        watched = frozenset(names[alias] for alias in monitor.metrics)
-        if kind == "avh":
-            watched |= {*NUMERIC_DISTANCES, *TEXT_DISTANCES}
+        given = settings.get(kind.name), plan.model.config.extra.get(kind.name)
+        reach, segments = kind.reach(monitor, defaults_of(*given))
+        watched = kind.derived.union(names[alias] for alias in monitor.metrics)
         if reach is None:
             whole = whole.and_of(None, watched, segments)
         else:
@@ -106,26 +100,3 @@ def accepted_before(
     for end in set(ends):
         seen.update(range(max(0, end - depth), end))
     return [accepted[place] for place in sorted(seen)]
-
-
-def _avh(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
-    settings = avh_settings(monitor, defaults)
-    # Batches that it found far out count for nothing, unless there are many of them.
-    return settings.window + settings.refit_every + RECURS, False
-
-
-def _anomaly(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
-    call = anomaly_call(monitor, defaults)
-    return call.reach, call.segments
-
-
-def _novelty(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
-    return novelty_reach(monitor, defaults), False
-
-
-def _pattern(monitor: Monitor, defaults: Mapping[str, Any]) -> tuple[int | None, bool]:
-    return 1, False
-
-
-# How far back monitors of each kind look, and whether at segments.
-_REACH = {"avh": _avh, "anomaly": _anomaly, "novelty": _novelty, "pattern": _pattern}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dqsql.model.plan import Monitor
 from dqsql.monitors.programs import StoredProgram
@@ -126,3 +127,28 @@ class Tally:
             issues=self.issues,
             note=note or (None if decided else "too short a history"),
         )
+
+
+class Replayer(Protocol):
+    """Replays all monitors of one kind of one model."""
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Decide on stored batches, each from the accepted ones before it; reads no data.
+
+        Args:
+            batches: batches whose metrics are in the context's history, oldest first.
+            flagged: those of them that are no part of the history.
+            rates: false-positive rates to try.
+        """
+
+
+class Learner(Replayer, Protocol):
+    """Learns, too."""
+
+    def learn(self) -> list[Learned]:
+        """Learn from all accepted batches, and put what was learned into the context's programs.
+
+        Raises EngineError.
+        """

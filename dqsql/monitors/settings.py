@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
 
 from dqsql.dialect import parse_expression
 from dqsql.errors import AnnotationError, nearest
+from dqsql.model.monitors import Reader
 from dqsql.model.plan import Monitor
-
-Reader = Callable[[Any], Any]
 
 
 def literal_value(text: str) -> Any:
@@ -122,61 +121,6 @@ def one_of(*words: str) -> Reader:
     return read
 
 
-AVH_SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "bounds": one_of("calibrated", "paper"),
-    "stationarity": a_flag,
-    "two_distribution": a_flag,
-    "max_clauses": a_count(1),
-    "min_history": a_count(3),
-    "window": a_count(3),
-    "refit_every": a_count(1),
-    "sample_size": a_count(10),
-    "exclude_where": a_text,
-}
-PATTERN_SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "test": one_of("fisher", "chi_squared"),
-    "evidence": one_of("rehearsal", "impurity"),
-    "r": a_rate,
-    "m": a_count(1),
-    "theta": a_rate,
-    "vertical": a_flag,
-    "horizontal": a_flag,
-    "exclude_where": a_text,
-}
-
-
 def as_given(value: Any) -> Any:
     """Anything: whoever uses it says what is wrong with it."""
     return value
-
-
-ANOMALY_SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "direction": as_given,
-    "min_history": as_given,
-    "window": as_given,
-    "ignore_small_changes": as_given,
-    "exclude_where": a_text,
-    "segments": a_flag,
-}
-NOVELTY_SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "exclude_where": a_text,
-    "peculiarity": one_of("batch", "text"),
-    **dict.fromkeys(
-        (
-            "mode",
-            "detector",
-            "k",
-            "contamination",
-            "adaptive_contamination",
-            "distance",
-            "aggregation",
-            "min_history",
-            "window",
-        ),
-        as_given,
-    ),
-}

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
 from dqsql.loading.places import place_of
+from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
-from dqsql.monitors.anomaly import anomaly_call
-from dqsql.monitors.novelty import novelty_settings
-from dqsql.monitors.settings import (
-    ANOMALY_SETTINGS,
-    AVH_SETTINGS,
-    NOVELTY_SETTINGS,
-    PATTERN_SETTINGS,
-    Reader,
-    read_settings,
-)
-
-# The settings of each kind of monitor that has any. A new kind is one line here.
-SETTINGS: Mapping[str, Mapping[str, Reader]] = {
-    "avh": AVH_SETTINGS,
-    "pattern": PATTERN_SETTINGS,
-    "anomaly": ANOMALY_SETTINGS,
-    "novelty": NOVELTY_SETTINGS,
-}
-# Monitors whose arguments are more than settings.
-_READ: Mapping[str, Callable[[Monitor], object]] = {
-    "anomaly": anomaly_call,
-    "novelty": novelty_settings,
-}
+from dqsql.monitors.registry import all_kinds, find
+from dqsql.monitors.settings import read_settings
 
 
 def setting_errors(project: Project) -> tuple[DqsqlError, ...]:
     """What is wrong with the project's settings of monitors."""
-    return tuple(error for kind in SETTINGS for error in _of_project(project, kind))
+    return tuple(error for spec in _configurable() for error in _of_project(project, spec))
 
 
-def _of_project(project: Project, kind: str) -> list[DqsqlError]:
+def _configurable() -> list[MonitorSpec]:
+    return [kind.spec for kind in all_kinds() if kind.spec.configurable]
+
+
+def _of_project(project: Project, spec: MonitorSpec) -> list[DqsqlError]:
+    kind = spec.name
     given = project.settings.get(kind)
     if given is None:
         return []
@@ -48,34 +33,34 @@ def _of_project(project: Project, kind: str) -> list[DqsqlError]:
         hint = f"`models: {{+{kind}: true}}` gives it to all columns"
         message = f"{kind!r} must be a mapping of settings, not {given!r}"
         return [ConfigError(message, span=place, hint=hint)]
-    return _of_mapping(kind, given, SETTINGS[kind], place, f"the project's {kind!r}")
+    return _of_mapping(spec, given, place, f"the project's {kind!r}")
 
 
 def plan_setting_errors(plan: Plan) -> list[DqsqlError]:
     """What is wrong with the settings of monitors of a model."""
     # One word in config(..) is about all monitors of the kind: it is complained of once.
-    errors = [e for kind, readers in SETTINGS.items() for e in _configured(plan, kind, readers)]
+    errors = [e for spec in _configurable() for e in _configured(plan, spec)]
     errors += [e for e in map(_of_monitor, plan.monitors) if e is not None]
     return errors
 
 
 def _of_monitor(monitor: Monitor) -> DqsqlError | None:
-    readers = SETTINGS.get(monitor.kind)
-    if readers is None:
+    kind = find(monitor.kind)
+    if kind is None:
         return None
     try:
-        read = _READ.get(monitor.kind)
-        if read is not None:
-            read(monitor)
+        if kind.read is not None:
+            kind.read(monitor)
         else:
-            read_settings(monitor, readers)
+            read_settings(monitor, kind.spec.settings)
     except AnnotationError as error:
         return error
     return None
 
 
-def _configured(plan: Plan, kind: str, readers: Mapping[str, Reader]) -> list[DqsqlError]:
+def _configured(plan: Plan, spec: MonitorSpec) -> list[DqsqlError]:
     """The errors of `config(avh = {..})`; true and false stand for the monitor without settings."""
+    kind, readers = spec.name, spec.settings
     given = plan.model.config.extra.get(kind)
     place = Span(plan.model.path)
     if given is None or isinstance(given, bool):
@@ -88,12 +73,13 @@ def _configured(plan: Plan, kind: str, readers: Mapping[str, Reader]) -> list[Dq
                 hint=f"write {kind} = true, or {kind} = {{'{next(iter(readers))}': ..}}",
             )
         ]
-    return _of_mapping(kind, given, readers, place, f"config({kind} = ..)")
+    return _of_mapping(spec, given, place, f"config({kind} = ..)")
 
 
 def _of_mapping(
-    kind: str, given: Mapping[str, Any], readers: Mapping[str, Reader], place: Span, where: str
+    spec: MonitorSpec, given: Mapping[str, Any], place: Span, where: str
 ) -> list[DqsqlError]:
+    kind, readers = spec.name, spec.settings
     errors: list[DqsqlError] = []
     for name, value in given.items():
         if name not in readers:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from dqsql.model.functions import MONITORS
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Annotation, CheckModel, MacroFile, Project
 from dqsql.report.jsonable import to_json
 
@@ -49,7 +49,7 @@ class Fingerprints:
     def _configs(self, model: CheckModel, text: str) -> list[Any]:
         config, project = model.config, self._project
         own = {k: v for k, v in config.extra.items() if k != "dbt"}
-        kinds = sorted(MONITORS & ({*own} | {*_WORD.findall(text)}))
+        kinds = sorted(monitor_specs().keys() & ({*own} | {*_WORD.findall(text)}))
         return [
             config.batch_by,
             config.segment_by,

@@ -14,8 +14,8 @@ from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS
-from dqsql.monitors.learning import REPLAYERS, Replayer
-from dqsql.monitors.replay import Replayed
+from dqsql.monitors.registry import replayers
+from dqsql.monitors.replay import Replayed, Replayer
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.learners import Learners, Stored, learnable
 from dqsql.runner.rates import cadence
@@ -129,7 +129,7 @@ def backtest(
         dbt_tests=dbt_tests,
     )
     compiled.raise_errors()
-    plans = list(learnable(compiled.plans, REPLAYERS))
+    plans = list(learnable(compiled.plans, replayers()))
     if not plans:
         return ()
     with open_warehouse(compiled.project, spark, step) as (session, store):
@@ -162,7 +162,7 @@ class _Backtest:
         rejected = {b for b in batches if ledger[b].status is BatchStatus.REJECTED}
         flagged = rejected | {b for b in batches if ledger[b].status is BatchStatus.FLAGGED}
         now = dt.datetime.now(dt.UTC)
-        learners = self.stored.learners(plan, "", now, REPLAYERS, self.newest)
+        learners = self.stored.learners(plan, "", now, replayers(), self.newest)
         self._add_metrics(learners, sorted(flagged))
         start = time.process_time()
         replayed = [

@@ -17,7 +17,7 @@ from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
-from dqsql.model.functions import MONITORS
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
@@ -123,7 +123,7 @@ def compile_project(
 def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
     """What may be no check though it looks like one, and models without any."""
     names = catalog.annotation_names
-    complete = frozenset(n for n in names if catalog.check(n) or n in MONITORS)
+    complete = frozenset(n for n in names if catalog.check(n) or n in monitor_specs())
     for plan in plans:
         model = plan.model
         yield from suspicions(model, names, complete)

@@ -18,16 +18,16 @@ from dqsql.model.results import FINDINGS, result_id
 from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import plural
-from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.history import History
+from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
+from dqsql.monitors.registry import recompute
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.lifecycle import heeded
-from dqsql.runner.recompute import Compared, Recomputed, Stored, batches_of, recompute
 from dqsql.runner.warehouse import Step, open_tables, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dqsql.decisions.novelty_metrics import Feature
     from dqsql.engine.storage import Store
 
 _Place = tuple[str, str, str | None]  # check, batch, segment
@@ -241,7 +241,7 @@ def _explained(
     past = batches_of(details, _checked(store, row["model"]))
     history = History(past)
     history.add_metric_rows(stored_rows(store, METRICS, row["model"], [*past, row["batch"]]))
-    stored = Stored(row, details, history, past, _vector(plans, row))
+    stored = StoredVerdict(row, details, history, past, _plan_of(plans, row))
     again = recompute(stored)
     return Explanation(
         id=result_id(row["check_id"], row["batch"], row["segment"]),
@@ -298,19 +298,8 @@ def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) ->
     return again.note
 
 
-def _vector(plans: Sequence[Plan], row: Mapping[str, Any]) -> dict[Feature, MetricKey]:
-    """The metrics of a `@novelty`; those of another type than the column's have no values."""
-    from dqsql.decisions.novelty_metrics import Feature
-
-    keys: dict[Feature, MetricKey] = {}
-    for plan in plans:
-        for monitor in plan.monitors:
-            if monitor.id != row["check_id"] or monitor.kind != "novelty":
-                continue
-            for watched in monitor.watched:
-                metric = plan.metric(watched.alias)
-                keys.setdefault(Feature(metric.column, metric.name), key_of(metric))
-    return keys
+def _plan_of(plans: Sequence[Plan], row: Mapping[str, Any]) -> Plan | None:
+    return next((p for p in plans if p.model.name == row["model"]), None)
 
 
 __all__ = ["Compared", "Explanation", "explain"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
-from dqsql.monitors.learning import LEARNERS
+from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
 from dqsql.runner.compilation import Variables, compile_project
 from dqsql.runner.exclusive import alone
@@ -81,7 +81,7 @@ def fit(
         dbt_tests=dbt_tests,
     )
     compiled.raise_errors()
-    plans = list(learnable(compiled.plans))
+    plans = list(learnable(compiled.plans, learners()))
     if not plans:
         return ()
     names = [plan.model.name for plan in plans]
@@ -99,10 +99,10 @@ def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: 
     name = plan.model.name
     step(f"{name}: learning")
     try:
-        learners = stored.learners(plan, run_id, now, LEARNERS)
-        learned = [one for learner in learners.by_kind.values() for one in learner.learn()]
+        work = stored.learners(plan, run_id, now, learners())
+        learned = [one for learner in work.by_kind.values() for one in learner.learn()]
         known = [m.id for m in plan.monitors]
-        rows = learners.context.programs.rows(name, known, run_id, now)
+        rows = work.context.programs.rows(name, known, run_id, now)
         if rows:
             stored.store.replace_partition(PROGRAMS, rows)
     except DqsqlError as error:

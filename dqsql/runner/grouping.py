@@ -9,6 +9,7 @@ from typing import Any
 
 from dqsql.decisions.grouping import VALUES, Symptom, group_findings
 from dqsql.model.batches import batch_order
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchFinding, RankedFinding, Result, Status
 
@@ -59,6 +60,7 @@ def symptom_of(result: Result) -> Symptom:
         p_value=_p_value(result.details),
         message=result.message,
         key=result.id,
+        cause=_cause(result) if metric == result.detector else None,
     )
     if metric != "row_count":
         return symptom
@@ -88,7 +90,7 @@ def _metric(result: Result) -> str:
     if broken:
         # A program is broken in many places at once: what comes first in the chain of causes.
         return min(broken, key=lambda name: Symptom(name, name).stage)
-    if result.detector not in ("constraint", "anomaly"):
+    if _cause(result) is not None:
         return result.detector
     check = _name(str(details.get("expression") or result.check_name))
     if result.detector == "constraint" and Symptom(check, check).stage != VALUES:
@@ -96,6 +98,12 @@ def _metric(result: Result) -> str:
     metrics = details.get("metrics")
     text = next(iter(metrics), "") if isinstance(metrics, Mapping) else details.get("metric")
     return _name(str(text or "")) or check
+
+
+def _cause(result: Result) -> str | None:
+    """The place of a kind of monitor in the chain of causes; None where its metric says it."""
+    spec = monitor_specs().get(result.detector)
+    return None if spec is None else spec.symptom
 
 
 def _name(text: str) -> str:
@@ -106,7 +114,8 @@ def _name(text: str) -> str:
 def _column(result: Result) -> str | None:
     """The column that a monitor of the model watches, if it is one metric of one column."""
     series = result.details.get("series")
-    return str(series[0]) or None if result.detector == "anomaly" and series else None
+    is_monitor = result.detector in monitor_specs()
+    return str(series[0]) or None if is_monitor and _cause(result) is None and series else None
 
 
 def _p_value(details: Mapping[str, Any]) -> float | None:

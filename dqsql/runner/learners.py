@@ -12,11 +12,10 @@ from dqsql.compiler.monitors import for_types
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
-from dqsql.monitors.context import MonitorContext
-from dqsql.monitors.injection import Injector
+from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
-from dqsql.monitors.learning import LEARNERS, Replayer
-from dqsql.monitors.pattern import with_known_patterns
+from dqsql.monitors.registry import with_learned
+from dqsql.monitors.replay import Replayer
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.rates import project_fpr
 
@@ -65,7 +64,7 @@ class Stored:
         plan: Plan,
         run_id: str,
         now: dt.datetime,
-        makers: Mapping[str, Callable[[MonitorContext, Injector], L]],
+        makers: Mapping[str, Callable[[Workplace, MonitorContext], L]],
         replayed: int = 0,
     ) -> Learners[L]:
         """The learners of a model, whose history ends behind its newest accepted batch.
@@ -78,7 +77,7 @@ class Stored:
         book = stored_book(self.store, plan.model.name)
         typed = for_types(plan, types)
         run = MonitorRun(
-            plan=with_known_patterns(typed, book) if "pattern" in makers else typed,
+            plan=with_learned(typed, book),
             project=self.project,
             spark=self.spark,
             store=self.store,
@@ -94,7 +93,7 @@ class Stored:
         )
         context = run.after_all()
         kinds = {m.kind for m in plan.monitors}
-        by_kind = {k: make(context, run.injector()) for k, make in makers.items() if k in kinds}
+        by_kind = {k: make(run.place, context) for k, make in makers.items() if k in kinds}
         return Learners(run.plan, context, by_kind)
 
     def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
@@ -110,6 +109,6 @@ class Stored:
         return types, expression_types(self.spark, view, [model.config.batch_by], model.name)[0]
 
 
-def learnable(plans: Sequence[Plan], kinds: Collection[str] = LEARNERS) -> Iterator[Plan]:
+def learnable(plans: Sequence[Plan], kinds: Collection[str]) -> Iterator[Plan]:
     """The plans with monitors of some kinds: those that learn."""
     return (p for p in plans if any(m.kind in kinds for m in p.monitors))

@@ -38,11 +38,11 @@ from dqsql.model.tables import (
     Table,
 )
 from dqsql.model.wording import plural
-from dqsql.monitors.context import defaults_of
+from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, MonitorRun, stored_book
-from dqsql.monitors.pattern import KIND as PATTERN
-from dqsql.monitors.pattern import PatternPreparation, Source
+from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.registry import learned_before_scan, learns_before_scan
 from dqsql.monitors.streaks import streaks_of
 from dqsql.runner.batch_times import batch_times
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
@@ -60,7 +60,6 @@ from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.runner.preparation import prepare
 from dqsql.runner.project_key import project_key
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
-from dqsql.runner.schemas import schema_results
 from dqsql.runner.verdicts import (
     batch_statuses,
     constraint_result,
@@ -195,7 +194,7 @@ class ModelRun:
         batches = tuple(sorted(choice.batches, key=batch_order))
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
         self._meaning = Meaning.of(self.plan, self._columns)
-        self._learn_patterns(batches, batch_type)
+        self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
         prepared = prepare(self.plan, self.spark, self.now, self._columns)
         execution = self._execution(choice, batch_type)
@@ -229,26 +228,35 @@ class ModelRun:
             for change in self._meaning.changes(last.fingerprint)
         )
 
-    def _learn_patterns(self, batches: Sequence[str], batch_type: str) -> None:
-        """Let `@pattern` learn where it has to, so that matches are counted in the scan."""
-        if not any(m.kind == PATTERN for m in self.plan.monitors):
+    def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:
+        """Let monitors learn what is to be counted in the scan."""
+        if not learns_before_scan(self.plan):
             return
         self._step("learning patterns")
         self._book = stored_book(self.store, self.plan.model.name)
-        source = Source(self.spark, self.project, self.plan, self._columns, batch_type)
-        model, again = self.plan.model.config.extra.get(PATTERN), set(batches)
-        accepted = [
+        again = set(batches)
+        accepted = (
             b for b, r in self.ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again
-        ]
-        self.plan = PatternPreparation(
-            source,
+        )
+        before = BeforeScan(
             self._book,
             sorted(accepted, key=batch_order),
             batches,
             self._reviewed,
             [b for b, r in self.ledger.items() if r.status in _REFUSED],
-            defaults_of(self.project.settings.get(PATTERN), model),
-        ).plan()
+            self.project.settings,
+        )
+        place = Workplace(
+            self.spark,
+            self.store,
+            self.project,
+            self.plan,
+            self.ledger,
+            self._columns,
+            batch_type,
+            self._own_batch,
+        )
+        self.plan = learned_before_scan(place, before)
 
     def _step(self, text: str) -> None:
         self.tell(self.plan.model.name, text)
@@ -413,8 +421,7 @@ class ModelRun:
             for check, error in self.plan.refused
             for batch in tested.batches
         )
-        values, ledger = measured.values, self.ledger
-        return [*results, *schema_results(self.plan, values, ledger, self.store, tested.batches)]
+        return results
 
     @property
     def _reviewed(self) -> frozenset[str]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dqsql.compiler.plan import compile_model
 from dqsql.model.batches import batch_order, time_of
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.validation import SETTINGS
 from dqsql.runner.adoption import is_checked
 from dqsql.runner.budget import read_budget
 
@@ -62,7 +62,8 @@ def cadence(ledger: Iterable[str]) -> float:
 
 def _deciding(plan: Plan) -> int:
     """How many monitors of a model have a false-positive rate."""
-    return sum("fpr" in SETTINGS.get(monitor.kind, {}) for monitor in plan.monitors)
+    specs = monitor_specs()
+    return sum("fpr" in specs[monitor.kind].settings for monitor in plan.monitors)
 
 
 def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from os import PathLike
 
 from dqsql.loading import load_project
+from dqsql.loading.project import read_target_path
 from dqsql.model.project import Project
 from dqsql.runner.compilation import Variables
+
+__all__ = ["Where", "read_target_path"]
 
 
 @dataclass(frozen=True)

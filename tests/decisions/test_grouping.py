@@ -14,8 +14,8 @@ TOTAL = Symptom("sum(price)", "sum", "price", score=9.0)
 KINDS = Symptom("count_distinct(city)", "count_distinct", "city", score=2.0)
 NULLS = Symptom("completeness(price)", "completeness", "price", score=3.0, severity="warn")
 MEAN = Symptom("mean(price)", "mean", "price", score=8.0)
-NOVEL = Symptom("novelty", "novelty", score=4.0)
-DRIFT = Symptom("avh(city)", "avh", "city", score=1.5)
+NOVEL = Symptom("novelty", "novelty", score=4.0, cause="all metrics together")
+DRIFT = Symptom("avh(city)", "avh", "city", score=1.5, cause="distribution")
 
 
 def roots(*symptoms: Symptom, segments: int | None = None) -> list[Symptom]:
@@ -101,7 +101,12 @@ metrics = st.sampled_from(
 )
 symptoms = st.builds(
     lambda metric, column, segment, score: Symptom(
-        f"{metric}({column})/{segment}", metric, column, segment, score=score
+        f"{metric}({column})/{segment}",
+        metric,
+        column,
+        segment,
+        score=score,
+        cause={NOVEL.metric: NOVEL.cause, DRIFT.metric: DRIFT.cause}.get(metric),
     ),
     metrics,
     st.sampled_from([None, "a", "b"]),

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from dqsql import compile_project
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
-from dqsql.monitors.anomaly import AnomalyDetector
-from dqsql.monitors.anomaly_learning import AnomalyLearner
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History, MetricKey
+from dqsql.monitors.kinds.anomaly import AnomalyDetector, AnomalyReplay
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.reach import Needs, accepted_before, needs_of
-from dqsql.runner.recompute import Stored, batches_of, recompute
+from dqsql.monitors.recompute import StoredVerdict, batches_of
+from dqsql.monitors.registry import recompute
 
 from .conftest import write_project
 
@@ -117,7 +117,7 @@ def computed_again(result: Result, judge: Judge) -> list[Any]:
     history = History(past)
     history.add_metric_rows(row_of(b, judge.history.value(COUNT, b)) for b in (*past, result.batch))
     row = {"detector": "anomaly", "batch": result.batch, "segment": None}
-    found = recompute(Stored(row, result.details, history, past, {}))
+    found = recompute(StoredVerdict(row, result.details, history, past))
     assert found.compared, found.note
     return [asdict(c) for c in found.compared if not c.same]
 
@@ -279,7 +279,8 @@ def test_a_replay_divides_it_too(plan: MakePlan) -> None:
         for shop in [f"shop={n}" for n in range(40)]:
             judge.measure(values, shop)
         context = judge.detector.context
-        (replayed,) = AnomalyLearner(context, lambda batches, where: ()).replay(batches, (), [0.01])
+        detector = AnomalyDetector(context, lambda batches, where: ())
+        (replayed,) = AnomalyReplay(detector).replay(batches, (), [0.01])
         alarms[budget] = replayed.alarms
     assert alarms == {0.01: (), None: (batches[50],)}
 
@@ -298,7 +299,7 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     values[50] = 0.0
     judge = Judge(plan(f"@anomaly(row_count, {strategy})"), batches, values, batches)
     context = judge.detector.context
-    learner = AnomalyLearner(context, lambda batches, where: ())
+    learner = AnomalyReplay(AnomalyDetector(context, lambda batches, where: ()))
     (replayed,) = learner.replay(batches, (batches[55],), [0.001])
     assert set(replayed.issues) == {"volume_x2", "volume_x10", "volume_0.1", "volume_0.5"}
     # An accepted batch each; one without rows has no volume to change.
@@ -313,6 +314,6 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     judge = Judge(plan("@anomaly(mean(a))"), batches, values, batches)
     means = ({**row_of(b, v), "metric": "mean", "column_name": "a"} for b, v in pairs)
     judge.history.add_metric_rows(means)
-    learner = AnomalyLearner(judge.detector.context, lambda batches, where: ())
+    learner = AnomalyReplay(AnomalyDetector(judge.detector.context, lambda batches, where: ()))
     (other,) = learner.replay(batches, (), [0.001])
     assert (other.accepted > 40, other.issues) == (True, {})

@@ -9,7 +9,7 @@ import pytest
 
 from dqsql.compiler.issues import ISSUES_VERSION, IssueSource, issues
 from dqsql.model.plan import Family
-from dqsql.monitors.evidence import Evidence
+from dqsql.monitors.kinds.avh.evidence import Evidence
 
 METRICS = ("row_count", "complete_ratio")
 NULLS = np.array([[100.0, 0.5]])

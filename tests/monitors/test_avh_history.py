@@ -15,14 +15,15 @@ from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.compiler.monitors import for_types
 from dqsql.errors import EngineError
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.monitors.avh import AvhDetector
-from dqsql.monitors.avh_learning import AvhLearner
 from dqsql.monitors.context import MonitorContext
-from dqsql.monitors.evidence import Evidence
 from dqsql.monitors.history import History
 from dqsql.monitors.injection import Variant
+from dqsql.monitors.kinds.avh.detector import AvhDetector
+from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.learning import AvhLearner
 from dqsql.monitors.programs import ProgramBook, StoredProgram
-from dqsql.runner.recompute import Stored, batches_of, recompute
+from dqsql.monitors.recompute import StoredVerdict, batches_of
+from dqsql.monitors.registry import recompute
 
 SOURCES = """\
 sources:
@@ -251,7 +252,8 @@ def test_exclude_where_leaves_batches_out(make_project: Callable[..., Path]) -> 
     assert days.judge(32, odd).status is Status.FAIL
     assert days.results[32].details["since"] == [name(31)]
     assert asked == ["batch in ('2024-01-21')"]
-    learner = AvhLearner(days.context, days.injector, holidays)  # type: ignore[arg-type]
+    detector = AvhDetector(days.context, days.injector, holidays)  # type: ignore[arg-type]
+    learner = AvhLearner(detector)
     (replayed,) = learner.replay([name(d) for d in range(18, 33)], {name(32)}, [0.01])
     assert (replayed.accepted, replayed.flagged) == (12, 1)
 
@@ -264,7 +266,8 @@ def test_a_condition_that_cannot_be_asked_is_said(make_project: Callable[..., Pa
     found = days.judge(0, metrics_of(0))
     assert found.status is Status.ERROR
     assert found.message.endswith("no column holiday")
-    learner = AvhLearner(days.context, days.injector, refuse)  # type: ignore[arg-type]
+    detector = AvhDetector(days.context, days.injector, refuse)  # type: ignore[arg-type]
+    learner = AvhLearner(detector)
     assert [one.note for one in learner.learn()] == [found.message]
     assert [one.note for one in learner.replay([name(0)], (), [0.01])] == [found.message]
 
@@ -316,7 +319,7 @@ def test_a_stored_verdict_is_computed_again_from_metrics(
 
     def again(details: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         past = batches_of(details, checked)
-        made = recompute(Stored(row, details, days.history, past, {}))
+        made = recompute(StoredVerdict(row, details, days.history, past))
         assert made.compared, made.note
         return {c.name: (c.stored, c.again) for c in made.compared if not c.same}
 
@@ -347,7 +350,7 @@ def test_verdicts_of_before_are_computed_by_accepted_batches(
     details["clauses"] = old
     row = {"detector": "avh", "column_name": "price", "batch": name(39)}
     past = batches_of(details, [name(d) for d in range(80)])
-    made = recompute(Stored(row, details, days.history, past, {}))
+    made = recompute(StoredVerdict(row, details, days.history, past))
     assert made.same, [c for c in made.compared if not c.same]
 
 
@@ -384,4 +387,4 @@ def test_what_a_person_accepted_is_learned_from_though_it_was_warned_of(
         days.judge(day, metrics_of(day), accept=True)
     days.judge(40, metrics_of(40) | {"complete_ratio": 0.9}, accept=True)
     assert days.results[40].status is Status.WARN
-    assert name(40) in days.detector._past(days.detector.units[0], name(41))
+    assert name(40) in days.detector.past(days.detector.units[0], name(41))

@@ -14,7 +14,7 @@ from dqsql import compile_project
 from dqsql.decisions.budget import LARGEST_RATE, Budget, parse_budget, rate_of_decisions
 from dqsql.errors import DecisionError
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.monitors.novelty import novelty_settings
+from dqsql.monitors.kinds.novelty import novelty_settings
 from dqsql.runner.rates import DEFAULT_FPR, cadence, project_fpr
 from tests.run.conftest import Project
 

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from dqsql import compile_project
 from dqsql.cli.main import cli
-from dqsql.loading.settings import CHECK_SETTINGS, MONITOR_OPTIONS
-from dqsql.monitors.validation import SETTINGS
+from dqsql.loading.settings import CHECK_SETTINGS, monitor_options
+from dqsql.model.monitors import monitor_specs
 
 from .conftest import PROJECT_YML, write_project
 
@@ -157,8 +157,9 @@ def test_the_papers_mode_watches_the_papers_metrics(
 
 
 def test_annotations_take_the_settings_that_monitors_have() -> None:
-    """Loading, which is below the monitors, lists them; what else it takes is no monitor's."""
-    taken = MONITOR_OPTIONS | CHECK_SETTINGS
-    assert taken.issuperset(name for known in SETTINGS.values() for name in known)
-    others = MONITOR_OPTIONS.difference(*SETTINGS.values())
-    assert others == {"allow", "limit", "period", "store_failures", "threshold"}
+    """Loading, which is below the monitors, is told of them; what else it takes is no monitor's."""
+    settings = [spec.settings for spec in monitor_specs().values()]
+    taken = monitor_options() | CHECK_SETTINGS
+    assert taken.issuperset(name for known in settings for name in known)
+    others = monitor_options().difference(*settings)
+    assert others == {"limit", "period", "threshold"}

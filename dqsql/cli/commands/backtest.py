@@ -11,6 +11,7 @@ import click
 from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
 from dqsql.cli.session import Session, with_session
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
 from dqsql.report.text import printable, shorten
@@ -176,7 +177,7 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
 def _label(monitor: Monitor) -> str:
     """What it watches and what it is; a column or model may have several of `@anomaly`."""
     kind = monitor.kind
-    if kind == "anomaly":
+    if monitor_specs()[kind].several:
         named = monitor.name.startswith(kind)
         kind = shorten(monitor.name if named else f"{kind} {monitor.name}", _NAME)
     return f"{monitor.column or 'model'} @{kind}"

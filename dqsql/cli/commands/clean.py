@@ -39,7 +39,8 @@ def command(
     With --older-than that folder stays, and old verdicts, samples of failing rows and runs leave
     the warehouse tables, whose files are put together. Metrics stay: monitors learn from them.
     """
-    from dqsql.loading.project import parse_vars, read_target_path
+    from dqsql.loading import parse_vars
+    from dqsql.runner.where import read_target_path
 
     if older_than is not None:
         return _clean_tables(session, project_dir, older_than, vars=vars, **where)

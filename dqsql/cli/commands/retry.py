@@ -33,11 +33,11 @@ def command(
     run was told (--vars, --profile, --full-refresh ..) holds again, unless it is said otherwise.
     """
     from dqsql.loading.config import parse_vars
-    from dqsql.loading.project import read_target_path
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
     from dqsql.runner import api
     from dqsql.runner.retry import read_retry, refuse_other_variables
     from dqsql.runner.variables import is_kept_hash
+    from dqsql.runner.where import read_target_path
 
     root = project_dir.expanduser().resolve()
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}

@@ -26,7 +26,8 @@ from dqsql.loading.dbt.results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
 from dqsql.loading.settings import model_setting_problems, read_model_settings
-from dqsql.model.functions import AGGREGATES, EXPECT, MONITORS
+from dqsql.model.functions import AGGREGATES, EXPECT
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import (
     DBT_FRESHNESS,
     Annotation,
@@ -140,7 +141,7 @@ class DbtModels:
     @cached_property
     def _words(self) -> frozenset[str]:
         """The names that an annotation may begin with."""
-        return frozenset({*self.known_names, *AGGREGATES, *MONITORS, EXPECT})
+        return frozenset({*self.known_names, *AGGREGATES, *monitor_specs(), EXPECT})
 
     def _is_annotated(self, node: Node, raw: str, path: str) -> bool:
         """Whether a comment holds an annotation; `@todo` and the like are prose, and noted."""

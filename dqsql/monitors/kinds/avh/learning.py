@@ -9,31 +9,37 @@ import numpy as np
 
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.program import Program, breaks
-from dqsql.monitors.avh import AvhDetector, Unit
-from dqsql.monitors.evidence import Evidence
 from dqsql.monitors.history import NEXT, FloatArray
+from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
+from dqsql.monitors.kinds.avh.evidence import Evidence
 from dqsql.monitors.replay import Learned, Replayed, Tally
 
 # On about so many of the replayed batches issues are tried: each takes two programs more.
 _HELD_OUT = 20
 
 
-class AvhLearner(AvhDetector):
-    """All `@avh` of one model; the context's history ends behind the newest accepted batch."""
+@dataclass(frozen=True)
+class AvhLearner:
+    """Learns and replays all `@avh` of one model.
+
+    The history of the detector's context ends behind the newest accepted batch.
+    """
+
+    detector: AvhDetector
 
     def learn(self) -> list[Learned]:
         """Learn programs for the batch that will come next, with fresh evidence.
 
         Raises EngineError.
         """
-        found = [Learned(m, note=text) for m, text in self.broken]
+        found = [Learned(m, note=text) for m, text in self.detector.broken]
         ready: list[Unit] = []
-        for unit in self.units:
-            refused = self._refused(unit)
+        for unit in self.detector.units:
+            refused = self.detector.refused(unit)
             if refused is not None:
                 found.append(Learned(unit.monitor, note=refused))
                 continue
-            past = self._past(unit, NEXT)
+            past = self.detector.past(unit, NEXT)
             need = unit.settings.config.min_history
             if len(past) < need:
                 text = f"still learning: {len(past)} of {need} accepted batches"
@@ -41,19 +47,19 @@ class AvhLearner(AvhDetector):
             else:
                 ready.append(unit)
         notes = self._renew(ready)
-        for unit, program in self._fit(ready, NEXT):
-            self._store(unit, program, NEXT)
+        for unit, program in self.detector.fit(ready, NEXT):
+            self.detector.store(unit, program, NEXT)
             found.append(
                 Learned(
                     unit.monitor,
-                    self.context.programs.current(unit.monitor.id),
+                    self.detector.context.programs.current(unit.monitor.id),
                     program.fpr_bound,
                     program.issues,
                     program.caught,
                     notes.get(unit.monitor.id),
                 )
             )
-        order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
+        order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
         return sorted(found, key=lambda learned: order[learned.monitor.id])
 
     def _renew(self, units: Sequence[Unit]) -> dict[str, str]:
@@ -61,7 +67,7 @@ class AvhLearner(AvhDetector):
         before = {unit.monitor.id: unit.evidence for unit in units}
         for unit in units:
             unit.evidence = None
-        self._refresh(units, NEXT)
+        self.detector.refresh(units, NEXT)
         notes: dict[str, str] = {}
         for unit in units:
             if unit.evidence is None:
@@ -70,7 +76,7 @@ class AvhLearner(AvhDetector):
         return notes
 
     def _stale(self, unit: Unit, kept: Evidence | None) -> str:
-        newest = self._newest_whole(unit, self._before(unit, NEXT))
+        newest = self.detector.newest_whole(unit, self.detector.before(unit, NEXT))
         text = f"the model has no rows of batch {newest} to inject issues into"
         return f"{text}; those of {kept.batch} are used" if kept else text
 
@@ -85,10 +91,10 @@ class AvhLearner(AvhDetector):
         """
         found: list[Replayed] = []
         for rate in rates:
-            found += [Replayed(m, rate, note=text) for m, text in self.broken]
+            found += [Replayed(m, rate, note=text) for m, text in self.detector.broken]
             replays: list[_Replay] = []
-            for unit in self.units:
-                refused = self._refused(unit)
+            for unit in self.detector.units:
+                refused = self.detector.refused(unit)
                 if refused is not None:
                     found.append(Replayed(unit.monitor, rate, note=refused))
                 else:
@@ -98,27 +104,27 @@ class AvhLearner(AvhDetector):
             for place, batch in enumerate(batches):
                 self._replay_batch(replays, batch, held_out=place % every == 0)
             found += [replay.result() for replay in replays]
-        order = {m.id: place for place, m in enumerate(self.context.plan.monitors)}
+        order = {m.id: place for place, m in enumerate(self.detector.context.plan.monitors)}
         return sorted(found, key=lambda replayed: order[replayed.monitor.id])
 
     def _replay_batch(self, replays: Sequence[_Replay], batch: str, held_out: bool) -> None:
-        history = self.context.history
+        history = self.detector.context.history
         ready: dict[int, _Replay] = {}
         for replay in replays:
             unit = replay.unit
-            if unit.evidence is None or not history.measured(self._anchor(unit), batch):
+            if unit.evidence is None or not history.measured(self.detector.anchor(unit), batch):
                 continue
-            if batch in self._odd(unit):
+            if batch in self.detector.left_out(unit):
                 continue
-            if len(self._past(unit, batch)) >= unit.settings.config.min_history:
+            if len(self.detector.past(unit, batch)) >= unit.settings.config.min_history:
                 ready[id(unit)] = replay
             else:
                 replay.tally.add(batch, None)
         units = [r.unit for r in ready.values()]
-        fitted = self._fit(units, batch)
-        halves = [self._fit(units, batch, part) for part in (0, 1)] if held_out else []
+        fitted = self.detector.fit(units, batch)
+        halves = [self.detector.fit(units, batch, part) for part in (0, 1)] if held_out else []
         for place, (unit, program) in enumerate(fitted):
-            series = self._series(unit, batch)
+            series = self.detector.series(unit, batch)
             new = {n: history.value(unit.keys[n], batch) for n in unit.names}
             ready[id(unit)].add(batch, program, series, new)
             for part, half in enumerate(halves):

@@ -20,7 +20,6 @@ from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
-from dqsql.monitors.avh_words import clause_details, describe_program, message
 from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
@@ -29,13 +28,6 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.distances import (
-    NUMERIC_DISTANCES,
-    TEXT_DISTANCES,
-    Distribution,
-    distances,
-)
-from dqsql.monitors.evidence import Evidence
 from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import (
     NEXT,
@@ -45,38 +37,19 @@ from dqsql.monitors.history import (
     key_of,
 )
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
+from dqsql.monitors.kinds.avh.distances import (
+    NUMERIC_DISTANCES,
+    TEXT_DISTANCES,
+    Distribution,
+    distances,
+)
+from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
+from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message
 from dqsql.monitors.programs import StoredProgram
-from dqsql.monitors.settings import AVH_SETTINGS, read_settings
 
-KIND = "avh"
-DEFAULT_WINDOW = 30
-REFIT_EVERY = 30
-SAMPLE_SIZE = 1000
-# Settings that are not the program's: what is learned from.
-_OWN = ("window", "refit_every", "sample_size", "exclude_where")
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})
-
-
-@dataclass(frozen=True)
-class AvhSettings:
-    """The settings of one `@avh`."""
-
-    config: AvhConfig
-    window: int = DEFAULT_WINDOW
-    refit_every: int = REFIT_EVERY
-    sample_size: int = SAMPLE_SIZE
-    exclude_where: str | None = None
-
-
-def avh_settings(
-    monitor: Monitor, defaults: Mapping[str, Any] | None = None, fpr: float = 0.01
-) -> AvhSettings:
-    """The settings of a monitor. Raises AnnotationError."""
-    given = read_settings(monitor, AVH_SETTINGS, defaults)
-    own = {k: given.pop(k) for k in _OWN if k in given}
-    settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
-    return replace(settings, window=max(settings.window, settings.config.min_history))
 
 
 @dataclass
@@ -92,6 +65,7 @@ class Unit:
 
     @property
     def column(self) -> str:
+        """Its column."""
         return self.monitor.column or ""
 
 
@@ -110,9 +84,9 @@ class AvhDetector:
 
     def __post_init__(self) -> None:
         self._excluded = Exclusions(self.matching, self.context.history.known)
-        defaults = self.context.defaults(KIND)
+        defaults = self.context.defaults(NAME)
         for monitor in self.context.plan.monitors:
-            if monitor.kind == KIND:
+            if monitor.kind == NAME:
                 settings = avh_settings(monitor, defaults, self.context.fpr)
                 self._add(monitor, settings)
 
@@ -147,12 +121,12 @@ class AvhDetector:
         wanted: set[str] = set()
         for unit in self.units:
             evidence_batch = self._sampled(unit)
-            odd = self._odd(unit)
+            odd = self.left_out(unit)
             for place, batch in enumerate(batches):
                 if batch in odd:
                     continue
                 before = [b for b in batches[:place] if b not in odd]
-                earlier = [*self._before(unit, batch), *before]
+                earlier = [*self.before(unit, batch), *before]
                 newest = self._to_sample(unit, evidence_batch, earlier, batch)
                 if newest is not None:
                     wanted.add(newest)
@@ -165,56 +139,56 @@ class AvhDetector:
         ready: list[Unit] = []
         for unit in self.units:
             self._measure_distances(unit, batch)
-            past = self._past(unit, batch)
+            past = self.past(unit, batch)
             need = unit.settings.config.min_history
             where = unit.settings.exclude_where
             kept_out = self._excluded.verdict(unit.monitor, batch, where)
             if kept_out is not None:
                 results.append(kept_out)
             elif len(past) < need:
-                unmeasured = max(0, len(self._before(unit, batch)[-need:]) - len(past))
+                unmeasured = max(0, len(self.before(unit, batch)[-need:]) - len(past))
                 results.append(learning(unit.monitor, batch, len(past), need, unmeasured))
             else:
                 ready.append(unit)
-        self._refresh(ready, batch)
-        results += [self._verdict(u, p, batch) for u, p in self._fit(ready, batch)]
+        self.refresh(ready, batch)
+        results += [self._verdict(u, p, batch) for u, p in self.fit(ready, batch)]
         return results
 
-    def _odd(self, unit: Unit) -> Collection[str]:
+    def left_out(self, unit: Unit) -> Collection[str]:
         """The batches that are neither judged nor learned from; they are asked for once."""
         where = unit.settings.exclude_where
         self._excluded.ask([where])
         return self._excluded.batches(where)
 
-    def _refused(self, unit: Unit) -> str | None:
+    def refused(self, unit: Unit) -> str | None:
         """What Spark says against the unit's `exclude_where`, if so."""
         where = unit.settings.exclude_where
         self._excluded.ask([where])
         return self._excluded.refusal(unit.monitor, where)
 
-    def _before(self, unit: Unit, batch: str) -> list[str]:
+    def before(self, unit: Unit, batch: str) -> list[str]:
         """The accepted batches before a batch to learn from, oldest first.
 
         Without those that are excluded, and those that it found far out unless that recurs.
         """
-        before, odd = self.context.history.before(batch), self._odd(unit)
+        before, odd = self.context.history.before(batch), self.left_out(unit)
         kept = [b for b in before if b not in odd] if odd else before
         return self.context.history.usual(unit.monitor.id, kept, unit.settings.window)
 
-    def _past(self, unit: Unit, batch: str) -> list[str]:
+    def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
-        history, anchor = self.context.history, self._anchor(unit)
-        measured = [b for b in self._before(unit, batch) if history.measured(anchor, b)]
+        history, anchor = self.context.history, self.anchor(unit)
+        measured = [b for b in self.before(unit, batch) if history.measured(anchor, b)]
         return measured[-unit.settings.window :]
 
-    def _series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
+    def series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
         """The metrics of the batches before, in step: NaN for a batch that is not learned from."""
-        history, past = self.context.history, self._past(unit, batch)
+        history, past = self.context.history, self.past(unit, batch)
         steps = history.steps(past, batch)
         return {n: history.in_step(unit.keys[n], past, steps) for n in unit.names}
 
     @staticmethod
-    def _anchor(unit: Unit) -> MetricKey:
+    def anchor(unit: Unit) -> MetricKey:
         """The metric that every batch has a value of on which the monitor's were measured."""
         return unit.keys["row_count"] if "row_count" in unit.keys else unit.keys[unit.names[0]]
 
@@ -226,7 +200,7 @@ class AvhDetector:
     def _is_distance(name: str) -> bool:
         return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
 
-    def _fit(
+    def fit(
         self, units: Sequence[Unit], batch: str, part: int | None = None
     ) -> list[tuple[Unit, Program]]:
         """The programs of some units for a batch, bounds chosen by all issues or by a part."""
@@ -241,8 +215,8 @@ class AvhDetector:
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
     def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
-        values = np.column_stack(list(self._series(unit, batch).values()))
-        steps = self.context.history.steps(self._past(unit, batch), batch)
+        values = np.column_stack(list(self.series(unit, batch).values()))
+        steps = self.context.history.steps(self.past(unit, batch), batch)
         # Of a batch without values nothing can be said that an issue would change.
         known = np.isfinite(values).sum(axis=1)
         changed = int(np.flatnonzero(known == known.max())[-1])
@@ -262,7 +236,7 @@ class AvhDetector:
         """Compare the batch with the accepted one before it; the values become metrics."""
         if not unit.settings.config.two_distribution:
             return
-        before = self._before(unit, batch)
+        before = self.before(unit, batch)
         if not before:
             return
         found = distances(self._distribution(unit, before[-1]), self._distribution(unit, batch))
@@ -320,9 +294,9 @@ class AvhDetector:
             age = self.context.history.between(evidence_batch, batch)
             if age < unit.settings.refit_every:
                 return None
-        return self._newest_whole(unit, earlier)
+        return self.newest_whole(unit, earlier)
 
-    def _newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
+    def newest_whole(self, unit: Unit, batches: Sequence[str]) -> str:
         """The newest batch with a value of every metric; the newest at all where there is none.
 
         Nothing can be injected into values that are missing.
@@ -330,10 +304,10 @@ class AvhDetector:
         whole = (b for b in reversed(batches) if self._whole(unit, b))
         return next(whole, batches[-1])
 
-    def _refresh(self, units: Sequence[Unit], batch: str) -> None:
+    def refresh(self, units: Sequence[Unit], batch: str) -> None:
         """Renew the evidence that is missing or old."""
         for unit in units:
-            earlier = self._before(unit, batch)
+            earlier = self.before(unit, batch)
             newest = self._to_sample(unit, self._sampled(unit), earlier, batch)
             if newest is None:
                 continue
@@ -355,8 +329,8 @@ class AvhDetector:
 
     def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
-        before = self._before(unit, batch)
-        baseline = self._distribution(unit, self._newest_whole(unit, before)) if before else None
+        before = self.before(unit, batch)
+        baseline = self._distribution(unit, self.newest_whole(unit, before)) if before else None
 
         def metrics(variant: Variant) -> FloatArray:
             values = dict(variant.values)
@@ -374,10 +348,10 @@ class AvhDetector:
     # --- verdicts ------------------------------------------------------------------------------
 
     def _verdict(self, unit: Unit, program: Program, batch: str) -> Result:
-        self._store(unit, program, batch)
+        self.store(unit, program, batch)
         history = self.context.history
-        past = self._past(unit, batch)
-        series = self._series(unit, batch)
+        past = self.past(unit, batch)
+        series = self.series(unit, batch)
         new = {n: history.value(unit.keys[n], batch) for n in unit.names}
         verdict = evaluate(program, series, new)
         last = batch_order(past[-1])
@@ -411,8 +385,9 @@ class AvhDetector:
             clauses=[clause_details(c, unit.keys[c.clause.metric]) for c in verdict.clauses],
         )
 
-    def _store(self, unit: Unit, program: Program, batch: str) -> None:
-        past = self._past(unit, batch)
+    def store(self, unit: Unit, program: Program, batch: str) -> None:
+        """Keep what was learned for a batch, as a new version where the evidence is another."""
+        past = self.past(unit, batch)
         book = self.context.programs
         before = book.current(unit.monitor.id)
         if before is not None and batch_order(past[-1]) < batch_order(before.learned_to):
@@ -425,7 +400,7 @@ class AvhDetector:
             StoredProgram(
                 check_id=unit.monitor.id,
                 column=unit.column,
-                detector=KIND,
+                detector=NAME,
                 version=0,
                 valid_from_batch=first or (None if batch == NEXT else batch),
                 learned_from=past[0],
@@ -443,6 +418,3 @@ class AvhDetector:
 def _origin(evidence: Mapping[str, Any] | None) -> tuple[Any, Any] | None:
     """What evidence was made of: another batch or other issues make a new version."""
     return None if evidence is None else (evidence["batch"], evidence.get("version", 1))
-
-
-__all__ = ["AvhDetector", "AvhSettings", "avh_settings"]

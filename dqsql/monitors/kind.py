@@ -1,0 +1,93 @@
+"""What a kind of monitor is: one `MonitorKind` says all there is to know of it.
+
+A new kind is a file or a folder in `dqsql.monitors.kinds` whose `KIND` is one of these; nothing
+else names it. `docs/internals.md` goes through an example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from dqsql.model.monitors import MonitorSpec
+from dqsql.model.plan import Monitor, Plan
+from dqsql.monitors.context import Detector, MonitorContext, Workplace
+from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.recompute import Recomputed, StoredVerdict
+from dqsql.monitors.replay import Learner, Replayer
+
+
+class Reach(NamedTuple):
+    """What of the stored metrics a monitor looks at.
+
+    `depth` is how many accepted batches before each batch that is decided on, None for all;
+    `segments` whether those of segments are among them.
+    """
+
+    depth: int | None
+    segments: bool = False
+
+
+@dataclass(frozen=True)
+class BeforeScan:
+    """What a monitor may learn from before the batches of a run are scanned.
+
+    Attributes:
+        book: what was learned so far; what is learned now is put there.
+        accepted: the accepted batches of before the run, oldest first.
+        batches: those of the run, oldest first.
+        reviewed: the batches that a person accepted.
+        refused: those of before the run that were not accepted.
+        settings: those of the project, by kind of monitor.
+    """
+
+    book: ProgramBook
+    accepted: Sequence[str]
+    batches: Sequence[str]
+    reviewed: Collection[str] = ()
+    refused: Collection[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MonitorKind:
+    """One kind of monitor.
+
+    Attributes:
+        spec: its name, settings and metrics: all that is known before a run.
+        detector: makes what decides on all monitors of the kind of one model.
+        order: kinds with a smaller number are asked and told of first.
+        reach: how far back a monitor looks, by the defaults of its settings; None where the kind
+            decides on each batch without history, before the others do.
+        read: reads the settings and arguments of a monitor, where they are more than the spec
+            says. Raises AnnotationError.
+        derived: metrics that the detector itself computes and reads again.
+        replayer: makes what `dqsql backtest` asks; None where nothing can be replayed.
+        learner: makes what `dqsql fit` asks; None where nothing is learned beside runs.
+        recompute: decides on a stored verdict again; None where nothing was learned.
+        before_scan: learns before the scan, and gives the plan with what is to be counted of it.
+            Raises DqsqlError.
+        with_learned: the plan with what is counted of all that was learned so far.
+    """
+
+    spec: MonitorSpec
+    detector: Callable[[Workplace, MonitorContext], Detector]
+    order: int = 100
+    reach: Callable[[Monitor, Mapping[str, Any]], Reach] | None = None
+    read: Callable[[Monitor], object] | None = None
+    derived: frozenset[str] = frozenset()
+    replayer: Callable[[Workplace, MonitorContext], Replayer] | None = None
+    learner: Callable[[Workplace, MonitorContext], Learner] | None = None
+    recompute: Callable[[StoredVerdict], Recomputed] | None = None
+    before_scan: Callable[[Workplace, BeforeScan], Plan] | None = None
+    with_learned: Callable[[Plan, ProgramBook], Plan] | None = None
+
+    @property
+    def name(self) -> str:
+        """What stands behind the `@`."""
+        return self.spec.name
+
+    def of(self, plan: Plan) -> list[Monitor]:
+        """The monitors of this kind in a plan."""
+        return [m for m in plan.monitors if m.kind == self.name]

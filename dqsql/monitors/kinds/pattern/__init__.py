@@ -1,0 +1,50 @@
+"""`@pattern`: a data pattern learned from a column's values, then counted in every scan.
+
+A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batches of
+the run where there are none yet. If one of these fails another check of the same run, the pattern
+judges nothing, and is learned again by the next run. Its matches are a state like any other. A
+batch is judged by comparing its share of values that do not match with that of the training batches
+(Song & He, "Auto-Validate", SIGMOD 2021, section 4).
+"""
+
+from __future__ import annotations
+
+from dqsql.dialect import quoted
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.plan import Family
+from dqsql.monitors.context import MonitorContext, Workplace
+from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.kinds.pattern.detector import PatternDetector, PatternReplay, recomputed
+from dqsql.monitors.kinds.pattern.training import (
+    NAME,
+    SETTINGS,
+    learned_before_scan,
+    with_known_patterns,
+)
+
+
+def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    column = use.annotation.column
+    return [WatchedMetric(Family.ANY, "count", f"count({quoted(column or '')})", column)]
+
+
+def _detector(place: Workplace, context: MonitorContext) -> PatternDetector:
+    return PatternDetector(context, place)
+
+
+KIND = MonitorKind(
+    MonitorSpec(
+        name=NAME,
+        settings=SETTINGS,
+        watches=_watches,
+        about_column=True,
+        symptom="types and patterns",
+    ),
+    detector=_detector,
+    order=30,
+    reach=lambda monitor, defaults: Reach(1),
+    replayer=lambda place, context: PatternReplay(_detector(place, context)),
+    recompute=recomputed,
+    before_scan=learned_before_scan,
+    with_learned=with_known_patterns,
+)

@@ -1,0 +1,311 @@
+"""`@pattern` decides: the share of values that do not match, against that in training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dqsql.compiler.privacy import hides_values
+from dqsql.model.batches import batch_order
+from dqsql.model.plan import Monitor
+from dqsql.model.results import Result, Status
+from dqsql.monitors import pattern_rules as patterns
+from dqsql.monitors.context import (
+    MonitorContext,
+    Workplace,
+    failed_status,
+    result_of,
+    with_details,
+)
+from dqsql.monitors.exclusions import Exclusions
+from dqsql.monitors.history import key_of
+from dqsql.monitors.kinds.pattern.training import (
+    NAME,
+    pattern_settings,
+    training_batches,
+    warned_batches,
+)
+from dqsql.monitors.programs import StoredProgram
+from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
+from dqsql.monitors.replay import Replayed, Tally
+from dqsql.patterns import LearnedPattern, NoPattern, PatternDecision
+from dqsql.patterns.validate import decide
+
+_SHOWN_VALUES = 5
+# Values that do not match are fetched for so many findings of a run.
+_SAMPLED_FINDINGS = 5
+
+
+@dataclass
+class PatternDetector:
+    """Decides on all `@pattern` of one model."""
+
+    context: MonitorContext
+    place: Workplace
+    excluded: Exclusions = field(init=False)
+    _sampled: int = 0
+
+    def __post_init__(self) -> None:
+        self.excluded = Exclusions(self.place.matching, self.context.history.known)
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Ask once for each condition which batches it excludes."""
+        monitors = [m for m in self.context.plan.monitors if m.kind == NAME]
+        self.excluded.ask(self.exclude_where(m) for m in monitors)
+
+    def exclude_where(self, monitor: Monitor) -> str | None:
+        """The condition on batches that a monitor leaves out."""
+        given = pattern_settings(monitor, self.context.defaults(NAME))
+        where: str | None = given.get("exclude_where")
+        return where
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        monitors = [m for m in self.context.plan.monitors if m.kind == NAME]
+        return [self._verdict(m, batch) for m in monitors]
+
+    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        where = self.exclude_where(monitor)
+        kept_out = self.excluded.verdict(monitor, batch, where)
+        if kept_out is not None:
+            return kept_out
+        program = self.context.programs.current(monitor.id)
+        if program is None:
+            return result_of(monitor, batch, Status.ERROR, f"{monitor.span}: nothing was learned")
+        found = patterns.from_record(program.program)
+        if isinstance(found, NoPattern):
+            text = f"no pattern could be learned for {monitor.column}: {found.reason}"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        counts = self.counts(monitor, batch)
+        if counts is None:
+            text = self.context.unmeasured(monitor, "values that match could not be counted")
+            return result_of(monitor, batch, Status.ERROR, text)
+        training = training_batches(program)
+        if batch in training:
+            text = f"learned {found.pattern} from this batch"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        refused = self.context.history.refused.intersection(training)
+        if refused:
+            text = f"the pattern will be learned again: batch {min(refused)} failed other checks"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        found = self.with_exact_counts(monitor, program, found, training)
+        result = self._judged(monitor, batch, found, *counts, training)
+        self._note_warning(monitor, result)
+        return result
+
+    def _note_warning(self, monitor: Monitor, result: Result) -> None:
+        """Remember a batch that was warned of: it is accepted, but must not train what comes."""
+        program = self.context.programs.current(monitor.id)
+        if program is None or result.batch is None:
+            return
+        warned = warned_batches(program)
+        if (result.status is Status.WARN) == (result.batch in warned):
+            return
+        now = (
+            {*warned, result.batch} if result.status is Status.WARN else {*warned} - {result.batch}
+        )
+        evidence = {**(program.evidence or {}), "warned": sorted(now, key=batch_order)}
+        self.context.programs.put(replace(program, evidence=evidence), new_version=False)
+
+    def counts(self, monitor: Monitor, batch: str) -> tuple[int, int] | None:
+        """Values and matching values of a batch, or None where they were not counted."""
+        numbers: list[int] = []
+        for name in ("count", "matches"):
+            metric = self.context.metric(monitor, name)
+            value = math.nan
+            if metric is not None:
+                value = self.context.history.value(key_of(metric), batch)
+            if math.isnan(value):
+                return None
+            numbers.append(int(value))
+        return numbers[0], numbers[1]
+
+    def _series(self, monitor: Monitor) -> list[list[str | None]]:
+        """What the counts of values and of matching values are stored as."""
+        found = (self.context.metric(monitor, name) for name in ("count", "matches"))
+        return [list(key_of(metric)[:4]) for metric in found if metric is not None]
+
+    def with_exact_counts(
+        self,
+        monitor: Monitor,
+        program: StoredProgram,
+        found: LearnedPattern,
+        training: Sequence[str],
+    ) -> LearnedPattern:
+        """The training counts of whole batches instead of the sample's, where they were scanned."""
+        if program.program.get("rows") is None or (program.evidence or {}).get("exact"):
+            return found
+        counts = [self.counts(monitor, b) for b in training]
+        if not counts or any(c is None for c in counts):
+            return found
+        rows = sum(c[0] for c in counts if c)
+        matching = sum(c[1] for c in counts if c)
+        exact = replace(found, rows=rows, nonconforming=rows - matching)
+        evidence = {**(program.evidence or {}), "exact": True}
+        record = patterns.to_record(exact)
+        self.context.programs.put(
+            replace(program, program=record, evidence=evidence), new_version=False
+        )
+        return exact
+
+    def _judged(
+        self,
+        monitor: Monitor,
+        batch: str,
+        found: LearnedPattern,
+        rows: int,
+        matching: int,
+        training: Sequence[str],
+    ) -> Result:
+        given = pattern_settings(monitor, self.context.defaults(NAME))
+        significance = given.get("fpr", self.context.fpr)
+        test = given.get("test", "fisher")
+        pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
+
+        judge = partial(
+            patterns.judge,
+            found,
+            rows=rows,
+            matching=matching,
+            significance=significance,
+            test=test,
+            pii=pii,
+        )
+        decision = judge()
+        if decision.status == "fail" and not pii:
+            decision = judge(samples=self._odd_values(monitor, batch, found))
+        result = result_of(monitor, batch, _status(monitor, decision), decision.message)
+        share, limit = decision.nonconforming_share, decision.threshold_share
+        result = replace(
+            result,
+            observed=share,
+            lower=0.0,
+            upper=limit,
+            score=share / limit if share is not None and limit else None,
+        )
+        return with_details(
+            result,
+            pattern=found.pattern,
+            p_value=decision.p_value,
+            significance=significance,
+            test=test,
+            rows=rows,
+            nonconforming=rows - matching,
+            training_rows=found.rows,
+            training_nonconforming=found.nonconforming,
+            series=self._series(monitor),
+            history=[training[0], training[-1], len(training)] if training else None,
+        )
+
+    def _odd_values(self, monitor: Monitor, batch: str, found: LearnedPattern) -> list[str]:
+        if self._sampled >= _SAMPLED_FINDINGS or monitor.column is None:
+            return []
+        self._sampled += 1
+        column = monitor.column
+        regexes = {column: found.spark_regex}
+        where = monitor.settings.where
+        values = self.place.sample([column], [batch], where, regexes, limit=_SHOWN_VALUES)
+        return list(dict.fromkeys(values[column]))
+
+
+def _status(monitor: Monitor, decision: PatternDecision) -> Status:
+    if decision.status == "fail":
+        return failed_status(monitor.severity)
+    return Status.PASS if decision.status == "pass" else Status.NO_DATA
+
+
+@dataclass(frozen=True)
+class PatternReplay:
+    """Replays all `@pattern` of one model by the counts that runs have stored.
+
+    The plan of the detector's context is one that `with_known_patterns` made.
+    """
+
+    detector: PatternDetector
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Judge stored counts by the pattern in force, with the rate as significance.
+
+        Batches that the pattern was learned from count as learning, as do excluded ones; those that
+        were checked while another pattern was in force have no counts, and are left out.
+        """
+        self.detector.prepare(batches)
+        found: list[Replayed] = []
+        for monitor in self.detector.context.plan.monitors:
+            if monitor.kind == NAME:
+                found += self._of_monitor(monitor, batches, flagged, rates)
+        return found
+
+    def _of_monitor(
+        self,
+        monitor: Monitor,
+        batches: Sequence[str],
+        flagged: Collection[str],
+        rates: Sequence[float],
+    ) -> list[Replayed]:
+        where = self.detector.exclude_where(monitor)
+        refused = self.detector.excluded.error(where)
+        if refused is not None:
+            return [Replayed(monitor, rate, note=refused.message) for rate in rates]
+        program = self.detector.context.programs.current(monitor.id)
+        if program is None:
+            why = "no pattern was learned yet: `dqsql run` learns it"
+            return [Replayed(monitor, rate, note=why) for rate in rates]
+        learned = patterns.from_record(program.program)
+        if not isinstance(learned, LearnedPattern):
+            why = f"no pattern could be learned: {learned.reason}"
+            return [Replayed(monitor, rate, note=why) for rate in rates]
+        training = training_batches(program)
+        undecided = {*training, *self.detector.excluded.batches(where)}
+        learned = self.detector.with_exact_counts(monitor, program, learned, training)
+        test = pattern_settings(monitor, self.detector.context.defaults(NAME)).get("test", "fisher")
+        counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
+        found = []
+        for rate in rates:
+            tally = Tally(monitor, rate, flagged)
+            for batch, (rows, matching) in counted:
+                if batch in undecided:
+                    tally.add(batch, None)
+                    continue
+                decision = patterns.judge(
+                    learned, rows=rows, matching=matching, significance=rate, test=test
+                )
+                if decision.status != "empty":
+                    tally.add(batch, decision.status == "fail")
+            found.append(tally.result())
+        return found
+
+
+def recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide on a stored verdict again, by its counts."""
+    details, row = stored.details, stored.row
+    if "pattern" not in details:
+        return Recomputed(note="it was not decided")
+    keys = [stored_key(series) for series in details["series"]]
+    rows, matching = (stored.history.value(key, stored.batch) for key in keys)
+    if math.isnan(rows) or math.isnan(matching):
+        return Recomputed(note="the counts of its values are not stored any more")
+    decision = decide(
+        details["pattern"],
+        training_rows=details["training_rows"],
+        training_nonconforming=details["training_nonconforming"],
+        rows=int(rows),
+        nonconforming=int(rows - matching),
+        significance=details["significance"],
+        test=details["test"],
+    )
+    failed = {"pass": ("pass",), "fail": ("fail", "warn"), "empty": ("no_data",)}[decision.status]
+    return Recomputed(
+        (
+            Compared("status", row["status"], row["status"] if row["status"] in failed else failed),
+            Compared("values", details["rows"], int(rows)),
+            Compared("not matching", details["nonconforming"], int(rows - matching)),
+            Compared("share not matching", row["observed"], decision.nonconforming_share),
+            Compared("limit", row["upper_bound"], decision.threshold_share),
+            Compared("p_value", details["p_value"], decision.p_value),
+        )
+    )

@@ -1,0 +1,207 @@
+"""Learns the patterns of `@pattern` before the scan, and puts their counts into the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dqsql.compiler.monitors import with_matches
+from dqsql.compiler.privacy import hides_values
+from dqsql.model.batches import batch_order
+from dqsql.model.monitors import Reader
+from dqsql.model.plan import Monitor, Plan
+from dqsql.model.types import is_textless, type_of
+from dqsql.monitors import pattern_rules as patterns
+from dqsql.monitors.context import Workplace, defaults_of
+from dqsql.monitors.exclusions import Exclusions
+from dqsql.monitors.history import RECURS
+from dqsql.monitors.index_place import lake_index, open_place
+from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.programs import ProgramBook, StoredProgram
+from dqsql.monitors.settings import a_count, a_flag, a_rate, a_text, one_of, read_settings
+from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex
+
+NAME = "pattern"
+# Batches to learn from; where none was accepted yet, at most half of those of the run.
+TRAINING_BATCHES = 7
+# How many batches later a column without a pattern is looked at again.
+RETRY_AFTER = 30
+SETTINGS: Mapping[str, Reader] = {
+    "fpr": a_rate,
+    "test": one_of("fisher", "chi_squared"),
+    "evidence": one_of("rehearsal", "impurity"),
+    "r": a_rate,
+    "m": a_count(1),
+    "theta": a_rate,
+    "vertical": a_flag,
+    "horizontal": a_flag,
+    "exclude_where": a_text,
+}
+
+Found = LearnedPattern | NoPattern
+
+
+def pattern_settings(monitor: Monitor, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a monitor. Raises AnnotationError."""
+    return read_settings(monitor, SETTINGS, context)
+
+
+def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
+    """The plan with the counts of matching values of all patterns that were learned."""
+    for monitor in plan.monitors:
+        program = book.current(monitor.id) if monitor.kind == NAME else None
+        found = None if program is None else patterns.from_record(program.program)
+        if isinstance(found, LearnedPattern) and monitor.column is not None:
+            matching = patterns.matching_count(monitor.column, found.pattern)
+            plan = with_matches(plan, monitor, found.pattern, matching)
+    return plan
+
+
+def learned_before_scan(place: Workplace, before: BeforeScan) -> Plan:
+    """Learn the patterns that are missing: the plan with the counts of matching values.
+
+    Raises DqsqlError.
+    """
+    return _Training(place, before).plan()
+
+
+@dataclass(frozen=True)
+class _Training:
+    place: Workplace
+    before: BeforeScan
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The settings of the project and of the model."""
+        model = self.place.plan.model.config.extra.get(NAME)
+        return defaults_of(self.before.settings.get(NAME), model)
+
+    def plan(self) -> Plan:
+        """The plan with the counts of matching values. Raises DqsqlError."""
+        plan = self.place.plan
+        self._learn([m for m in plan.monitors if m.kind == NAME and self._due(m)])
+        return with_known_patterns(plan, self.before.book)
+
+    def _due(self, monitor: Monitor) -> bool:
+        """Whether a pattern is to be learned now.
+
+        One that was learned stays, until a person accepts a batch that it flagged, a batch that it
+        was learned from is refused, or its warnings recur in so many batches that they are no news.
+        """
+        program = self.before.book.current(monitor.id)
+        if program is None:
+            return True
+        last = batch_order(program.learned_to)
+        if any(batch_order(b) > last for b in self.before.reviewed):
+            return True
+        if not set(self.before.refused).isdisjoint(training_batches(program)) or self._recurs(
+            program
+        ):
+            return True
+        if "no_pattern" not in program.program:
+            return False
+        return (
+            sum(batch_order(b) > last for b in (*self.before.accepted, *self.before.batches))
+            >= RETRY_AFTER
+        )
+
+    def _recurs(self, program: StoredProgram) -> bool:
+        last = self.before.accepted[-RECURS:]
+        return len(last) == RECURS and set(last) <= set(warned_batches(program))
+
+    def _warned(self, monitor: Monitor) -> set[str]:
+        """The batches that the pattern in force warned of, and that therefore do not train."""
+        program = self.before.book.current(monitor.id)
+        if program is None or self._recurs(program):
+            return set()
+        return set(warned_batches(program))
+
+    def _training(self, odd: Collection[str]) -> list[str]:
+        accepted = [b for b in self.before.accepted if b not in odd]
+        if accepted:
+            return accepted[-TRAINING_BATCHES:]
+        batches = [b for b in self.before.batches if b not in odd]
+        return batches[: max(1, min(TRAINING_BATCHES, len(batches) // 2))]
+
+    def _learn(self, monitors: Sequence[Monitor]) -> None:
+        if not monitors:
+            return
+        index = lake_index(open_place(self.place.spark, self.place.project.target))
+        known = [*self.before.accepted, *self.before.batches]
+        excluded = Exclusions(self.place.matching, known)
+        together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
+        for monitor in monitors:
+            exclude_where = pattern_settings(monitor, self.defaults).get("exclude_where")
+            excluded.ask([exclude_where])
+            warned = tuple(sorted(self._warned(monitor)))
+            key = (monitor.settings.where, exclude_where, warned)
+            together.setdefault(key, []).append(monitor)
+        for (where, exclude_where, warned), alike in together.items():
+            training = self._training({*excluded.batches(exclude_where), *warned})
+            if excluded.error(exclude_where) is not None or not training:
+                # The verdicts say so.
+                continue
+            values = self._values(alike, training, where)
+            for monitor in alike:
+                self._keep(monitor, self._found(monitor, values, index), training)
+
+    def _values(
+        self, monitors: Sequence[Monitor], training: Sequence[str], where: str | None
+    ) -> Mapping[str, Sequence[str]]:
+        """A sample of each column of monitors that look at the same rows; textless ones have none.
+
+        Raises EngineError.
+        """
+        named = dict.fromkeys(m.column for m in monitors if m.column is not None)
+        columns = [n for n in named if not is_textless(type_of(n, self.place.types))]
+        return self.place.sample(columns, training, where) if columns else {}
+
+    def _found(
+        self, monitor: Monitor, values: Mapping[str, Sequence[str]], index: PatternIndex
+    ) -> Found:
+        name = monitor.column or ""
+        if name not in values:
+            kind = type_of(name, self.place.types)
+            return NoPattern("no_values", f"values of type {kind} have no text")
+        settings = inference_settings(pattern_settings(monitor, self.defaults))
+        if hides_values(self.place.plan.model, monitor.column, monitor.settings):
+            # A word that all values have is a part of private values.
+            settings = replace(settings, constants=False)
+        return patterns.learn({name: values[name]}, index, settings)[name]
+
+    def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
+        learned = isinstance(found, LearnedPattern)
+        self.before.book.put(
+            StoredProgram(
+                check_id=monitor.id,
+                column=monitor.column,
+                detector=NAME,
+                version=0,
+                valid_from_batch=training[-1],
+                learned_from=training[0],
+                learned_to=training[-1],
+                batches=len(training),
+                fpr=found.fpr if isinstance(found, LearnedPattern) else None,
+                program=patterns.to_record(found),
+                description=found.pattern if isinstance(found, LearnedPattern) else found.reason,
+                evidence={"batches": list(training)} if learned else None,
+            ),
+            new_version=True,
+        )
+
+
+def training_batches(program: StoredProgram) -> list[str]:
+    """The batches that a pattern was learned from."""
+    return list((program.evidence or {}).get("batches", ()))
+
+
+def warned_batches(program: StoredProgram) -> list[str]:
+    """The batches that a pattern has warned of."""
+    return list((program.evidence or {}).get("warned", ()))
+
+
+def inference_settings(given: Mapping[str, Any]) -> InferenceSettings:
+    """What the settings of a monitor say of learning."""
+    names = ("evidence", "r", "m", "theta", "vertical", "horizontal")
+    return InferenceSettings(**{n: given[n] for n in names if n in given})

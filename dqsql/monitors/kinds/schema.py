@@ -1,0 +1,130 @@
+"""`@schema`: the model's columns now, against those of the last accepted batch's run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dqsql.decisions.schema import CHANGES, decide_schema
+from dqsql.engine.schemas import stored_schemas
+from dqsql.model.batches import batch_order
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import BatchStatus, Result, Status
+from dqsql.monitors.context import MonitorContext, Workplace
+from dqsql.monitors.history import key_of
+from dqsql.monitors.kind import MonitorKind
+from dqsql.monitors.settings import as_given
+
+if TYPE_CHECKING:
+    from dqsql.engine.storage import Store
+
+_NAME = _METRIC = "schema"
+
+
+@dataclass
+class SchemaDetector:
+    """Decides on all `@schema` of one model.
+
+    The batches of a run take no part in what they are compared with: all of them have the columns
+    of now.
+    """
+
+    place: Workplace
+    context: MonitorContext
+    _before: tuple[str, dict[str, str]] | None = field(default=None, init=False)
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Read the columns of the last accepted batch."""
+        again = set(batches)
+        accepted = {
+            b
+            for b, r in self.place.ledger.items()
+            if r.status is BatchStatus.ACCEPTED and b not in again
+        }
+        self._before = _latest(self.place.store, self.context.plan.model.name, accepted)
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
+
+    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        metric = self.context.metric(monitor, _METRIC)
+        text = None if metric is None else self.context.history.text(key_of(metric), batch)
+        return _result(monitor, batch, text, self._before)
+
+
+def _latest(
+    store: Store, model: str, accepted: Collection[str]
+) -> tuple[str, dict[str, str]] | None:
+    """The last accepted batch that has a schema, and its columns with types."""
+    found = [s for s in stored_schemas(store, model) if s.batch in accepted]
+    if not found:
+        return None
+    last = max(found, key=lambda s: (s.computed_at, batch_order(s.batch)))
+    return last.batch, json.loads(last.columns)
+
+
+def _result(
+    monitor: Monitor, batch: str, text: str | None, before: tuple[str, dict[str, str]] | None
+) -> Result:
+    unknown = Result(
+        check_id=monitor.id,
+        model=monitor.model,
+        batch=batch,
+        segment=None,
+        column=None,
+        check_name=monitor.name,
+        detector=_NAME,
+        severity=monitor.severity,
+        status=Status.ERROR,
+        message=f"{monitor.span}: the columns of the model are not known",
+    )
+    if text is None:
+        return unknown
+    columns: dict[str, str] = json.loads(text)
+    verdict = decide_schema(
+        columns,
+        before[1] if before else None,
+        allow=_allowed(monitor),
+        severity=monitor.severity,
+    )
+    changes = {k: list(verdict.changes.of(k)) for k in CHANGES} if verdict.changes else {}
+    return replace(
+        unknown,
+        status=verdict.status,
+        message=verdict.message,
+        observed=float(len(columns)),
+        details={
+            "expression": monitor.expression,
+            "compared_with": before[0] if before else None,
+            "reordered": verdict.changes.reordered if verdict.changes else False,
+            **changes,
+        },
+    )
+
+
+def _allowed(monitor: Monitor) -> tuple[str, ...]:
+    """The kinds of change that pass: `{allow: [added]}`."""
+    given = monitor.settings.options.get("allow", ())
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    return [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)]
+
+
+KIND = MonitorKind(
+    MonitorSpec(
+        name=_NAME,
+        settings={"allow": as_given},
+        watches=_watches,
+        configurable=False,
+        listed={"allow": CHANGES},
+        symptom="schema",
+    ),
+    detector=SchemaDetector,
+    order=10,
+)

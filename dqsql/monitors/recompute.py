@@ -1,0 +1,129 @@
+"""A stored verdict of a monitor, decided again from stored metrics by the stored settings.
+
+Everything but the metrics comes from the verdict's `details` in dq_results: strategy, settings,
+bounds as learned, the metrics' keys, and which batches the verdict rests on. Reads nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.model.batches import batch_order
+from dqsql.model.plan import Monitor, Plan
+from dqsql.monitors.history import History, MetricKey
+
+# Stored numbers are read back as they were; what is fitted may differ in the last digits.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number or word of a verdict: as stored, and computed again."""
+
+    name: str
+    stored: Any
+    again: Any
+
+    @property
+    def same(self) -> bool:
+        """Whether both are equal, numbers up to rounding."""
+        return _equal(self.stored, self.again)
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """A verdict computed again.
+
+    Attributes:
+        compared: what was compared; empty where nothing could be computed.
+        note: why not, or what to know of it.
+        series: the series of stored values that the verdict is about, None without a single one.
+    """
+
+    compared: tuple[Compared, ...] = ()
+    note: str | None = None
+    series: MetricKey | None = None
+
+    @property
+    def same(self) -> bool | None:
+        """Whether all is as stored; None where nothing was computed."""
+        return all(c.same for c in self.compared) if self.compared else None
+
+
+@dataclass(frozen=True)
+class StoredVerdict:
+    """A verdict as stored, and the metrics that are stored of its batch and those before.
+
+    Attributes:
+        row: its row of dq_results.
+        details: its details.
+        history: the metrics.
+        past: the batches that it rests on, oldest first.
+        plan: that of its model, where the check is still in the project.
+    """
+
+    row: Mapping[str, Any]
+    details: Mapping[str, Any]
+    history: History
+    past: Sequence[str]
+    plan: Plan | None = None
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """The monitor, where it is still in the project."""
+        monitors = () if self.plan is None else self.plan.monitors
+        return next((m for m in monitors if m.id == self.row["check_id"]), None)
+
+    @property
+    def batch(self) -> str:
+        """The batch that was decided on."""
+        return str(self.row["batch"])
+
+
+def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
+    """The batches that a verdict rests on, oldest first, of all that were checked."""
+    extent = details.get("history")
+    if not extent:
+        return []
+    first, last, _ = extent
+    out = set(details.get("left_out") or ())
+    low, high = batch_order(first), batch_order(last)
+    found = [b for b in checked if low <= batch_order(b) <= high and b not in out]
+    return sorted(found, key=batch_order)
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+
+def stored_key(series: Sequence[str]) -> MetricKey:
+    """The series that details name."""
+    column, metric, parameters, scope = series
+    return MetricKey(column, metric, parameters, scope)
+
+
+def compared_by(
+    names: Sequence[str], then: Mapping[str, Any], now: Mapping[str, Any]
+) -> tuple[Compared, ...]:
+    """The values of some names, then and now; without those that neither has."""
+    found = (Compared(name, then.get(name), now.get(name)) for name in names)
+    return tuple(c for c in found if c.stored is not None or c.again is not None)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    first, second = (stored_number(v) for v in (one, other))
+    if isinstance(first, float | int) and isinstance(second, float | int):
+        return math.isclose(first, second, rel_tol=_TOLERANCE, abs_tol=1e-12)
+    # What is not finite is stored as null.
+    return bool(_finite(first) == _finite(second))
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def stored_number(value: Any) -> Any:
+    """JSON's stand-ins for what it has no numbers for, as numbers."""
+    return float(value) if value in ("inf", "-inf", "nan") else value

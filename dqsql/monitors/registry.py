@@ -1,0 +1,107 @@
+"""All kinds of monitors: the only place that imports the files about them.
+
+They are found in the package `kinds`: each module or folder there has one `KIND`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
+
+from dqsql.errors import DecisionError
+from dqsql.model.monitors import forget_spec, register_spec
+from dqsql.model.plan import Plan
+from dqsql.monitors import kinds
+from dqsql.monitors.context import MonitorContext, Workplace
+from dqsql.monitors.kind import BeforeScan, MonitorKind
+from dqsql.monitors.programs import ProgramBook
+from dqsql.monitors.recompute import Recomputed, StoredVerdict
+from dqsql.monitors.replay import Learner, Replayer
+
+_KINDS: dict[str, MonitorKind] = {}
+
+
+def register(kind: MonitorKind) -> None:
+    """Make a kind known, here and to what lies below."""
+    _KINDS[kind.name] = kind
+    register_spec(kind.spec)
+
+
+def forget(name: str) -> None:
+    """Make a kind unknown again."""
+    _KINDS.pop(name, None)
+    forget_spec(name)
+
+
+def load_kinds() -> None:
+    """Make known what is in the package `kinds`."""
+    for module in iter_modules(kinds.__path__, f"{kinds.__name__}."):
+        register(import_module(module.name).KIND)
+
+
+load_kinds()
+
+
+def find(name: str) -> MonitorKind | None:
+    """The kind of that name, or None."""
+    return _KINDS.get(name)
+
+
+def kinds_of(plan: Plan) -> Iterator[MonitorKind]:
+    """The kinds of a plan's monitors, in their order."""
+    named = {m.kind for m in plan.monitors}
+    return (kind for kind in all_kinds() if kind.name in named)
+
+
+def all_kinds() -> tuple[MonitorKind, ...]:
+    """All kinds, in their order."""
+    return tuple(sorted(_KINDS.values(), key=lambda kind: (kind.order, kind.name)))
+
+
+def learners() -> Mapping[str, Callable[[Workplace, MonitorContext], Learner]]:
+    """What learns beside runs, by kind."""
+    return {k.name: k.learner for k in all_kinds() if k.learner is not None}
+
+
+def replayers() -> Mapping[str, Callable[[Workplace, MonitorContext], Replayer]]:
+    """What can be replayed, by kind."""
+    return {k.name: k.replayer for k in all_kinds() if k.replayer is not None}
+
+
+def learns_before_scan(plan: Plan) -> bool:
+    """Whether a monitor of the plan learns before batches are scanned."""
+    return any(kind.before_scan is not None for kind in kinds_of(plan))
+
+
+def learned_before_scan(place: Workplace, before: BeforeScan) -> Plan:
+    """Let monitors learn before the scan: the plan with what they want counted.
+
+    Raises DqsqlError.
+    """
+    for kind in kinds_of(place.plan):
+        if kind.before_scan is not None:
+            place = replace(place, plan=kind.before_scan(place, before))
+    return place.plan
+
+
+def with_learned(plan: Plan, book: ProgramBook) -> Plan:
+    """The plan with what is counted of all that its monitors have learned."""
+    for kind in kinds_of(plan):
+        if kind.with_learned is not None:
+            plan = kind.with_learned(plan, book)
+    return plan
+
+
+def recompute(stored: StoredVerdict) -> Recomputed:
+    """Decide on a stored verdict again, as far as its kind allows it."""
+    kind = find(stored.row["detector"])
+    if kind is None or kind.recompute is None:
+        return Recomputed(note="its bounds were written, not learned: nothing to compute again")
+    try:
+        return kind.recompute(stored)
+    except (KeyError, TypeError) as error:
+        return Recomputed(note=f"its details lack what is needed ({error}): an older version's")
+    except DecisionError as error:
+        return Recomputed(note=f"it cannot be computed again: {error.message}")
