@@ -187,7 +187,7 @@ def test_it_decides_is_replayed_and_computed_again(
         "d": "pass",
     }
     (group,) = model.groups
-    assert group.ranked[0].result.message == "price changed by 173%"
+    assert group.findings[0].result.message == "price changed by 173%"
 
     again = dqsql.explain("m.price.steady", batch="c", project_dir=root, spark=spark)
     assert (again.same, [c.name for c in again.compared]) == (True, ["change"])
