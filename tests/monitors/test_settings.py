@@ -40,6 +40,9 @@ WRONG = {
     "another monitor's word": Wrong(
         "@avh {period: 7}", ("@avh has no setting 'period'", "two_distribution")
     ),
+    "a word that no comparison of columns has": Wrong(
+        "@schema {window: 3}", ("@schema has no setting 'window'", "it has allow")
+    ),
     "count of nothing": Wrong("@avh {max_clauses: 0}", ("a whole number of at least 1, not 0",)),
     "no flag": Wrong("@avh {stationarity: 3}", ("'stationarity' of @avh must be true or false",)),
     "unknown bounds": Wrong("@avh(bounds => 'loose')", ("'calibrated' or 'paper', not 'loose'",)),
