@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.cli.project import target_dir, write_project_artefacts
-from dqsql.cli.session import Session
+from dqsql.cli.session import Session, github_prefix
 
 if TYPE_CHECKING:
-    from dqsql.errors import DqsqlError
     from dqsql.model.results import RunResult
     from dqsql.runner.api import CompileResult
 
@@ -48,23 +47,6 @@ def print_github(session: Session, compiled: CompileResult, result: RunResult) -
     prefix = github_prefix(compiled.project.root)
     for line in finding_annotations(result, compiled.plans, prefix):
         session.out.line(line)
-
-
-def print_github_error(session: Session, error: DqsqlError) -> None:
-    """Print an error as annotations of the lines of the project's files."""
-    from dqsql.report.github import error_annotations
-
-    for line in error_annotations(error, github_prefix(session.project_dir.resolve())):
-        session.out.line(line)
-
-
-def github_prefix(root: Path) -> str:
-    """The project's folder in the repository, with a slash behind it, or nothing."""
-    workspace = os.environ.get("GITHUB_WORKSPACE")
-    base = Path(workspace).resolve() if workspace else Path.cwd().resolve()
-    if not root.is_relative_to(base) or root == base:
-        return ""
-    return f"{root.relative_to(base).as_posix()}/"
 
 
 def send_lineage(compiled: CompileResult, result: RunResult, folder: Path) -> list[str]:

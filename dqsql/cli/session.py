@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -95,10 +96,24 @@ class Session:
         if self.json:
             self.print_json(failure_record(error))
         if self.github:
-            from dqsql.cli.artefacts import print_github_error
-
-            print_github_error(self, error)
+            self._print_github(error)
         self.print_error(error)
+
+    def _print_github(self, error: DqsqlError) -> None:
+        """Print an error as annotations of the lines of the project's files."""
+        from dqsql.report.github import error_annotations
+
+        for line in error_annotations(error, github_prefix(self.project_dir.resolve())):
+            self.out.line(line)
+
+
+def github_prefix(root: Path) -> str:
+    """The project's folder in the repository, with a slash behind it, or nothing."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    base = Path(workspace).resolve() if workspace else Path.cwd().resolve()
+    if not root.is_relative_to(base) or root == base:
+        return ""
+    return f"{root.relative_to(base).as_posix()}/"
 
 
 def with_session(function: Callable[..., int]) -> Callable[..., None]:

@@ -25,7 +25,7 @@ from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
     BatchNormal,
-    Learned,
+    LearnedStrategy,
     Limits,
     OnlineNormal,
     Prediction,
@@ -231,7 +231,7 @@ def _predict(chosen: Strategy, many: Sequence[Series]) -> list[Prediction | Exce
 
 def _predict_one(chosen: Strategy, series: Series) -> Prediction | Exception:
     try:
-        if isinstance(chosen, Learned):
+        if isinstance(chosen, LearnedStrategy):
             return chosen.predict_differenced(series)
         return chosen.predict(series)
     except (TooLittleHistoryError, Undecidable) as reason:
@@ -330,8 +330,12 @@ def _decide(
     band: Band | None,
     settings: AnomalySettings,
 ) -> AnomalyDecision:
-    learned = isinstance(chosen, Learned)
-    limits = _learned_limits(chosen, found, band) if isinstance(chosen, Learned) else found.limits
+    learned = isinstance(chosen, LearnedStrategy)
+    limits = (
+        _learned_limits(chosen, found, band)
+        if isinstance(chosen, LearnedStrategy)
+        else found.limits
+    )
     limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
     value = series.new
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]
@@ -356,7 +360,9 @@ def _decide(
     return replace(decision, explanation=explain(decision, found.basis))
 
 
-def _learned_limits(chosen: Learned, found: Prediction, band: Band | None) -> tuple[Limits, ...]:
+def _learned_limits(
+    chosen: LearnedStrategy, found: Prediction, band: Band | None
+) -> tuple[Limits, ...]:
     expected, spread = found.expected, found.spread
     slack = EQUALITY_TOLERANCE * abs(expected)
     # A history without spread is taken as it is, but for rounding, if a strategy is named.
@@ -424,7 +430,7 @@ def _bands(
     """The bands of those predictions that are learned."""
     places = [i for i, p in enumerate(found) if isinstance(p, Prediction) and p.errors.size > 1]
     bands: list[Band | None] = [None] * len(found)
-    if not isinstance(chosen, Learned) or not places:
+    if not isinstance(chosen, LearnedStrategy) or not places:
         return bands
     rate = chosen.default_rate if chosen.rate is None else chosen.rate
     predictions = [p for i in places if isinstance(p := found[i], Prediction)]

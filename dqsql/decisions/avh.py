@@ -19,7 +19,7 @@ from dqsql.decisions.avh_series import series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
     Candidates,
-    Series,
+    CandidateSeries,
     calibrated_candidates,
     paper_candidates,
 )
@@ -184,7 +184,7 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
 
 
 def _candidates(
-    series: Sequence[Sequence[Series]], budgets: Sequence[float], config: AvhConfig
+    series: Sequence[Sequence[CandidateSeries]], budgets: Sequence[float], config: AvhConfig
 ) -> list[list[Candidates]]:
     """Return per column the candidates of its series."""
     if config.bounds == "paper":

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
-from dqsql.decisions.candidates import Series
+from dqsql.decisions.candidates import CandidateSeries
 from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
 
@@ -202,7 +202,7 @@ def series_of(
     columns: Sequence[Usable],
     transforms: Sequence[Offers],
     config: AvhConfig,
-) -> list[list[Series]]:
+) -> list[list[CandidateSeries]]:
     """Return per column its metrics under their transforms, by metric, then by transform."""
     return [
         list(_column_series(history, column, offers, config))
@@ -212,7 +212,7 @@ def series_of(
 
 def _column_series(
     history: ColumnHistory, column: Usable, transforms: Offers, config: AvhConfig
-) -> Iterator[Series]:
+) -> Iterator[CandidateSeries]:
     place = changed_row(history)
     issues = np.ascontiguousarray(np.asarray(history.issue_values, dtype=float).T)
     levels = _levels(column.values) if config.bounds == "calibrated" else None
@@ -244,7 +244,7 @@ def _column_series(
             if levels is not None:
                 floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, width)
             known = values[np.isfinite(values)]
-            yield Series(metric, transform, known, variants, floor, column.null_rates[number])
+            yield CandidateSeries(metric, transform, known, variants, floor, column.null_rates[number])
 
 
 def resolution(

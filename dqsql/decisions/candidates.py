@@ -30,7 +30,7 @@ _TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class CandidateSeries:
     """One metric of one column under one transform.
 
     Attributes:
@@ -66,7 +66,7 @@ class Candidates:
             safety factor in calibrated mode).
     """
 
-    series: Series
+    series: CandidateSeries
     center: float
     spread: float
     method: fpr_bounds.Method
@@ -76,7 +76,7 @@ class Candidates:
     covers: BoolArray
 
 
-def paper_candidates(series: Series, budget: float) -> list[Candidates]:
+def paper_candidates(series: CandidateSeries, budget: float) -> list[Candidates]:
     """Return the clauses of the paper's Algorithm 3 with an FPR within the budget."""
     center, spread = float(series.values.mean()), float(series.values.std(ddof=1))
     unknown = np.isnan(series.issues)
@@ -117,7 +117,7 @@ def equality_tolerance(values: FloatArray) -> float:
 
 
 def calibrated_candidates(
-    many: Sequence[Series], budgets: Sequence[float]
+    many: Sequence[CandidateSeries], budgets: Sequence[float]
 ) -> list[list[Candidates]]:
     """Return, per series, one-sided clauses with calibrated FPR bounds within its budget.
 
@@ -147,9 +147,9 @@ def _tail(size: int, difference: bool) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Series of equally many values and issues, n of them, and their budgets."""
+    """CandidateSeries of equally many values and issues, n of them, and their budgets."""
 
-    many: Sequence[Series]
+    many: Sequence[CandidateSeries]
     budgets: FloatArray
     values: FloatArray
     issues: FloatArray
@@ -157,7 +157,7 @@ class _Group:
     spread: FloatArray
 
     @classmethod
-    def of(cls, many: Sequence[Series], budgets: FloatArray) -> _Group:
+    def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _Group:
         """Reckon their centres and spreads."""
         values = np.stack([one.values for one in many])
         issues = np.stack([one.issues for one in many])

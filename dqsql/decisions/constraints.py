@@ -47,7 +47,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConstraintVerdict:
     """Status and message of one check on one batch and segment."""
 
     status: Status
@@ -65,7 +65,7 @@ def decide(
     spotless: bool | None = True,
     demand: str | None = None,
     warning: str | None = None,
-) -> Verdict:
+) -> ConstraintVerdict:
     """The verdict for a predicate's outcome.
 
     A predicate that is null because a metric is null is `NO_DATA`, never a silent pass; `no_data`
@@ -85,16 +85,16 @@ def decide(
         whole, seen = counted is not None, counted or seen
     nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
     if holds and spotless and not nan:
-        return Verdict(Status.PASS, seen)
+        return ConstraintVerdict(Status.PASS, seen)
     mild = severity is not Severity.ERROR or (holds and not nan)
     status = Status.WARN if mild else Status.FAIL
     if nan:
         # Spark calls NaN larger than every number, which would let it pass lower bounds.
-        return Verdict(status, f"{seen}: NaN meets no bound, expected {expression}")
+        return ConstraintVerdict(status, f"{seen}: NaN meets no bound, expected {expression}")
     if demand is not None:
         broken = warning if holds else demand
-        return Verdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
-    return Verdict(status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}")
+        return ConstraintVerdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
+    return ConstraintVerdict(status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}")
 
 
 def _demand(expression: str) -> str:
@@ -128,7 +128,7 @@ def _rows_counted(observation: Observation) -> str | None:
 
 def _no_data(
     observations: Sequence[Observation], seen: str, expression: str, no_data: NoData
-) -> Verdict:
+) -> ConstraintVerdict:
     missing = [o for o in observations if o.is_null]
     rows = next((o.rows for o in observations if o.rows is not None), None)
     if missing and rows == 0:
@@ -142,7 +142,7 @@ def _no_data(
         NoData.WARN: Status.NO_DATA,
         NoData.IGNORE: Status.SKIPPED,
     }[no_data]
-    return Verdict(status, why)
+    return ConstraintVerdict(status, why)
 
 
 def _seen(observation: Observation, expression: str) -> str:

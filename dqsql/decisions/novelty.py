@@ -39,7 +39,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
+class MetricContribution:
     """What one metric adds to the distance of the batch under test.
 
     Attributes:
@@ -86,7 +86,7 @@ class NoveltyDecision:
     threshold: float
     expected: float
     p_value: float
-    contributions: tuple[Contribution, ...]
+    contributions: tuple[MetricContribution, ...]
     missing: tuple[Feature, ...]
     ignored: tuple[Feature, ...]
     history_size: int
@@ -299,7 +299,7 @@ def _decision(
         parts = _in_thresholds(parts, threshold)
     order = np.argsort(-parts, kind="stable")
     contributions = tuple(
-        Contribution(
+        MetricContribution(
             features[i],
             float(observed[i]),
             float(expected[i]),
@@ -339,7 +339,7 @@ def _words(
     flagged: bool,
     scored: _Scored,
     threshold: float,
-    contributions: Sequence[Contribution],
+    contributions: Sequence[MetricContribution],
     missing: Sequence[Feature],
     size: int,
 ) -> str:
@@ -359,7 +359,7 @@ def _words(
     return text
 
 
-def _before(contribution: Contribution) -> str:
+def _before(contribution: MetricContribution) -> str:
     low, high = contribution.lower, contribution.upper
     if low == high:
         return f"always {number_text(low)} before"

@@ -20,7 +20,7 @@ from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.strategies import (
     DEFAULT_MIN_HISTORY,
     FloatArray,
-    Learned,
+    LearnedStrategy,
     Prediction,
     Series,
     TimeArray,
@@ -41,7 +41,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class SeasonalBaseline(Learned):
+class SeasonalBaseline(LearnedStrategy):
     """Base of baselines by the calendar: mean of past values of the same slot.
 
     Attributes:
@@ -55,7 +55,7 @@ class SeasonalBaseline(Learned):
     spread: str = "auto"
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("min_per_slot", check.integer, low=2, example="min_per_slot => 3")
         self._check("spread", check.choice, known=SPREADS)
 
@@ -190,7 +190,7 @@ def filled(values: FloatArray, period: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Stl(Learned):
+class Stl(LearnedStrategy):
     """Trend at the newest batch plus the season of a period before, by STL.
 
     Decomposition follows the noise of the values that it sees, so its residuals are smaller than
@@ -210,7 +210,7 @@ class Stl(Learned):
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("period", check.integer, low=2, example="stl(period => 7)")
         self._check("robust", check.flag)
 

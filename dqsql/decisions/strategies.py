@@ -158,7 +158,7 @@ class Strategy:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned(Strategy):
+class LearnedStrategy(Strategy):
     """Base of strategies that learn.
 
     Attributes:
@@ -263,7 +263,7 @@ class Learned(Strategy):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchNormal(Learned):
+class BatchNormal(LearnedStrategy):
     """Mean and standard deviation (n - 1) of the whole history (Deequ: BatchNormalStrategy).
 
     Attributes:
@@ -273,10 +273,12 @@ class BatchNormal(Learned):
 
     include_new: bool = False
     name: ClassVar[str] = "batch_normal"
-    aliases: ClassVar[dict[str, str]] = Learned.aliases | {"include_interval": "include_new"}
+    aliases: ClassVar[dict[str, str]] = LearnedStrategy.aliases | {
+        "include_interval": "include_new"
+    }
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("include_new", check.flag)
 
     def predict(self, series: Series) -> Prediction:
@@ -296,7 +298,7 @@ class BatchNormal(Learned):
     def rate(self) -> float | None:
         """As of others; Deequ's arithmetic has Deequ's three deviations."""
         # zero-argument super() does not work in classes with slots.
-        return None if self.include_new and self.default_bounds else Learned.rate.fget(self)  # type: ignore[attr-defined]
+        return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
 
 
 def recursive_residuals(values: FloatArray) -> FloatArray:
@@ -313,7 +315,7 @@ def recursive_residuals(values: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class OnlineNormal(Learned):
+class OnlineNormal(LearnedStrategy):
     """Running mean and standard deviation from which earlier anomalies are left out.
 
     A value is left out if it lies further than the narrowest bounds from the mean of those taken
@@ -335,13 +337,13 @@ class OnlineNormal(Learned):
     include_new: bool = False
     relearn_after: int = DEFAULT_RELEARN_AFTER
     name: ClassVar[str] = "online_normal"
-    aliases: ClassVar[dict[str, str]] = Learned.aliases | {
+    aliases: ClassVar[dict[str, str]] = LearnedStrategy.aliases | {
         "ignore_start_percentage": "ignore_start",
         "include_interval": "include_new",
     }
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("ignore_start", check.number, low=0, high=1)
         self._check("ignore_anomalies", check.flag)
         self._check("include_new", check.flag)
@@ -350,7 +352,7 @@ class OnlineNormal(Learned):
     @property
     def rate(self) -> float | None:
         """As of others; Deequ's arithmetic has Deequ's three deviations."""
-        return None if self.include_new and self.default_bounds else Learned.rate.fget(self)  # type: ignore[attr-defined]
+        return None if self.include_new and self.default_bounds else LearnedStrategy.rate.fget(self)  # type: ignore[attr-defined]
 
     def predict(self, series: Series) -> Prediction:
         """Mean and deviation after the last value that was taken."""

@@ -20,7 +20,7 @@ from dqsql.decisions.forecasts import Chosen, FloatArray, Forecasts, forecast
 from dqsql.decisions.seasons import seasons_of
 from dqsql.decisions.strategies import (
     DEFAULT_RELEARN_AFTER,
-    Learned,
+    LearnedStrategy,
     Prediction,
     Series,
     TooLittleHistoryError,
@@ -33,7 +33,7 @@ _LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Auto(Learned):
+class Auto(LearnedStrategy):
     """Season, trend, memory and scale by back-testing.
 
     Attributes:
@@ -45,7 +45,7 @@ class Auto(Learned):
     name: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
 
     def obstacle(self, series: Series) -> Exception | None:

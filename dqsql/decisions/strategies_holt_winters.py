@@ -21,7 +21,7 @@ from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.seasonal import filled
 from dqsql.decisions.strategies import (
     FloatArray,
-    Learned,
+    LearnedStrategy,
     Prediction,
     Series,
     TooLittleHistoryError,
@@ -46,7 +46,7 @@ _LOW, _HIGH = 1e-4, 0.9999
 
 
 @dataclass(frozen=True, slots=True)
-class HoltWinters(Learned):
+class HoltWinters(LearnedStrategy):
     """Expected is the forecast one step ahead; the spread is that of the errors one step ahead.
 
     `period` counts batches; a batch without a value keeps its place and is filled by the value of
@@ -70,7 +70,7 @@ class HoltWinters(Learned):
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:
-        Learned.__post_init__(self)
+        LearnedStrategy.__post_init__(self)
         self._check("period", check.integer, low=2, example="holt_winters(period => 7)")
         for name, known in (("trend", TRENDS), ("seasonal", KINDS)):
             value = getattr(self, name)

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
-from dqsql.engine.layout import Family
+from dqsql.engine.layout import TableFamily
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 
@@ -33,7 +33,7 @@ _BEFORE_ALL = -1
 
 
 @dataclass(frozen=True)
-class History:
+class StateHistory:
     """The batches that cumulative metrics of a run are about.
 
     `counted` are batches checked before that count, in any order; `tested` those under test.
@@ -64,12 +64,12 @@ class Kept:
     spark: SparkSession
     store: Store
     model: str
-    family: Family
+    family: TableFamily
     view: str
     columns: Mapping[str, str]
     few: bool = False
 
-    def use(self, history: History, passed: frozenset[str]) -> bool:
+    def use(self, history: StateHistory, passed: frozenset[str]) -> bool:
         """Put the rows of `history` before the statements; `passed` tested batches count.
 
         Where all tested batches come after the running total, and it is up to date, it stands for
@@ -110,7 +110,7 @@ class Kept:
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def _usable_total(self, history: History) -> DataFrame | None:
+    def _usable_total(self, history: StateHistory) -> DataFrame | None:
         frame = self.store.read_total(self.model, self.family)
         if frame is None:
             return None
@@ -129,7 +129,7 @@ class Kept:
         )
 
     def _placed(
-        self, batches: Sequence[str], history: History, passed: frozenset[str]
+        self, batches: Sequence[str], history: StateHistory, passed: frozenset[str]
     ) -> DataFrame:
         """The state rows of some batches, each with its place and part."""
         ordered = sorted(batches, key=batch_order)

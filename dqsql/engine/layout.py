@@ -14,7 +14,7 @@ from dqsql.model.tables import (
 
 
 @dataclass(frozen=True)
-class Family:
+class TableFamily:
     """What is kept of a model by batch (`rows`), and of all batches that count (`total`).
 
     The functions give the names of a model's tables. `keys` identify a row of the first, and
@@ -32,8 +32,8 @@ class Family:
         return self.keys[1:]
 
 
-STATES = Family(state_table_name, total_table_name, ("batch", "segment"))
-COUNTS = Family(
+STATES = TableFamily(state_table_name, total_table_name, ("batch", "segment"))
+COUNTS = TableFamily(
     frequency_table_name,
     frequency_total_table_name,
     ("batch", "segment", "counted", "value"),

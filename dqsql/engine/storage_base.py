@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dqsql.engine.layout import STATES, Family
+from dqsql.engine.layout import STATES, TableFamily
 from dqsql.model.tables import Table
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Store(ABC):
 
     @abstractmethod
     def read_state(
-        self, model: str, batches: Collection[str], family: Family = STATES
+        self, model: str, batches: Collection[str], family: TableFamily = STATES
     ) -> DataFrame | None:
         """The state rows of some batches of a model; None when there is none yet.
 
@@ -113,7 +113,7 @@ class Store(ABC):
         model: str,
         rows: DataFrame | pa.Table,
         batches: Collection[str],
-        family: Family = STATES,
+        family: TableFamily = STATES,
     ) -> None:
         """Replace the state rows of `batches`; keep those of others.
 
@@ -121,12 +121,12 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
         """The running totals of a model; None when there are none yet."""
 
     @abstractmethod
     def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: Family = STATES
+        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
     ) -> None:
         """Replace all running totals of a model by some (at least one).
 

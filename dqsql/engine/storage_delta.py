@@ -38,7 +38,7 @@ from dqsql.engine.delta_log import (
     tidy,
     was_slower,
 )
-from dqsql.engine.layout import STATES, Family
+from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_types import delta_fields, spark_schema
 from dqsql.errors import ConfigError, StorageError
@@ -122,7 +122,7 @@ class DeltaFolderStore(Store):
     # --- states --------------------------------------------------------------------------------
 
     def read_state(
-        self, model: str, batches: Collection[str], family: Family = STATES
+        self, model: str, batches: Collection[str], family: TableFamily = STATES
     ) -> DataFrame | None:
         """See `Store.read_state`."""
         if not batches:
@@ -135,7 +135,7 @@ class DeltaFolderStore(Store):
         model: str,
         rows: DataFrame | pa.Table,
         batches: Collection[str],
-        family: Family = STATES,
+        family: TableFamily = STATES,
     ) -> None:
         """See `Store.replace_state`."""
         name = family.rows(model)
@@ -144,12 +144,12 @@ class DeltaFolderStore(Store):
         else:
             self._exchange(name, rows, batches, large=family.large)
 
-    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
         """See `Store.read_total`."""
         return self._frame(family.total(model), None)
 
     def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: Family = STATES
+        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
     ) -> None:
         """See `Store.replace_total`."""
         name = family.total(model)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
-from dqsql.engine.layout import STATES, Family
+from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.engine.storage_tables import MISSING, NamedTables
@@ -115,7 +115,7 @@ class MergeStore(Store):
     # --- states --------------------------------------------------------------------------------
 
     def read_state(
-        self, model: str, batches: Collection[str], family: Family = STATES
+        self, model: str, batches: Collection[str], family: TableFamily = STATES
     ) -> DataFrame | None:
         """See `Store.read_state`."""
         frame = self._existing(family.rows(model)) if batches else None
@@ -126,19 +126,19 @@ class MergeStore(Store):
         model: str,
         rows: DataFrame | pa.Table,
         batches: Collection[str],
-        family: Family = STATES,
+        family: TableFamily = STATES,
     ) -> None:
         """See `Store.replace_state`."""
         scope = among(_T_BATCH, batches)
         name = family.rows(model)
         self._merge(name, self._sent(rows), family.keys, (), "true", scope, large=family.large)
 
-    def read_total(self, model: str, family: Family = STATES) -> DataFrame | None:
+    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
         """See `Store.read_total`."""
         return self._existing(family.total(model))
 
     def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: Family = STATES
+        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
     ) -> None:
         """See `Store.replace_total`."""
         name, keys = family.total(model), family.total_keys

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dqsql.errors import DqsqlError
-from dqsql.loading.scanner import Scan, Segment, line_starts, scan
+from dqsql.loading.scanner import ScannedText, Segment, line_starts, scan
 
 # Private-use characters: no valid SQL holds them outside of strings, and Jinja leaves them alone.
 _LEFT, _RIGHT = "\ue0d1", "\ue0d2"
@@ -71,7 +71,7 @@ def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
     return Rendering(raw, sql, comments, _line_map(raw, sql, found, render))
 
 
-def _comment_markers(found: Scan) -> list[tuple[int, int]]:
+def _comment_markers(found: ScannedText) -> list[tuple[int, int]]:
     return [(c.body_start, number) for number, c in enumerate(found.comments)]
 
 
@@ -98,7 +98,9 @@ def _without_markers(text: str) -> tuple[str, dict[int, int]]:
     return "".join(parts), ids
 
 
-def _line_map(raw: str, sql: str, found: Scan, render: Callable[[str], str]) -> tuple[int, ...]:
+def _line_map(
+    raw: str, sql: str, found: ScannedText, render: Callable[[str], str]
+) -> tuple[int, ...]:
     if raw == sql:
         return tuple(range(1, sql.count("\n") + 2))
     try:
@@ -109,7 +111,7 @@ def _line_map(raw: str, sql: str, found: Scan, render: Callable[[str], str]) -> 
     return _line_map_from_markers(sql, marked) or _line_map_by_difference(raw, sql)
 
 
-def _line_markers(raw: str, found: Scan) -> list[tuple[int, int]]:
+def _line_markers(raw: str, found: ScannedText) -> list[tuple[int, int]]:
     """Line numbers at the starts of lines outside of Jinja blocks, and around the blocks."""
     starts = line_starts(raw)
     markers: dict[int, int] = {}

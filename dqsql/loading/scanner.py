@@ -51,7 +51,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScannedText:
     """What the scanner found.
 
     `unclosed_quote` is the offset of a quote that is never closed. `jinja` holds every Jinja
@@ -88,11 +88,11 @@ class _Scanner:
     # Inside {% raw %} braces are plain text; the end of that region.
     raw_until: int = 0
 
-    def scan(self) -> Scan:
+    def scan(self) -> ScannedText:
         position = 0
         while match := _INTERESTING.search(self.text, position):
             position = self._handle(match)
-        return Scan(tuple(self.segments), tuple(self.jinja), self.unclosed_quote)
+        return ScannedText(tuple(self.segments), tuple(self.jinja), self.unclosed_quote)
 
     def _handle(self, match: re.Match[str]) -> int:
         opener, start = match.group(), match.start()
@@ -215,7 +215,7 @@ class _Scanner:
         return not (before.isalnum() or before == "_")
 
 
-def scan(text: str, *, jinja: bool = True) -> Scan:
+def scan(text: str, *, jinja: bool = True) -> ScannedText:
     """Find comments, hints and Jinja blocks in `text`.
 
     `jinja` False treats braces as plain text (for text that Jinja has already rendered).

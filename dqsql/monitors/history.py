@@ -44,7 +44,7 @@ def key_of(metric: Metric, segment: str | None = None) -> MetricKey:
 
 
 @dataclass(frozen=True)
-class Profile:
+class MetricProfile:
     """A distribution in bounded size: quantiles of numbers, or frequent values with counts."""
 
     quantiles: tuple[float, ...] = ()
@@ -53,7 +53,7 @@ class Profile:
     other: float = 0.0
 
     @classmethod
-    def from_json(cls, text: str) -> Profile:
+    def from_json(cls, text: str) -> MetricProfile:
         """The profile that a metric macro wrote."""
         data = json.loads(text)
         if isinstance(data, list):
@@ -85,7 +85,7 @@ class History:
         self._stored_profiles = stored_profiles
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}
-        self._profiles: dict[MetricKey, dict[str, Profile]] = {}
+        self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
 
@@ -98,7 +98,7 @@ class History:
             )
             if value.metric in PROFILES:
                 if value.value_text is not None:
-                    self.add_profile(key, value.batch, Profile.from_json(value.value_text))
+                    self.add_profile(key, value.batch, MetricProfile.from_json(value.value_text))
                 continue
             if value.value_text is not None:
                 self._texts.setdefault(key, {})[value.batch] = value.value_text
@@ -128,7 +128,7 @@ class History:
                 "delta",
                 row["segment"],
             )
-            profile = Profile(
+            profile = MetricProfile(
                 tuple(row["quantiles"] or ()),
                 tuple(row["labels"] or ()),
                 tuple(row["counts"] or ()),
@@ -136,7 +136,7 @@ class History:
             )
             self.add_profile(key, row["batch"], profile)
 
-    def add_profile(self, key: MetricKey, batch: str, profile: Profile) -> None:
+    def add_profile(self, key: MetricKey, batch: str, profile: MetricProfile) -> None:
         """Take in one profile."""
         self._profiles.setdefault(key, {})[batch] = profile
 
@@ -234,7 +234,7 @@ class History:
         nan = float("nan")
         return np.array([values.get(b, nan) if b in rests_on else nan for b in steps], dtype=float)
 
-    def profile(self, key: MetricKey, batch: str) -> Profile | None:
+    def profile(self, key: MetricKey, batch: str) -> MetricProfile | None:
         """The profile of a batch, or None where there is none; stored ones are read when asked."""
         if batch not in self._profiled:
             self._profiled.add(batch)

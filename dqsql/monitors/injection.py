@@ -24,7 +24,7 @@ from dqsql.engine.injection import measured_variants
 from dqsql.model.plan import PROFILES, Family, Monitor, Plan
 from dqsql.model.project import Project, view_name
 from dqsql.model.types import type_of
-from dqsql.monitors.history import Profile
+from dqsql.monitors.history import MetricProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class Variant:
     """The metrics of one variant of a column, by the monitor's names."""
 
     values: Mapping[str, float]
-    profiles: Mapping[str, Profile]
+    profiles: Mapping[str, MetricProfile]
 
 
 # By batch and column: the variants by name, `clean` among them.
@@ -102,12 +102,12 @@ class Injector:
 
 def _variant(plan: Plan, row: Mapping[str, object]) -> Variant:
     values: dict[str, float] = {}
-    profiles: dict[str, Profile] = {}
+    profiles: dict[str, MetricProfile] = {}
     for watched in plan.monitors[0].watched:
         value = row[watched.alias]
         if watched.name in PROFILES:
             if value is not None:
-                profiles[watched.name] = Profile.from_json(str(value))
+                profiles[watched.name] = MetricProfile.from_json(str(value))
         else:
             values[watched.name] = float("nan") if value is None else float(str(value))
     return Variant(values, profiles)

@@ -9,7 +9,8 @@ from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.general import corpus_index, general_index, with_general
 from dqsql.patterns.index import PatternIndex, PatternStatistics
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
-from dqsql.patterns.language import Pattern, parse_pattern
+from dqsql.patterns.language import Pattern
+from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, matches, spark_regex
 from dqsql.patterns.store import SizeReport, load_index, size_report, tables_with, update_index
 from dqsql.patterns.tag import TaggedColumn, TagPattern, tag_columns, tag_pattern

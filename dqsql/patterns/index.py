@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dqsql.errors import PatternError
 from dqsql.patterns.contributions import COUNTS, IMPURITY_SCALE, Contribution, IndexSettings
-from dqsql.patterns.language import parse_pattern
+from dqsql.patterns.parsing import parse_pattern
 
 #: How an index is stored and exchanged: one row for each pattern.
 INDEX_SCHEMA = pa.schema([("pattern", pa.string()), *((name, pa.int64()) for name in COUNTS)])
@@ -101,11 +101,11 @@ class PatternIndex:
         columns = {name: self._counts[:, position] for position, name in enumerate(COUNTS)}
         return pa.table({"pattern": self._patterns, **columns}, schema=INDEX_SCHEMA)
 
-    def all_evidence(self) -> Evidence:
+    def all_evidence(self) -> PatternEvidence:
         """Return what the corpus says of all patterns, in the order of `table`."""
-        return Evidence(self._counts)
+        return PatternEvidence(self._counts)
 
-    def lookup(self, patterns: Sequence[str]) -> Evidence:
+    def lookup(self, patterns: Sequence[str]) -> PatternEvidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
         counts = np.zeros((len(patterns), len(COUNTS)), dtype=np.int64)
         if len(self) and len(patterns):
@@ -113,7 +113,7 @@ class PatternIndex:
             place = np.minimum(np.searchsorted(self._hashes, wanted), len(self) - 1)
             found = self._hashes[place] == wanted
             counts[found] = self._counts[self._order[place[found]]]
-        return Evidence(counts)
+        return PatternEvidence(counts)
 
     def head(self, limit: int = 50, *, max_fpr: float = 0.1) -> list[PatternStatistics]:
         """Return the common domains: patterns of largest coverage with FPR <= max_fpr.
@@ -139,7 +139,7 @@ class PatternIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PatternEvidence:
     """What a corpus says of a batch of patterns.
 
     Attributes:

@@ -23,7 +23,8 @@ from dqsql.patterns.contributions import stratum_of
 from dqsql.patterns.generation import ColumnSample, column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.ladder import EXACT, LEVELS, Ladder
-from dqsql.patterns.language import Pattern, parse_pattern
+from dqsql.patterns.language import Pattern
+from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, spark_regex
 from dqsql.patterns.risk import Floats, RiskModel, features, preferred_levels, shipped_model
 from dqsql.patterns.selection import Candidate, Judge

@@ -23,7 +23,8 @@ import numpy.typing as npt
 from dqsql.errors import PatternError
 from dqsql.patterns.characters import DIGIT, LOWER, OTHER_LETTER, UPPER, shape
 from dqsql.patterns.generation import MAX_VALUE_LENGTH
-from dqsql.patterns.language import Pattern, Token, TokenKind, escape_constant, parse_pattern
+from dqsql.patterns.language import Pattern, Token, TokenKind, escape_constant
+from dqsql.patterns.parsing import parse_pattern
 
 #: From the most specific rule to the most general one, roughly.
 EXACT = "exact"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.patterns.index import PatternIndex
-from dqsql.patterns.language import parse_pattern
+from dqsql.patterns.parsing import parse_pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dqsql.errors import PatternError
 from dqsql.patterns.generation import column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.infer import InferenceSettings, NoPattern
-from dqsql.patterns.language import parse_pattern
+from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher
 
 _MAX_RANKED = 256

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dqsql.errors import PatternError
 from dqsql.patterns.alignment import Alignment, align
 from dqsql.patterns.generation import ColumnSample, hypotheses
-from dqsql.patterns.language import parse_pattern
+from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.selection import Candidate, Judge
 
 # The best chain may be one that the language refuses (`<alphanum>+<num>`, where the sign of the

@@ -46,7 +46,7 @@ class FindingGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class FindingTally:
     """Numbers of verdicts by status. Models that could not be checked count as errors."""
 
     passed: int = 0
@@ -74,9 +74,9 @@ class Tally:
         }
 
 
-def tally(*models: ModelResult) -> Tally:
+def tally(*models: ModelResult) -> FindingTally:
     """Count the verdicts of the models."""
-    return Tally(
+    return FindingTally(
         passed=sum(m.count(Status.PASS) for m in models),
         warned=sum(m.count(Status.WARN) for m in models),
         failed=sum(m.count(Status.FAIL) for m in models),

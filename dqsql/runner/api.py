@@ -29,7 +29,7 @@ from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
-from dqsql.runner.inputs import Inputs, inputs_of, store_inputs, stored_fingerprints
+from dqsql.runner.inputs import FileInputs, inputs_of, store_inputs, stored_fingerprints
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
@@ -301,7 +301,7 @@ class _Run:
         self,
         plan: Plan,
         ledger: Mapping[str, BatchRecord],
-        inputs: Mapping[str, Inputs],
+        inputs: Mapping[str, FileInputs],
         before: Mapping[str, str],
     ) -> bool:
         """Whether nothing can be new since the model was last checked, as its files tell."""

@@ -30,9 +30,9 @@ from dqsql.compiler.cumulative import (
 )
 from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import to_sql
-from dqsql.engine.cumulative import History, Kept, total_type
+from dqsql.engine.cumulative import Kept, StateHistory, total_type
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
-from dqsql.engine.layout import COUNTS, STATES, Family
+from dqsql.engine.layout import COUNTS, STATES, TableFamily
 from dqsql.engine.values import survives_arrow
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import StateColumn
@@ -124,25 +124,25 @@ class CumulativeRun:
     def _counts(self) -> Kept:
         return self._kept(COUNTS, "counts of values", COUNT_TYPES)
 
-    def _kept(self, family: Family, view: str, columns: Mapping[str, str]) -> Kept:
+    def _kept(self, family: TableFamily, view: str, columns: Mapping[str, str]) -> Kept:
         model = self.execution.plan.model.name
         name = f"dqsql__{model}: {view}"
         segmented = bool(self.execution.plan.model.config.segment_by)
         few = not family.large and not segmented and all(map(survives_arrow, columns.values()))
         return Kept(self.execution.spark, self.execution.store, model, family, name, columns, few)
 
-    def _history(self, parts: Iterable[str]) -> History:
+    def _history(self, parts: Iterable[str]) -> StateHistory:
         tested = set(self.batches)
         counted = self._counting(r for r in self.ledger.values() if r.batch not in tested)
         names = tuple(r.batch for r in counted)
-        return History(names, self.batches, fingerprint(counted, parts))
+        return StateHistory(names, self.batches, fingerprint(counted, parts))
 
     def _counting(self, records: Iterable[BatchRecord]) -> list[BatchRecord]:
         """The batches that count, in order."""
         same = (r for r in records if r.counts and self.meaning.same_batches(r.fingerprint))
         return sorted(same, key=lambda r: batch_order(r.batch))
 
-    def _never_computed(self, states: Kept, history: History) -> int:
+    def _never_computed(self, states: Kept, history: StateHistory) -> int:
         """Of how many counted batches a state is missing, or all that was stored of them."""
         if not history.counted:
             return 0
@@ -150,7 +150,7 @@ class CumulativeRun:
         gone = len(history.counted) - int(rows[0][BATCHES])
         return gone + batches_without(rows[0], self._merged)
 
-    def _never_counted(self, counts: Kept, history: History) -> int:
+    def _never_counted(self, counts: Kept, history: StateHistory) -> int:
         """Of how many batches a table of values is missing; each counted batch has its mark."""
         marks = counts.query(marks_query(counts.view)).toArrow()
         have = dict(zip(marks["counted"].to_pylist(), marks["batches"].to_pylist(), strict=True))

@@ -12,7 +12,7 @@ from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches, period_of
-from dqsql.runner.limits import Limits
+from dqsql.runner.limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class Discovery:
 
     spark: SparkSession
     model: CheckModel
-    limits: Limits
+    limits: RunLimits
     batch_type: str
     columns: Mapping[str, str]
 

@@ -20,7 +20,7 @@ from dqsql.errors import EngineError
 from dqsql.model.plan import Plan
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES
-from dqsql.runner.limits import Limits
+from dqsql.runner.limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ class FailureSampler:
 
     plan: Plan
     spark: SparkSession
-    limits: Limits
+    limits: RunLimits
     run_id: str
     now: dt.datetime
 

@@ -37,7 +37,7 @@ _UNSTEADY = re.compile(
 
 
 @dataclass(frozen=True)
-class Inputs:
+class FileInputs:
     """What a model read: a fingerprint of files and definitions, and how much there was of files.
 
     `size` is in bytes.
@@ -48,7 +48,7 @@ class Inputs:
     size: int
 
 
-def inputs_of(plan: Plan, project: Project) -> Inputs | None:
+def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
     """The inputs of a model; None where files alone do not tell what is new.
 
     That is so of tables of a catalog and of other machines, of SQL that looks at the clock, of a
@@ -74,7 +74,7 @@ def inputs_of(plan: Plan, project: Project) -> Inputs | None:
         digest.update(b"\0")
     for name, size, changed in listed:
         digest.update(f"{name}\0{size}\0{changed}\0".encode("utf-8", "surrogateescape"))
-    return Inputs(digest.hexdigest(), len(listed), sum(size for _, size, _ in listed))
+    return FileInputs(digest.hexdigest(), len(listed), sum(size for _, size, _ in listed))
 
 
 def stored_fingerprints(store: Store) -> dict[str, str]:
@@ -82,7 +82,9 @@ def stored_fingerprints(store: Store) -> dict[str, str]:
     return {row["model"]: row["fingerprint"] for row in store.rows(INPUTS)}
 
 
-def store_inputs(store: Store, inputs: Mapping[str, Inputs], run_id: str, now: dt.datetime) -> None:
+def store_inputs(
+    store: Store, inputs: Mapping[str, FileInputs], run_id: str, now: dt.datetime
+) -> None:
     """Remember what models have read, once all that was found of it is stored."""
     rows: list[Row] = [
         {

@@ -12,7 +12,7 @@ _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failu
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
     `fpr` is the false-positive rate of a monitor that names none.
@@ -32,7 +32,7 @@ class Limits:
 
 def limits_of(
     model: CheckModel, project: Project, *, store_failures: bool = False, fpr: float = 0.01
-) -> Limits:
+) -> RunLimits:
     """The limits of a model.
 
     `store_failures` is the wish of the command line, `fpr` the rate of monitors that name none.
@@ -45,4 +45,4 @@ def limits_of(
     }
     if store_failures:
         given["store_failures"] = True
-    return Limits(**given, fpr=fpr)
+    return RunLimits(**given, fpr=fpr)

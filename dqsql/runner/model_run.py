@@ -55,7 +55,7 @@ from dqsql.runner.impact import with_impact
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.lifecycle import updated_findings
-from dqsql.runner.limits import Limits
+from dqsql.runner.limits import RunLimits
 from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.runner.preparation import prepare
 from dqsql.runner.project_key import project_key
@@ -143,7 +143,7 @@ class ModelRun:
     now: dt.datetime
     tell: Callable[[str, str], None]
     journal: Journal
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     only_new: bool = False
     findings: Sequence[Mapping[str, Any]] = ()

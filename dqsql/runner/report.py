@@ -154,7 +154,7 @@ def read_facts(
     store: Store, project: Project, names: Sequence[str], days: int = DAYS
 ) -> list[ModelFacts]:
     """What is stored of those of the named models that have been checked. Raises StorageError."""
-    reader = _Reader(store, project, newest_rows(store.rows(REVIEWS)))
+    reader = _ReportReader(store, project, newest_rows(store.rows(REVIEWS)))
     ledger = reader.by_model(BATCHES)
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
     return [
@@ -167,7 +167,7 @@ def read_facts(
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ReportReader:
     store: Store
     project: Project
     reviews: Mapping[str, Mapping[str, Mapping[str, Any]]]

@@ -19,7 +19,7 @@ from dqsql.model.results import (
     RunResult,
     StoredRows,
 )
-from dqsql.monitors.history import Profile
+from dqsql.monitors.history import MetricProfile
 from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 
 Row = dict[str, Any]
@@ -45,7 +45,7 @@ def metric_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
 
 def distribution_row(value: MetricValue, run_id: str, now: dt.datetime) -> Row:
     """A row of dq_distributions from a metric that is a profile with a value."""
-    profile = Profile.from_json(value.value_text or "[]")
+    profile = MetricProfile.from_json(value.value_text or "[]")
     return {
         "model": value.model,
         "batch": value.batch,

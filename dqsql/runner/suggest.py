@@ -44,8 +44,8 @@ from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
 from dqsql.suggestions.profiles import Profile
-from dqsql.suggestions.rules import Evidence, column_suggestions
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.rules import ColumnEvidence, column_suggestions
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ class Proposal:
     @property
     def new(self) -> tuple[Suggestion, ...]:
         """The candidates that are suggested and not there yet."""
-        return tuple(s for s in self.suggestions if s.verdict is Verdict.SUGGESTED)
+        return tuple(s for s in self.suggestions if s.verdict is SuggestionVerdict.SUGGESTED)
 
 
 def suggest(
@@ -265,7 +265,7 @@ class _Suggesting:
     def _candidates(self, measured: ProfileWithSketches) -> list[Suggestion]:
         profile = measured.profile
         ordered = self.subject.model is None
-        evidence = Evidence(profile, self.subject.table, unique_names(), ordered)
+        evidence = ColumnEvidence(profile, self.subject.table, unique_names(), ordered)
         found = [
             Suggestion(
                 "RetainType",
@@ -356,7 +356,7 @@ class _Suggesting:
         tried = {
             f"s{i}": c
             for i, c in enumerate(candidates)
-            if c.verdict is not Verdict.EXISTS and c.call != "schema"
+            if c.verdict is not SuggestionVerdict.EXISTS and c.call != "schema"
         }
         validator = Validator(
             self.spark,

@@ -24,7 +24,7 @@ from dqsql.runner.measuring import made_up_model
 from dqsql.runner.preparation import prepare, relation_ids
 from dqsql.runner.subjects import Subject
 from dqsql.suggestions.outcomes import Outcome, coverage_of
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ class Validator:
         return found
 
     def _worthwhile(self, candidate: Suggestion) -> bool:
-        return candidate.verdict is Verdict.SUGGESTED or self.rows.total <= _FEW_ROWS
+        return candidate.verdict is SuggestionVerdict.SUGGESTED or self.rows.total <= _FEW_ROWS
 
     def _annotations(self, key: str, candidate: Suggestion) -> Iterator[Annotation]:
         place = Span(self.subject.name)
@@ -158,5 +158,5 @@ class Validator:
 def _with_weaker(candidates: Mapping[str, Suggestion]) -> Iterator[tuple[str, Suggestion]]:
     for key, candidate in candidates.items():
         yield key, candidate
-        if candidate.weaker is not None and candidate.verdict is Verdict.SUGGESTED:
+        if candidate.weaker is not None and candidate.verdict is SuggestionVerdict.SUGGESTED:
             yield from _with_weaker({f"{key}w": candidate.weaker})

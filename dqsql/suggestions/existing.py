@@ -10,7 +10,7 @@ from sqlglot import exp
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Annotation
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 # What the checks and metrics demand of a column.
 _PROMISES = {
@@ -84,8 +84,8 @@ class Existing:
     def marked(self, suggestions: Iterable[Suggestion]) -> list[Suggestion]:
         """The suggestions, those that exist marked so, and no weaker forms that exist."""
         return [
-            replace(s, verdict=Verdict.EXISTS)
-            if s.verdict is Verdict.SUGGESTED and self.has(s)
+            replace(s, verdict=SuggestionVerdict.EXISTS)
+            if s.verdict is SuggestionVerdict.SUGGESTED and self.has(s)
             else replace(s, weaker=self._new(s.weaker))
             for s in suggestions
         ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from dqsql.suggestions.intervals import floor_to, round_down, round_up
 from dqsql.suggestions.rules import comparison
-from dqsql.suggestions.suggestion import Envelope, Suggestion, Verdict
+from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
 # From so many batches on, a bound that failed is learned from the batches instead.
 MIN_BATCHES = 3
@@ -47,7 +47,7 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     The candidate itself comes first, refused where it did not hold; a weaker form that holds
     follows it.
     """
-    if candidate.verdict is not Verdict.SUGGESTED:
+    if candidate.verdict is not SuggestionVerdict.SUGGESTED:
         outcome = outcomes.get(key)
         return [replace(candidate, measured=outcome.coverage if outcome else None)]
     outcome = outcomes.get(key)
@@ -63,7 +63,7 @@ def decide(candidate: Suggestion, outcomes: Mapping[str, Outcome], key: str) -> 
     if candidate.weaker is None:
         return [refused]
     weaker = decide(candidate.weaker, outcomes, f"{key}w")
-    return [refused, *(w for w in weaker if w.verdict is Verdict.SUGGESTED)]
+    return [refused, *(w for w in weaker if w.verdict is SuggestionVerdict.SUGGESTED)]
 
 
 def _measured(candidate: Suggestion, outcome: Outcome) -> Suggestion:

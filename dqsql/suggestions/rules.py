@@ -41,7 +41,7 @@ _FRACTION = 0.9
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ColumnEvidence:
     """What rules know: the profile of the relation, its table's name, and the name classifier.
 
     `ordered` says that the columns are in the table's own order.
@@ -61,7 +61,7 @@ class Evidence:
         )
 
 
-def column_suggestions(evidence: Evidence) -> list[Suggestion]:
+def column_suggestions(evidence: ColumnEvidence) -> list[Suggestion]:
     """The candidates for every column, in the order of columns and rules."""
     return [
         found
@@ -74,7 +74,7 @@ def column_suggestions(evidence: Evidence) -> list[Suggestion]:
 # --- completeness and type ---------------------------------------------------------------------
 
 
-def _completeness(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _completeness(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Complete: not null. Incomplete: at least the lower end of the Bernoulli interval."""
     share = column.completeness
     if share is None or not column.count:
@@ -111,7 +111,7 @@ def _completeness(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggest
         yield bound
 
 
-def _type(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _type(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Texts that all read as one type."""
     kind = column.detected
     if kind is None:
@@ -135,7 +135,7 @@ def _type(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
 # --- values ------------------------------------------------------------------------------------
 
 
-def _unique(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """As many distinct values as rows, within the sketch's error; the name must agree."""
     if column.distinct is None or column.count < MIN_ROWS:
         return
@@ -176,7 +176,7 @@ def _unique(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
     yield found if score > 0.5 else found.refused(why)
 
 
-def _non_negative(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _non_negative(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     summary = column.summary
     if summary is None or not summary.minimum >= 0 or column.count < MIN_ROWS:
         return
@@ -206,7 +206,7 @@ def _non_negative(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggest
     )
 
 
-def _categories(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Few distinct values: those are accepted, or most of the rows have one of the frequent."""
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
@@ -233,7 +233,7 @@ def _categories(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestio
     )
 
 
-def _frequent(column: ColumnProfile, evidence: Evidence) -> Suggestion | None:
+def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | None:
     """Deequ's FractionalCategoricalRange: the values that cover 90 % of the rows."""
     values = column.distribution
     if values is None or column.is_numeric or column.distinct is None:
@@ -284,7 +284,7 @@ def stands_in_comment(text: str) -> bool:
 # --- bounds ------------------------------------------------------------------------------------
 
 
-def _bounds(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Deequ's HasMin, HasMax, HasMean, HasStandardDeviation, as intervals that warn."""
     found = column.summary
     if found is None or column.kind is Kind.TEXT or column.count < MIN_ROWS:
@@ -309,7 +309,7 @@ def _bounds(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
     yield _bounded(column, "stddev", "stddev", low, high, f"the standard deviation is {spread:.4g}")
 
 
-def _lengths(column: ColumnProfile, evidence: Evidence) -> Iterator[Suggestion]:
+def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
     """Deequ's HasMinLength and HasMaxLength; equal where all texts are of one length."""
     lengths = column.lengths
     if lengths is None or column.count < MIN_ROWS or column.detected is not None:
@@ -358,7 +358,7 @@ def _finite(summary: Summary) -> bool:
     return all(math.isfinite(v) for v in (summary.minimum, summary.maximum, summary.mean))
 
 
-def _is_key(column: ColumnProfile, evidence: Evidence) -> bool:
+def _is_key(column: ColumnProfile, evidence: ColumnEvidence) -> bool:
     """Whether extremes and means say nothing: numbers that name things, or count them up."""
     if column.kind is not Kind.INTEGER or column.distinct is None:
         return False
@@ -368,7 +368,7 @@ def _is_key(column: ColumnProfile, evidence: Evidence) -> bool:
     return unique or named
 
 
-Rule = Callable[[ColumnProfile, Evidence], Iterator[Suggestion]]
+Rule = Callable[[ColumnProfile, ColumnEvidence], Iterator[Suggestion]]
 _RULES: tuple[Rule, ...] = (
     _completeness,
     _type,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from dqsql.dialect import quoted
 
 
-class Verdict(StrEnum):
+class SuggestionVerdict(StrEnum):
     """What became of a candidate."""
 
     SUGGESTED = "suggested"
@@ -55,7 +55,7 @@ class Suggestion:
     envelope: Envelope | None = None
     weaker: Suggestion | None = None
     score: float | None = None
-    verdict: Verdict = Verdict.SUGGESTED
+    verdict: SuggestionVerdict = SuggestionVerdict.SUGGESTED
     measured: float | None = None
     batches: int = 0
     held: int = 0
@@ -75,4 +75,4 @@ class Suggestion:
 
     def refused(self, why: str) -> Suggestion:
         """The candidate as one that is not suggested, and why."""
-        return replace(self, verdict=Verdict.REFUSED, reason=why)
+        return replace(self, verdict=SuggestionVerdict.REFUSED, reason=why)

@@ -21,7 +21,7 @@ from dqsql.decisions.anomaly import (
     strategy,
 )
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
-from dqsql.decisions.strategies import Learned, Strategy
+from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.errors import DecisionError
 
 START = datetime(2024, 1, 1)
@@ -104,8 +104,8 @@ def test_false_positive_rate_instead_of_deviations() -> None:
 
 def test_a_rate_from_outside_is_for_strategies_without_bounds_of_their_own() -> None:
     plain, own = strategy("batch_normal"), strategy("batch_normal", warn=3)
-    assert isinstance(plain, Learned)
-    assert isinstance(own, Learned)
+    assert isinstance(plain, LearnedStrategy)
+    assert isinstance(own, LearnedStrategy)
     assert plain.with_rate(0.01) == strategy("batch_normal", fpr=0.01)
     assert own.with_rate(0.01) is own
 

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import dqsql
-from dqsql.engine.layout import COUNTS, STATES, Family
+from dqsql.engine.layout import COUNTS, STATES, TableFamily
 from dqsql.engine.storage import Store
 from dqsql.model.project import Target
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
@@ -105,7 +105,7 @@ class ProjectRuns:
         return found
 
 
-def _kept(store: Store, family: Family) -> list[dict[str, Any]]:
+def _kept(store: Store, family: TableFamily) -> list[dict[str, Any]]:
     frame = store.read_state("m", DAYS, family)
     return [] if frame is None else frame.toArrow().to_pylist()
 

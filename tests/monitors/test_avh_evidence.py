@@ -9,7 +9,7 @@ import pytest
 
 from dqsql.compiler.issues import ISSUES_VERSION, IssueSource, issues
 from dqsql.model.plan import Family
-from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 
 METRICS = ("row_count", "complete_ratio")
 NULLS = np.array([[100.0, 0.5]])
@@ -33,13 +33,13 @@ def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int)
 
 def test_evidence_of_older_issues_serves_until_it_is_renewed() -> None:
     clean = np.array([100.0, 1.0])
-    fresh = Evidence("2024-01-09", METRICS, ("missing_0.5",), clean, NULLS)
+    fresh = IssueEvidence("2024-01-09", METRICS, ("missing_0.5",), clean, NULLS)
     stored = fresh.to_dict()
     assert stored["version"] == ISSUES_VERSION
-    assert not Evidence.from_dict(json.loads(json.dumps(stored))).outdated
+    assert not IssueEvidence.from_dict(json.loads(json.dumps(stored))).outdated
     # As versions before 2 wrote it.
     del stored["version"]
-    old = Evidence.from_dict(stored)
+    old = IssueEvidence.from_dict(stored)
     assert old.outdated
     assert old.onto(METRICS, np.array([200.0, 0.9])).tolist() == [[200.0, pytest.approx(0.4)]]
 
@@ -48,7 +48,7 @@ def test_the_parts_of_evidence_share_kinds_and_no_issue() -> None:
     for family in (Family.NUMERIC, Family.TEXT):
         names = tuple(sorted(i.name for i in issues(family)))
         values = np.arange(len(names) * 2.0).reshape(-1, 2)
-        whole = Evidence("b", METRICS, names, np.zeros(2), values)
+        whole = IssueEvidence("b", METRICS, names, np.zeros(2), values)
         parts = [whole.part(number) for number in (0, 1)]
         assert sorted(parts[0].issues + parts[1].issues) == sorted(names)
         kinds = [{name.split("_")[0] for name in part.issues} for part in parts]

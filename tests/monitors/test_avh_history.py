@@ -19,7 +19,7 @@ from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
 from dqsql.monitors.injection import Variant
 from dqsql.monitors.kinds.avh.detector import AvhDetector
-from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.kinds.avh.learning import AvhLearner
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.recompute import StoredVerdict, batches_of
@@ -114,7 +114,7 @@ class Days:
         }
         values = np.array([[rows[issue][m] for m in METRICS] for issue in ISSUES])
         sample = np.array([clean[m] for m in METRICS])
-        return Evidence(name(0), METRICS, ISSUES, sample, values, version).to_dict()
+        return IssueEvidence(name(0), METRICS, ISSUES, sample, values, version).to_dict()
 
     def measure(self, day: int, values: Mapping[str, float]) -> None:
         """Store the metrics of a day."""
@@ -301,7 +301,7 @@ def test_fresh_evidence_is_as_later_runs_read_it(make_project: Callable[..., Pat
     stored = days.book.current(days.monitor.id)
     assert fresh is not None and stored is not None and stored.evidence is not None
     assert fresh.issues == ("unit_x10_1.0",)
-    np.testing.assert_array_equal(fresh.variants, Evidence.from_dict(stored.evidence).variants)
+    np.testing.assert_array_equal(fresh.variants, IssueEvidence.from_dict(stored.evidence).variants)
     assert math.isnan(fresh.variants[0, METRICS.index("max")])
 
 

@@ -7,7 +7,8 @@ import string
 from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
-from dqsql.patterns.language import Pattern, Token, TokenGroup, parse_pattern, pattern_of
+from dqsql.patterns.language import Pattern, Token, TokenGroup, pattern_of
+from dqsql.patterns.parsing import parse_pattern
 
 HOSTILE = "\n\r\t\0\x0b\x1b\x7f \\<>{}[]()+*?.^$|#&-~'\"/,;:_%"
 EXOTIC = "éÅßπЖשלום٣४你好\u0301\u2028\u200f\u202e\U0001f600\U0001d7d8ǅªⅧ²"

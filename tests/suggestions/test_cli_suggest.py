@@ -19,7 +19,7 @@ from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.suggestions.profiles import ColumnProfile, Distribution, Profile, Summary
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 from tests.conftest import MakeProject
 
 COLUMNS = (
@@ -38,7 +38,13 @@ FOUND = (
     Suggestion("HasMax", "upper", "amount", "max", "largest", comparison="<= 10", measured=0.99999),
     Suggestion("RetainType", "schema", None, "schema", "types", takes_column=False),
     Suggestion(
-        "CategoricalRange", "values", "city", "unique", "no", verdict=Verdict.REFUSED, measured=0.5
+        "CategoricalRange",
+        "values",
+        "city",
+        "unique",
+        "no",
+        verdict=SuggestionVerdict.REFUSED,
+        measured=0.5,
     ),
 )
 

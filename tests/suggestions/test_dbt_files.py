@@ -11,7 +11,7 @@ from dqsql.runner.suggestion_files import write
 from dqsql.runner.where import Where
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.profiles import Profile
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 DBT = Path(__file__).parents[1] / "dbt"
 ORDERS = "models/marts/orders.sql"
@@ -39,7 +39,7 @@ def test_an_annotated_dbt_model(shop: Path) -> None:
     where = Where(shop)
     before = (shop / ORDERS).read_text(encoding="utf-8")
     proposal = proposed(where)
-    stand = [s.column for s in proposal.suggestions if s.verdict is Verdict.EXISTS]
+    stand = [s.column for s in proposal.suggestions if s.verdict is SuggestionVerdict.EXISTS]
     assert stand == ["order_id", "customer_id"]
 
     made = write(where, proposal, proposal.new)

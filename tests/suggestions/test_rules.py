@@ -43,8 +43,8 @@ from dqsql.suggestions.profiles import (
     histogram,
     profile_record,
 )
-from dqsql.suggestions.rules import Evidence, column_suggestions
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.rules import ColumnEvidence, column_suggestions
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 
 def column(name: str, kind: str, count: int = 1_000, **more: object) -> ColumnProfile:
@@ -53,7 +53,7 @@ def column(name: str, kind: str, count: int = 1_000, **more: object) -> ColumnPr
 
 def suggestions(*columns: ColumnProfile) -> dict[str, Suggestion]:
     profile = Profile("shop.orders", 1_000, columns)
-    found = column_suggestions(Evidence(profile, "orders", unique_names()))
+    found = column_suggestions(ColumnEvidence(profile, "orders", unique_names()))
     return {s.rule: s for s in found}
 
 
@@ -109,9 +109,9 @@ def test_nothing_is_said_of_empty_columns_and_relations() -> None:
 
 def test_unique_needs_values_and_name() -> None:
     unique = suggestions(column("order_id", "bigint", distinct=996.0))
-    assert unique["UniqueIfApproximatelyUnique"].verdict is Verdict.SUGGESTED
+    assert unique["UniqueIfApproximatelyUnique"].verdict is SuggestionVerdict.SUGGESTED
     count = suggestions(column("clicks_count", "bigint", distinct=996.0))
-    assert count["UniqueIfApproximatelyUnique"].verdict is Verdict.REFUSED
+    assert count["UniqueIfApproximatelyUnique"].verdict is SuggestionVerdict.REFUSED
     assert "UniqueIfApproximatelyUnique" not in suggestions(
         column("order_id", "bigint", distinct=700.0)
     )
@@ -185,7 +185,10 @@ def test_another_key_is_tried_where_the_exact_count_refutes_one() -> None:
     (first,) = foreign_keys("orders", pairs, [500.0, 500.0, 500.0, 500.0, 620.0], [500.0] * 5)
     holds, fails = Outcome((True,), 1.0, (), 1, 0), Outcome((False,), 0.99, (), 1, 1)
     refused, kept = decide(first, {"s": fails, "sw": fails, "sww": holds}, "s")
-    assert (refused.promise, refused.verdict) == ("references shop.customers", Verdict.REFUSED)
+    assert (refused.promise, refused.verdict) == (
+        "references shop.customers",
+        SuggestionVerdict.REFUSED,
+    )
     assert (kept.promise, kept.measured) == ("references shop.stores", 1.0)
     assert decide(first, {"s": holds, "sw": holds, "sww": holds}, "s") == [
         replace(first, measured=1.0, batches=1, held=1)
@@ -239,7 +242,7 @@ def test_bounds_that_failed_follow_the_batches() -> None:
     assert found.annotation(inside=True) == (
         "@mean between 1 and 9 {severity: warn, no_data: ignore}"
     )
-    assert found.verdict is Verdict.SUGGESTED and found.held == 4
+    assert found.verdict is SuggestionVerdict.SUGGESTED and found.held == 4
 
 
 def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
@@ -249,15 +252,15 @@ def test_a_weaker_form_takes_the_place_of_what_failed() -> None:
         "sw": Outcome((True, True), None, (1.0, 0.998), 2, 0),
     }
     refused, weaker = decide(complete, outcomes, "s")
-    assert refused.verdict is Verdict.REFUSED and "99.9%" in refused.reason
+    assert refused.verdict is SuggestionVerdict.REFUSED and "99.9%" in refused.reason
     assert weaker.annotation(inside=True) == "@completeness >= 0.996"
 
 
 def test_what_was_not_measured_is_not_suggested() -> None:
     (found,) = decide(bounded(), {}, "s")
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is SuggestionVerdict.REFUSED
     (found,) = decide(bounded(), {"s": Outcome((None, None), None, (None, None))}, "s")
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is SuggestionVerdict.REFUSED
 
 
 def test_coverage_counts_violations_among_held_out_rows() -> None:

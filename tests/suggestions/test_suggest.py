@@ -16,7 +16,7 @@ from dqsql.model.results import Status
 from dqsql.runner.suggest import suggest
 from dqsql.runner.suggestion_files import draft, edited, write
 from dqsql.runner.where import Where
-from dqsql.suggestions.suggestion import Verdict
+from dqsql.suggestions.suggestion import SuggestionVerdict
 from tests.conftest import MakeProject
 from tests.suggestions.generators import write_parquet
 
@@ -124,7 +124,7 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
     not_null = next(
         s for s in proposal.suggestions if (s.column, s.call) == ("order_id", "not_null")
     )
-    assert not_null.verdict is Verdict.EXISTS
+    assert not_null.verdict is SuggestionVerdict.EXISTS
 
     made = write(where, proposal, proposal.new)
     text = (shop / "checks/orders.sql").read_text()

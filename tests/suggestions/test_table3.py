@@ -8,7 +8,7 @@ import pytest
 
 from dqsql.runner.suggest import Proposal, suggest
 from dqsql.runner.where import Where
-from dqsql.suggestions.suggestion import Suggestion, Verdict
+from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 from tests.conftest import MakeProject
 from tests.suggestions.generators import reddit_comments, twitter_users, write_csv
 
@@ -40,7 +40,7 @@ def rules(proposal: Proposal, column: str) -> set[str]:
     return {
         s.rule
         for s in proposal.suggestions
-        if s.column == column and s.verdict is Verdict.SUGGESTED
+        if s.column == column and s.verdict is SuggestionVerdict.SUGGESTED
     }
 
 
@@ -58,31 +58,31 @@ def test_twitter_users(social: Where, spark: SparkSession) -> None:
     assert 400 < proposal.learned < 650
     for column in ("id", "screen_name", "lang", "followers_count", "statuses_count", "verified"):
         found = of(proposal, column, "CompleteIfComplete")
-        assert (found.verdict, found.measured) == (Verdict.SUGGESTED, 1.0)
+        assert (found.verdict, found.measured) == (SuggestionVerdict.SUGGESTED, 1.0)
     for column in ("id", "followers_count", "statuses_count"):
         assert {"RetainType", "NonNegativeNumbers"} <= rules(proposal, column)
     for column in ("verified", "geo_enabled"):
         assert of(proposal, column, "RetainType").reason == "all values read as boolean"
 
     unique = of(proposal, "id", "UniqueIfApproximatelyUnique")
-    assert (unique.verdict, unique.measured) == (Verdict.SUGGESTED, 1.0)
+    assert (unique.verdict, unique.measured) == (SuggestionVerdict.SUGGESTED, 1.0)
     assert unique.score is not None and unique.score > 0.5
 
     # Looks unique in the sample, is not; its name gives it away.
     count = of(proposal, "statuses_count", "UniqueIfApproximatelyUnique")
-    assert count.verdict is Verdict.REFUSED and "name" in count.reason
+    assert count.verdict is SuggestionVerdict.REFUSED and "name" in count.reason
     assert count.score is not None and count.score < 0.1
     assert count.measured == pytest.approx(0.636, abs=0.05)
     # The paper's classifier has this false negative too.
     name = of(proposal, "screen_name", "UniqueIfApproximatelyUnique")
-    assert (name.verdict, name.measured) == (Verdict.REFUSED, 1.0)
+    assert (name.verdict, name.measured) == (SuggestionVerdict.REFUSED, 1.0)
 
     location = of(proposal, "location", "RetainCompleteness")
-    assert location.verdict is Verdict.SUGGESTED and location.envelope is not None
+    assert location.verdict is SuggestionVerdict.SUGGESTED and location.envelope is not None
     assert 0.2 < (location.envelope.lower or 0) < 0.28
 
     languages = of(proposal, "lang", "CategoricalRange")
-    assert languages.verdict is Verdict.REFUSED
+    assert languages.verdict is SuggestionVerdict.REFUSED
     assert languages.measured is not None and 0.98 < languages.measured < 1
     assert "FractionalCategoricalRange" in rules(proposal, "lang")
 
@@ -91,17 +91,17 @@ def test_reddit_comments(social: Where, spark: SparkSession) -> None:
     proposal = suggest(social, "social.reddit_comments", sample=0.1, spark=spark)
     for column in proposal.subject.types:
         found = of(proposal, column, "CompleteIfComplete")
-        assert (found.verdict, found.measured) == (Verdict.SUGGESTED, 1.0)
+        assert (found.verdict, found.measured) == (SuggestionVerdict.SUGGESTED, 1.0)
     for column in ("created_utc", "ups", "downs", "edited", "controversiality"):
         for rule in ("RetainType", "NonNegativeNumbers"):
             found = of(proposal, column, rule)
-            assert (found.verdict, found.measured) == (Verdict.SUGGESTED, 1.0)
+            assert (found.verdict, found.measured) == (SuggestionVerdict.SUGGESTED, 1.0)
     assert "RetainType" in rules(proposal, "score")
     assert "NonNegativeNumbers" not in rules(proposal, "score")
     unique = of(proposal, "id", "UniqueIfApproximatelyUnique")
-    assert (unique.verdict, unique.measured) == (Verdict.SUGGESTED, 1.0)
+    assert (unique.verdict, unique.measured) == (SuggestionVerdict.SUGGESTED, 1.0)
     text = of(proposal, "text", "UniqueIfApproximatelyUnique")
-    assert text.verdict is Verdict.REFUSED
+    assert text.verdict is SuggestionVerdict.REFUSED
     both = of(proposal, "controversiality", "CategoricalRange")
     assert both.expression(inside=True) == "accepted_values('0', '1')"
     assert both.measured == 1.0

@@ -110,7 +110,7 @@ def command(
 
 
 def _explain(session: Session, proposal: Proposal) -> None:
-    from dqsql.suggestions.suggestion import Verdict
+    from dqsql.suggestions.suggestion import SuggestionVerdict
 
     batches = f" in {plural(proposal.batches, 'batch')}" if proposal.batches else ""
     held_out = f"; coverage on {proposal.held_out:,} others" if proposal.held_out else ""
@@ -118,8 +118,8 @@ def _explain(session: Session, proposal: Proposal) -> None:
         f"{printable(proposal.subject.name)}: learned from {proposal.learned:,} of"
         f" {proposal.rows:,} rows{batches}{held_out}"
     )
-    refused = [s for s in proposal.suggestions if s.verdict is Verdict.REFUSED]
-    existing = [s for s in proposal.suggestions if s.verdict is Verdict.EXISTS]
+    refused = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.REFUSED]
+    existing = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.EXISTS]
     for suggestion in proposal.new:
         session.say("  " + _line(session, suggestion))
     if refused:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dqsql.compiler.issues import volume_factors
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
-from dqsql.decisions.strategies import Learned, Strategy
+from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
@@ -84,7 +84,7 @@ class AnomalyCall:
         By linearity of expectation the rate that the batch has is then kept.
         """
         chosen = self.strategy
-        if not (self.divided and isinstance(chosen, Learned) and chosen.fpr is not None):
+        if not (self.divided and isinstance(chosen, LearnedStrategy) and chosen.fpr is not None):
             return chosen
         return replace(chosen, fpr=chosen.fpr / decisions)
 
@@ -109,7 +109,7 @@ def anomaly_call(
     try:
         written = chosen = _strategy(monitor)
         rate = given.get("fpr", budget)
-        if rate is not None and isinstance(chosen, Learned):
+        if rate is not None and isinstance(chosen, LearnedStrategy):
             chosen = chosen.with_rate(rate)
         settings = anomaly_settings(**{k: v for k, v in given.items() if k not in _OWN})
     except DecisionError as error:
@@ -144,7 +144,7 @@ def _value(ast: exp.Expr) -> Any:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Question:
     """A decision to be made: by which strategy, on what."""
 
     monitor: Monitor
@@ -187,11 +187,11 @@ class AnomalyDetector:
         asked = [self._asked_of(m, batch, s) for m in self.monitors for s in self._on(m, batch)]
         alike: dict[tuple[Strategy, AnomalySettings], list[int]] = defaultdict(list)
         for place, one in enumerate(asked):
-            if isinstance(one, _Asked):
+            if isinstance(one, _Question):
                 alike[one.chosen, one.call.settings].append(place)
         found: dict[int, Result] = {i: r for i, r in enumerate(asked) if isinstance(r, Result)}
         for (chosen, settings), places in alike.items():
-            some = [one for i in places if isinstance(one := asked[i], _Asked)]
+            some = [one for i in places if isinstance(one := asked[i], _Question)]
             decisions = evaluate_many(chosen, [one.given for one in some], settings)
             for place, one, decision in zip(places, some, decisions, strict=True):
                 found[place] = self._verdict(one, batch, decision)
@@ -204,7 +204,7 @@ class AnomalyDetector:
         """What is decided on: None for the whole batch, and where asked for its segments."""
         return [None, *(self.context.history.segments(batch) if call.segments else ())]
 
-    def _asked_of(self, monitor: Monitor, batch: str, segment: str | None) -> _Asked | Result:
+    def _asked_of(self, monitor: Monitor, batch: str, segment: str | None) -> _Question | Result:
         """What is to be decided; the verdict, where nothing can be."""
         call = self.calls[monitor.id]
         metric = self.context.metric(monitor, "metric")
@@ -217,9 +217,9 @@ class AnomalyDetector:
         past, left_out = self.past(call, key, batch)
         chosen = call.strategy_of(len(self.decided_on(call, batch)))
         given = self.input(call, key, batch, past, left_out)
-        return _Asked(monitor, call, chosen, metric, key, past, left_out, given)
+        return _Question(monitor, call, chosen, metric, key, past, left_out, given)
 
-    def _verdict(self, asked: _Asked, batch: str, decision: AnomalyDecision) -> Result:
+    def _verdict(self, asked: _Question, batch: str, decision: AnomalyDecision) -> Result:
         monitor, call, metric = asked.monitor, asked.call, asked.metric
         past, left_out, key = asked.past, asked.left_out, asked.key
         result = result_of(
@@ -434,7 +434,7 @@ def _flags(
 
 def at_rate(given: Strategy, rate: float) -> Strategy | None:
     """The strategy at a false-positive rate; None where its bounds were written by a person."""
-    if not isinstance(given, Learned):
+    if not isinstance(given, LearnedStrategy):
         return None
     if given.fpr is not None:
         return replace(given, fpr=rate)

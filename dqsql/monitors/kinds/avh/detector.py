@@ -33,17 +33,17 @@ from dqsql.monitors.history import (
     NEXT,
     FloatArray,
     MetricKey,
-    Profile,
+    MetricProfile,
     key_of,
 )
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.monitors.kinds.avh.distances import (
     NUMERIC_DISTANCES,
     TEXT_DISTANCES,
-    Distribution,
+    ColumnDistribution,
     distances,
 )
-from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message
 from dqsql.monitors.programs import StoredProgram
@@ -61,7 +61,7 @@ class Unit:
     numeric: bool
     keys: Mapping[str, MetricKey]
     names: tuple[str, ...]
-    evidence: Evidence | None = None
+    evidence: IssueEvidence | None = None
 
     @property
     def column(self) -> str:
@@ -111,7 +111,7 @@ class AvhDetector:
         unit = Unit(monitor, settings, numeric, keys, names)
         stored = self.context.programs.current(monitor.id)
         if stored is not None and stored.evidence:
-            unit.evidence = Evidence.from_dict(stored.evidence)
+            unit.evidence = IssueEvidence.from_dict(stored.evidence)
         self.units.append(unit)
 
     # --- deciding ------------------------------------------------------------------------------
@@ -258,19 +258,21 @@ class AvhDetector:
         self.context.history.add(values)
         self.context.derived.extend(values)
 
-    def _distribution(self, unit: Unit, batch: str, variant: Variant | None = None) -> Distribution:
+    def _distribution(
+        self, unit: Unit, batch: str, variant: Variant | None = None
+    ) -> ColumnDistribution:
         def value(name: str) -> float:
             if variant is not None:
                 return variant.values.get(name, math.nan)
             return self.context.history.value(unit.keys[name], batch)
 
-        def profile(name: str) -> Profile | None:
+        def profile(name: str) -> MetricProfile | None:
             if variant is not None:
                 return variant.profiles.get(name)
             key = unit.keys.get(name)
             return None if key is None else self.context.history.profile(key, batch)
 
-        return Distribution(unit.numeric, value, profile)
+        return ColumnDistribution(unit.numeric, value, profile)
 
     # --- evidence ------------------------------------------------------------------------------
 
@@ -327,7 +329,7 @@ class AvhDetector:
         made: Measured = self.injector.measure([u.monitor for u in self.units], batches, size)
         self._measured.update(made)
 
-    def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> Evidence:
+    def _evidence(self, unit: Unit, batch: str, made: Mapping[str, Variant]) -> IssueEvidence:
         """The metrics of the variants of a batch, distances against the accepted one before it."""
         before = self.before(unit, batch)
         baseline = self._distribution(unit, self.newest_whole(unit, before)) if before else None
@@ -341,9 +343,9 @@ class AvhDetector:
         issues = tuple(sorted(n for n in made if n != CLEAN))
         variants = [metrics(made[n]) for n in issues]
         shape = np.array(variants) if variants else np.zeros((0, len(unit.names)))
-        evidence = Evidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
+        evidence = IssueEvidence(batch, unit.names, issues, metrics(made[CLEAN]), shape)
         # As later runs will read it: digits and infinities must not decide between two bounds.
-        return Evidence.from_dict(evidence.to_dict())
+        return IssueEvidence.from_dict(evidence.to_dict())
 
     # --- verdicts ------------------------------------------------------------------------------
 

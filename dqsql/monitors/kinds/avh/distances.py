@@ -15,13 +15,13 @@ from dqsql.decisions.distances import (
     categorical_distances,
     numeric_distances,
 )
-from dqsql.monitors.history import Profile
+from dqsql.monitors.history import MetricProfile
 
 TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *(PATTERN_PREFIX + d for d in CATEGORICAL_DISTANCES))
-__all__ = ["NUMERIC_DISTANCES", "TEXT_DISTANCES", "Distribution", "distances"]
+__all__ = ["NUMERIC_DISTANCES", "TEXT_DISTANCES", "ColumnDistribution", "distances"]
 
 
-class Distribution:
+class ColumnDistribution:
     """One batch of a column: its profiles, and for numbers its count, mean and deviation.
 
     Args:
@@ -34,7 +34,7 @@ class Distribution:
         self,
         numeric: bool,
         value: Callable[[str], float],
-        profile: Callable[[str], Profile | None],
+        profile: Callable[[str], MetricProfile | None],
     ) -> None:
         self.numeric = numeric
         if numeric:
@@ -50,13 +50,13 @@ class Distribution:
             self.patterns = _categorical(profile("pattern_profile"))
 
 
-def _categorical(profile: Profile | None) -> CategoricalState:
+def _categorical(profile: MetricProfile | None) -> CategoricalState:
     if profile is None:
         return CategoricalState({})
     return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
-def distances(before: Distribution, now: Distribution) -> Mapping[str, float]:
+def distances(before: ColumnDistribution, now: ColumnDistribution) -> Mapping[str, float]:
     """The two-distribution metrics by name; NaN where either batch has no values."""
     if now.numeric:
         return numeric_distances(before.state, now.state)

@@ -18,7 +18,7 @@ _DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class IssueEvidence:
     """Metrics of a sample of good rows, as it is and with each issue injected.
 
     Attributes:
@@ -42,7 +42,7 @@ class Evidence:
         """Whether issues have been added since: it serves until it is renewed."""
         return self.version != ISSUES_VERSION
 
-    def part(self, number: int) -> Evidence:
+    def part(self, number: int) -> IssueEvidence:
         """Every second issue of each kind, so that other magnitudes of it are in the other part.
 
         Args:
@@ -101,7 +101,7 @@ class Evidence:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
+    def from_dict(cls, data: Mapping[str, Any]) -> IssueEvidence:
         """The evidence that `to_dict` wrote."""
         metrics = tuple(data["metrics"])
         variants = [_array(row) for row in data["variants"]]

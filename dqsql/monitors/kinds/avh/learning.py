@@ -11,7 +11,7 @@ from dqsql.decisions.avh import evaluate
 from dqsql.decisions.program import Program, breaks
 from dqsql.monitors.history import NEXT, FloatArray
 from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
-from dqsql.monitors.kinds.avh.evidence import Evidence
+from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.replay import Learned, Replayed, Tally
 
 # On about so many of the replayed batches issues are tried: each takes two programs more.
@@ -75,7 +75,7 @@ class AvhLearner:
                 notes[unit.monitor.id] = self._stale(unit, unit.evidence)
         return notes
 
-    def _stale(self, unit: Unit, kept: Evidence | None) -> str:
+    def _stale(self, unit: Unit, kept: IssueEvidence | None) -> str:
         newest = self.detector.newest_whole(unit, self.detector.before(unit, NEXT))
         text = f"the model has no rows of batch {newest} to inject issues into"
         return f"{text}; those of {kept.batch} are used" if kept else text
