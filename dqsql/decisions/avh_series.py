@@ -244,7 +244,9 @@ def _column_series(
             if levels is not None:
                 floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, width)
             known = values[np.isfinite(values)]
-            yield CandidateSeries(metric, transform, known, variants, floor, column.null_rates[number])
+            yield CandidateSeries(
+                metric, transform, known, variants, floor, column.null_rates[number]
+            )
 
 
 def resolution(

@@ -131,7 +131,7 @@ def calibrated_candidates(
     for (size, _, difference), places in alike.items():
         for start in range(0, len(places), _TOGETHER):
             some = places[start : start + _TOGETHER]
-            group = _Group.of([many[i] for i in some], np.array([budgets[i] for i in some]))
+            group = _AlikeSeries.of([many[i] for i in some], np.array([budgets[i] for i in some]))
             tail = _tail(size, difference)
             for side in (1.0, -1.0):
                 for place, candidates in group.candidates(side, tail):
@@ -146,8 +146,8 @@ def _tail(size: int, difference: bool) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """CandidateSeries of equally many values and issues, n of them, and their budgets."""
+class _AlikeSeries:
+    """Series of equally many values and issues, n of them, and their budgets."""
 
     many: Sequence[CandidateSeries]
     budgets: FloatArray
@@ -157,7 +157,7 @@ class _Group:
     spread: FloatArray
 
     @classmethod
-    def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _Group:
+    def of(cls, many: Sequence[CandidateSeries], budgets: FloatArray) -> _AlikeSeries:
         """Reckon their centres and spreads."""
         values = np.stack([one.values for one in many])
         issues = np.stack([one.issues for one in many])
