@@ -25,8 +25,8 @@ from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.compiler.thresholds import (
     AFTER,
     THRESHOLD_SETTINGS,
+    CheckLimits,
     Limit,
-    Limits,
     limits_of,
 )
 from dqsql.dialect import parse_expression, to_sql
@@ -162,7 +162,7 @@ class _ModelCompiler:
             _refuse_monitor_settings(annotation)
             limits = limits_of(annotation, self._severity(annotation), self._predicate)
             if limits is None:
-                limits = Limits(Limit(self._predicate(annotation), ""))
+                limits = CheckLimits(Limit(self._predicate(annotation), ""))
             self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
             self.rejected.append(error if error.span else _at(error, annotation.span))
@@ -207,7 +207,7 @@ class _ModelCompiler:
                 operand.set("this", exp.to_identifier("value", quoted=True))
         return ast, metrics, bounds
 
-    def _check(self, annotation: Annotation, limits: Limits) -> Check:
+    def _check(self, annotation: Annotation, limits: CheckLimits) -> Check:
         ast, metrics, bounds = self._measured(limits.fails.predicate, annotation)
         alias = f"c{len(self.checks)}"
         warning = None

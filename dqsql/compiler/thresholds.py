@@ -60,7 +60,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CheckLimits:
     """What a check demands: where `fails` does not hold it fails, where `warns` does not it warns.
 
     `rows` is the predicate about single rows that the others were made of, by which failing rows
@@ -72,7 +72,7 @@ class Limits:
     rows: Predicate | None = None
 
 
-def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> Limits | None:
+def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> CheckLimits | None:
     """The thresholds that an annotation's settings ask for; None where they ask for none.
 
     `severity` is the check's, whoever set it; `resolve` gives an annotation's predicate.
@@ -120,7 +120,7 @@ def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:
 # --- a second bound of the same metric ---------------------------------------------------------
 
 
-def _warned(annotation: Annotation, resolve: Resolve) -> Limits:
+def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
     """`@completeness >= 0.99 {warn: ">= 0.999"}`."""
     ast = parse_expression(annotation.expression, annotation.span)
     inside: exp.Expr = ast.expressions[0] if _is_expect(ast) else ast
@@ -139,7 +139,7 @@ def _warned(annotation: Annotation, resolve: Resolve) -> Limits:
     first = resolve(annotation)
     second = resolve(replace(annotation, expression=to_sql(condition)))
     _refuse_never(annotation, WARN, first, second)
-    return Limits(
+    return CheckLimits(
         Limit(first, f"expected {to_sql(inside) if _is_expect(ast) else annotation.expression}"),
         Limit(second, f"expected {_condition_text(annotation, WARN, operator)}"),
     )
@@ -171,7 +171,7 @@ class _RowDemand:
     needs: tuple[exp.Expr, ...] = ()
 
 
-def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Limits:
+def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> CheckLimits:
     """`@not_null {warn_if: "> 10", error_if: "> 100"}`: conditions on the number of failing rows.
 
     As dbt has it: without error_if a single failing row fails, without warn_if it warns.
@@ -187,7 +187,7 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Lim
                 "with severity warn the check never fails, so that error_if does nothing",
                 "write warn_if alone",
             )
-        return Limits(_row_limit(annotation, WARN_IF, use), None, rows)
+        return CheckLimits(_row_limit(annotation, WARN_IF, use), None, rows)
     if ERROR_IF not in options:
         raise _problem(
             annotation,
@@ -202,7 +202,7 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Lim
         fails.predicate,
         warns.predicate,
     )
-    return Limits(fails, warns, rows)
+    return CheckLimits(fails, warns, rows)
 
 
 def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
@@ -219,7 +219,7 @@ def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
     return Limit(Predicate(demand, (use,)), f"{setting}: {_written(given, setting)}")
 
 
-def _mostly(annotation: Annotation, rows: Predicate) -> Limits:
+def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     """`@in_range(0, 1) {mostly: 0.95}`: the share of rows that pass.
 
     Where rows without a value pass, the share is that of the rows with one, as in Great
@@ -235,12 +235,12 @@ def _mostly(annotation: Annotation, rows: Predicate) -> Limits:
     demand = exp.GTE(this=placeholder(0), expression=literal(share))
     fails = Limit(Predicate(demand, (use,)), f"expected mostly: {share}")
     if WARN not in annotation.settings.options:
-        return Limits(fails, None, rows)
+        return CheckLimits(fails, None, rows)
     condition = _condition(annotation, WARN, placeholder(0), exp.GTE)
     text = _condition_text(annotation, WARN, exp.GTE)
     warns = Limit(Predicate(condition, (use,)), f"expected {text}")
     _refuse_never(annotation, WARN, fails.predicate, warns.predicate)
-    return Limits(fails, warns, rows)
+    return CheckLimits(fails, warns, rows)
 
 
 _SEVERAL = "write an annotation for each"

@@ -94,7 +94,9 @@ def decide(
     if demand is not None:
         broken = warning if holds else demand
         return ConstraintVerdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
-    return ConstraintVerdict(status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}")
+    return ConstraintVerdict(
+        status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}"
+    )
 
 
 def _demand(expression: str) -> str:

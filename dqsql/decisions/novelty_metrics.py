@@ -32,8 +32,8 @@ class Feature:
 def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     """Return per metric the size below which a miss says nothing, > 0.
 
-    As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of its
-    level; for min, max, mean, median and stddev that hardly vary at least 1 % of the column's
+    As for `@anomaly` (see `anomaly_bands.resolutions_of`): of a metric that hardly varies 1 % of
+    its level; for min, max, mean, median and stddev that hardly vary at least 1 % of the column's
     range, where both min and max take part.
     """
     floor, still = resolutions_of(np.ascontiguousarray(training.T))
