@@ -34,6 +34,8 @@ class LazySession:
         self._stack = ExitStack()
         self._opening = threading.Lock()
         self._open: SparkSession | None = None
+        self.small = False
+        """Whether little will be read, as `session.open_session` asks; set before it is opened."""
         self.seconds = 0.0
         """How long opening it took."""
 
@@ -47,7 +49,7 @@ class LazySession:
                 from dqsql.engine.session import open_session
 
                 began = time.monotonic()
-                opened = open_session(self._target, self._log_dir, self._given)
+                opened = open_session(self._target, self._log_dir, self._given, small=self.small)
                 self._open = self._stack.enter_context(opened)
                 self.seconds = time.monotonic() - began
             return self._open

@@ -19,6 +19,7 @@ from dqsql.engine.formats import format_conf
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
+from dqsql.engine.small import SMALL_CONF, small_java_options
 from dqsql.engine.warm import WarmSession, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
@@ -55,21 +56,23 @@ _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, O
 
 @contextmanager
 def open_session(
-    target: Target, log_dir: Path, spark: SparkSession | None = None
+    target: Target, log_dir: Path, spark: SparkSession | None = None, *, small: bool = False
 ) -> Iterator[SparkSession]:
     """A configured session: the given one, a Connect client, or an embedded one.
 
     A session that dqsql started is stopped at the end; settings of a given one are put back.
+    `small` says that what will be read is at most `SMALL_BYTES`.
     """
     _silence_loggers()
+    settings = runtime_conf(target, small=small)
     if spark is not None:
-        with configured(spark, runtime_conf(target)):
+        with configured(spark, settings):
             yield spark
         return
     with _warm(target) as warm:
-        started = _start(warm or target, log_dir)
+        started = _start(warm or target, log_dir, small)
         try:
-            with configured(started, runtime_conf(target)):
+            with configured(started, settings):
                 yield started
         finally:
             started.stop()
@@ -88,9 +91,11 @@ def _warm(target: Target) -> Iterator[Target | None]:
         yield warm
 
 
-def runtime_conf(target: Target) -> dict[str, str]:
+def runtime_conf(target: Target, *, small: bool = False) -> dict[str, str]:
     """The SQL settings under which dqsql's statements run."""
-    return {**_RUNTIME_CONF, "spark.sql.ansi.enabled": str(target.ansi).lower()}
+    # What the user sets for the target was applied when the session started.
+    sized = {k: v for k, v in SMALL_CONF.items() if k not in target.spark_conf} if small else {}
+    return {**_RUNTIME_CONF, **sized, "spark.sql.ansi.enabled": str(target.ansi).lower()}
 
 
 @contextmanager
@@ -118,7 +123,7 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
         logging.getLogger(__name__).debug("could not put %s back", key)
 
 
-def _start(target: Target, log_dir: Path) -> SparkSession:
+def _start(target: Target, log_dir: Path, small: bool) -> SparkSession:
     if target.method == "connect":
         return _connect(target)
     if target.method != "session":
@@ -127,7 +132,7 @@ def _start(target: Target, log_dir: Path) -> SparkSession:
             f"dqsql cannot reach Spark by the method {target.method!r}",
             hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target",
         )
-    return _embedded(target, log_dir)
+    return _embedded(target, log_dir, small)
 
 
 def _connect(target: Target) -> SparkSession:
@@ -168,7 +173,7 @@ def _without_secrets(url: str) -> str:
     return url.partition("/;")[0]
 
 
-def _embedded(target: Target, log_dir: Path) -> SparkSession:
+def _embedded(target: Target, log_dir: Path, small: bool) -> SparkSession:
     java = find_java()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -181,7 +186,8 @@ def _embedded(target: Target, log_dir: Path) -> SparkSession:
 
     def start(archive: Sequence[str]) -> SparkSession:
         builder = SparkSession.builder.appName("dqsql")
-        for key, value in _with_java_options(settings, archive).items():
+        options = [*archive, *(small_java_options(settings) if small else ())]
+        for key, value in _with_java_options(settings, options).items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
 
@@ -229,9 +235,10 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
         return start_session(settings, _with_java_options(settings, ()), idle)
 
 
-def _with_java_options(settings: Mapping[str, str], archive: Sequence[str]) -> dict[str, str]:
+def _with_java_options(settings: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
     key = "spark.driver.extraJavaOptions"
-    options = [*archive, *_scratch_options(), settings.get(key, "")]
+    # The user's come last: of two that contradict each other the JVM takes the later one.
+    options = [*ours, *_scratch_options(), settings.get(key, "")]
     return {**settings, key: " ".join(options).strip()}
 
 

@@ -29,7 +29,7 @@ from dqsql.runner.compilation import CompileResult, Variables, compile_project
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import alone
 from dqsql.runner.folders import ensure_target
-from dqsql.runner.inputs import FileInputs, inputs_of, store_inputs, stored_fingerprints
+from dqsql.runner.inputs import FileInputs, are_small, inputs_of, store_inputs, stored_fingerprints
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
@@ -231,7 +231,13 @@ class _Run:
         before = stored_fingerprints(store)
         # As they are before anything is read: what changes meanwhile is new to the next run.
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
-        inputs = {name: known for name, known in found.items() if known is not None}
+        inputs = {n: known for n, known in found.items() if known and known.fingerprint}
+
+        session.small = are_small(
+            found[p.model.name]
+            for p in self.compiled.plans
+            if not self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
+        )
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:
@@ -261,7 +267,7 @@ class _Run:
         changed = {
             name: now
             for name, now in inputs.items()
-            if name in worked and before.get(name) != now.fingerprint
+            if name in worked and before.get(name) != now.fingerprint and self._asks_for_all(name)
         }
         store_inputs(store, changed, self.run_id, self.started)
         if worked:
@@ -309,9 +315,17 @@ class _Run:
         now = inputs.get(model)
         if now is None or now.fingerprint != before.get(model):
             return False
-        if self.requests.get(model, self.request) != BatchRequest():
+        if not self._asks_for_new(model):
             return False
         return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
+
+    def _asks_for_new(self, model: str) -> bool:
+        return self.requests.get(model, self.request) == BatchRequest()
+
+    def _asks_for_all(self, model: str) -> bool:
+        """Whether no batch of what the model reads is left to a later run."""
+        request = self.requests.get(model, self.request)
+        return request == BatchRequest(full_refresh=request.full_refresh)
 
     def _nothing_new(self, plan: Plan, ledger: Mapping[str, BatchRecord]) -> ModelResult:
         self._unchanged.add(plan.model.name)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import is_about_now
+from dqsql.engine.small import SMALL_BYTES
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.tables import INPUTS
@@ -40,41 +41,62 @@ _UNSTEADY = re.compile(
 class FileInputs:
     """What a model read: a fingerprint of files and definitions, and how much there was of files.
 
-    `size` is in bytes.
+    `fingerprint` is None where files alone do not tell what is new; `size` is in bytes.
     """
 
-    fingerprint: str
+    fingerprint: str | None
     files: int
     size: int
 
 
 def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
-    """The inputs of a model; None where files alone do not tell what is new.
+    """The inputs of a model; None where they are tables of a catalog or lie on other machines.
 
-    That is so of tables of a catalog and of other machines, of SQL that looks at the clock, of a
-    check of how old the data is, and of a model without `batch_by`, of which each run is a batch.
+    There is no fingerprint of SQL that looks at the clock, of a check of how old the data is, and
+    of a model without `batch_by`, of which each run is a batch.
     """
-    model = plan.model
-    if model.config.batch_by is None or model.relation is not None or plan.rejected:
-        return None
-    if project.target.method != "session" or any(is_about_now(s) for s in plan.states):
+    if plan.model.relation is not None or project.target.method != "session":
         return None
     models = _read_by(plan, project)
-    if models is None or any(_UNSTEADY.search(m.sql) for m in models):
-        return None
-    if _UNSTEADY.search(model.config.batch_by):
+    if models is None:
         return None
     paths = _paths(plan, models, project)
     listed = None if paths is None else _listed(paths)
     if listed is None:
         return None
+    known = _is_steady(plan, models)
+    fingerprint = _fingerprint(plan, models, project, listed) if known else None
+    return FileInputs(fingerprint, len(listed), sum(size for _, size, _ in listed))
+
+
+def are_small(inputs: Iterable[FileInputs | None]) -> bool:
+    """Whether all that models read is known, and is little."""
+    found = list(inputs)
+    sizes = [known.size for known in found if known is not None]
+    return len(sizes) == len(found) and sum(sizes) <= SMALL_BYTES
+
+
+def _is_steady(plan: Plan, models: Sequence[CheckModel]) -> bool:
+    """Whether a model says the same of the same files, whenever it is asked."""
+    batch_by = plan.model.config.batch_by
+    if batch_by is None or plan.rejected or any(is_about_now(s) for s in plan.states):
+        return False
+    return not any(_UNSTEADY.search(text) for text in (batch_by, *(m.sql for m in models)))
+
+
+def _fingerprint(
+    plan: Plan,
+    models: Sequence[CheckModel],
+    project: Project,
+    listed: Sequence[tuple[str, int, int]],
+) -> str:
     digest = hashlib.sha256()
     for text in _definitions(plan, models, project):
         digest.update(text.encode())
         digest.update(b"\0")
     for name, size, changed in listed:
         digest.update(f"{name}\0{size}\0{changed}\0".encode("utf-8", "surrogateescape"))
-    return FileInputs(digest.hexdigest(), len(listed), sum(size for _, size, _ in listed))
+    return digest.hexdigest()
 
 
 def stored_fingerprints(store: Store) -> dict[str, str]:

@@ -280,3 +280,11 @@ def test_batches_whose_type_changes(new_project: NewProject) -> None:
     assert project.run().models[0].batches == ("2024-01-02 00:00:00",)
     project.data("select '2024-01-01' as day, 1 as x")
     assert project.run().models[0].skipped == "nothing new"
+
+
+def test_a_run_of_some_batches_leaves_the_others_to_the_next(new_project: NewProject) -> None:
+    """What a run was not asked for is no less new because its files were seen."""
+    project = new_project(BY_DAY, DAYS)
+    project.run(batches=["d1"])
+    assert project.run().models[0].batches == ("d2",)
+    assert project.run().models[0].skipped == "nothing new"

@@ -1,0 +1,43 @@
+"""Runs of little data plan otherwise than others, and find the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from dqsql.runner import inputs
+
+from .conftest import NewProject
+
+MODEL = """\
+{{ config(batch_by = 'day', segment_by = ['place']) }}
+select
+    day,
+    place,
+    id,     -- @unique @approx_count_distinct > 2 @references(source('raw', 'u'), key => 'k')
+    price,  -- @mean between 1 and 100 @median < 90 {scope: cumulative} @stddev > 0
+    note    -- @entropy > 0 @most_frequent_share < 1 {scope: cumulative}
+from {{ source('raw', 't') }}
+-- @row_count > 3
+"""
+DATA = """\
+select date '2024-01-01' + cast(id % 3 as int) as day, concat('p', id % 2) as place, id,
+    if(id % 11 = 0, null, sqrt(id) * pow(7, id % 5)) as price, concat('n', id % 7) as note
+from range(200)
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_found_does_not_depend_on_the_size(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    found = []
+    for most in (-1, 2**40):
+        monkeypatch.setattr(inputs, "SMALL_BYTES", most)
+        project = new_project(MODEL, DATA, name=f"p{most}")
+        project.data("select id as k from range(150)", "u")
+        result = project.run(threads=threads)
+        settings = {project.spark.conf.get("spark.sql.adaptive.enabled")}
+        assert settings == {"true"}, "the session's settings are put back"
+        found.append((result.exit_code, {n: r for n, r in project.tables().items()}))
+    assert found[0] == found[1]
+    assert found[0][0] == 1, "there are keys without a match"
