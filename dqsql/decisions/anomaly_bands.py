@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
@@ -52,7 +52,7 @@ def bands_of(
     low, high = tails.reach(rate / sides)
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
     still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
-    normal = floor * special.ndtri(1 - rate / sides)
+    normal = floor * scipy.special.ndtri(1 - rate / sides)
     low, high = np.where(still, normal, low), np.where(still, normal, high)
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides

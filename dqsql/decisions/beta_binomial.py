@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -92,12 +92,12 @@ def _posterior(
     total = information.sum(axis=1) + 1.0
     middle = ((information * (x / n)).sum(axis=1) + 0.5) / total
     error = 1.0 / np.sqrt(middle * (1.0 - middle) * total)
-    logit = special.logit(middle)[:, None] + error[:, None] * _DEVIATIONS
-    mu, rest = special.expit(logit), special.expit(-logit)
+    logit = scipy.special.logit(middle)[:, None] + error[:, None] * _DEVIATIONS
+    mu, rest = scipy.special.expit(logit), scipy.special.expit(-logit)
     precision = 1.0 / rho - 1.0
     alpha, beta = mu * precision, rest * precision
-    likelihood = special.betaln(x + alpha[..., None], n - x + beta[..., None]).sum(axis=-1)
-    log = likelihood - x.size * special.betaln(alpha, beta)
+    likelihood = scipy.special.betaln(x + alpha[..., None], n - x + beta[..., None]).sum(axis=-1)
+    log = likelihood - x.size * scipy.special.betaln(alpha, beta)
     log += 0.5 * (np.log(mu) + np.log(rest)) + np.log(error)[:, None]
     log += _STEADINESS * np.log(rho)
     weights = np.exp(log - log.max())
@@ -116,23 +116,23 @@ def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, ra
 
     def beyond(share: float) -> bool:
         found = float(
-            (weights[:heavy] * special.betaincc(alpha[:heavy], beta[:heavy], share)).sum()
+            (weights[:heavy] * scipy.special.betaincc(alpha[:heavy], beta[:heavy], share)).sum()
         )
         if found > rate or found + left[heavy - 1] <= rate or heavy >= weights.size:
             return found > rate
-        rest = weights[heavy:] * special.betaincc(alpha[heavy:], beta[heavy:], share)
+        rest = weights[heavy:] * scipy.special.betaincc(alpha[heavy:], beta[heavy:], share)
         return found + float(rest.sum()) > rate
 
     points = np.linspace(-15.0, 12.0, 16)
     least = 0
     for _ in range(4):
-        shares = special.expit(points).tolist()
+        shares = scipy.special.expit(points).tolist()
         place = bisect_left(shares, True, lo=least, key=lambda share: not beyond(share))
         if place == points.size:
             return 1.0
         low = points[max(0, place - 1)]
         points, least = np.linspace(low, points[place], 8), min(place, 1)
-    return float(special.expit(points[-1]))
+    return float(scipy.special.expit(points[-1]))
 
 
 def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
@@ -146,14 +146,14 @@ def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
     if largest <= x.sum() / n.sum():
         return 0.0
     steps = max(0.0, -np.log((x.size + 1.0) * rate))
-    return float(special.expit(special.logit(largest) + _TAIL * steps))
+    return float(scipy.special.expit(scipy.special.logit(largest) + _TAIL * steps))
 
 
 def _matching(mean: float, limit: float, rate: float) -> BetaBinomial:
     """Return the narrowest Beta distribution of this mean that exceeds the limit at this rate."""
     precisions = np.geomspace(0.01, 1e9, 12)
     for _ in range(4):
-        beyond = special.betaincc(mean * precisions, (1.0 - mean) * precisions, limit)
+        beyond = scipy.special.betaincc(mean * precisions, (1.0 - mean) * precisions, limit)
         wide = np.flatnonzero(beyond >= rate)
         if not wide.size:
             break
@@ -179,7 +179,7 @@ def share_limit(model: BetaBinomial, rows: float, rate: float) -> float:
     a, b = model
     k = np.arange(n, dtype=float)
     steps = np.log((n - k) * (k + a) / ((k + 1.0) * (n - k - 1.0 + b)))
-    start = special.betaln(a, n + b) - special.betaln(a, b)
+    start = scipy.special.betaln(a, n + b) - scipy.special.betaln(a, b)
     logs = np.concatenate([[start], start + np.cumsum(steps)])
     # Summed from the far end, so that small probabilities keep their digits.
     beyond = np.cumsum(np.exp(logs)[::-1])[::-1]

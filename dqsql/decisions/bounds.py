@@ -34,7 +34,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dqsql.errors import DecisionError
 
@@ -121,7 +121,7 @@ def paper_fpr(method: Method, k: npt.ArrayLike) -> FloatArray:
     if method == "cantelli":
         return np.asarray(1.0 / (1.0 + np.square(width)))
     if method == "clt":
-        return np.asarray(special.erfc(width / np.sqrt(2.0)))
+        return np.asarray(scipy.special.erfc(width / np.sqrt(2.0)))
     if method == "equality":
         return np.zeros_like(width)
     raise DecisionError(f"the paper has no bound {method!r}")
@@ -158,7 +158,7 @@ def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) 
     """
     dof = history - 1.0 if degrees is None else min(degrees, history - 1.0)
     standard = np.asarray(k, dtype=float) / np.sqrt(1.0 + 1.0 / history)
-    return np.asarray(special.stdtr(dof, -standard), dtype=float)
+    return np.asarray(scipy.special.stdtr(dof, -standard), dtype=float)
 
 
 def tail_dof(history: int, difference: bool = False) -> float:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial import KDTree
+import scipy
 
 from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
@@ -228,9 +228,9 @@ def _full_space(training: FloatArray, tested: FloatArray, config: NoveltyConfig)
     power = _POWER[config.distance]
     if np.isinf(query).any():
         parts = np.where(np.isinf(query), np.inf, 0.0)
-        own = KDTree(points).query(points, k + 1, p=power)[0][:, 1:]
+        own = scipy.spatial.KDTree(points).query(points, k + 1, p=power)[0][:, 1:]
         return _Scored(aggregate(own, config.aggregation, axis=1), np.inf, parts)
-    tree = KDTree(points)
+    tree = scipy.spatial.KDTree(points)
     # The nearest of a training batch is itself (or its double): the first column goes.
     own = np.atleast_2d(tree.query(points, k + 1, p=power)[0])[:, 1:]
     distances, positions = (np.atleast_1d(a) for a in tree.query(query, k, p=power))

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from dqsql.errors import DecisionError
 
@@ -201,7 +201,9 @@ def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     tau = np.asarray(statistic, dtype=float)
     small = np.polyval(tables.tau_c_smallp[0][::-1], tau)
     large = np.polyval(tables.tau_c_largep[0][::-1], tau)
-    p = np.asarray(ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float)
+    p = np.asarray(
+        scipy.special.ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float
+    )
     p = np.where(tau > tables.tau_max_c[0], 1.0, np.where(tau < tables.tau_min_c[0], 0.0, p))
     return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
 

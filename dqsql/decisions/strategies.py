@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.errors import DecisionError
@@ -433,7 +433,7 @@ def default_width(degrees: float, leverage: float) -> float:
     if math.isinf(degrees):
         quantile = DEFAULT_DEVIATIONS
     else:
-        quantile = float(special.stdtrit(degrees, special.ndtr(DEFAULT_DEVIATIONS)))
+        quantile = float(scipy.special.stdtrit(degrees, scipy.special.ndtr(DEFAULT_DEVIATIONS)))
     return quantile * math.sqrt(1 + leverage)
 
 

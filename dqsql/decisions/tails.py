@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -142,10 +142,10 @@ def fit_tails(errors: FloatArray, floor: FloatArray, pooled: bool = False) -> Ta
         _evidence(sides[0], prior)
         + _evidence(sides[1], prior)
         + np.log(_ASYMMETRY)
-        + special.betaln(counts[0] + 1, counts[1] + 1)
+        + scipy.special.betaln(counts[0] + 1, counts[1] + 1)
     )
     enough = (counts[0] >= 4) & (counts[1] >= 4)
-    split = np.where(enough, special.expit(two - one), 0.0)
+    split = np.where(enough, scipy.special.expit(two - one), 0.0)
     weights, scales = [], []
     for count, side in zip(counts, sides, strict=True):
         share = (count + 1) / (total + 2)
@@ -224,7 +224,7 @@ def _log_constant(degrees: npt.ArrayLike) -> FloatArray:
     """Logarithm of the density of Student's t at 0."""
     v = np.asarray(degrees, dtype=float)
     return np.asarray(
-        special.gammaln((v + 1) / 2) - special.gammaln(v / 2) - 0.5 * np.log(v * np.pi)
+        scipy.special.gammaln((v + 1) / 2) - scipy.special.gammaln(v / 2) - 0.5 * np.log(v * np.pi)
     )
 
 
@@ -232,7 +232,7 @@ def _pooled_prior(fitted: _Half) -> FloatArray:
     """How common each number of degrees of freedom is among the series, by the EM algorithm."""
     prior = _PRIOR / _PRIOR.sum()
     for _ in range(_POOLING_STEPS):
-        posterior = special.softmax(fitted.evidence + np.log(prior), axis=1)
+        posterior = scipy.special.softmax(fitted.evidence + np.log(prior), axis=1)
         prior = (_PRIOR / _PRIOR.sum() * _PRIOR_SERIES + posterior.sum(axis=0)) / (
             _PRIOR_SERIES + len(posterior)
         )
@@ -240,12 +240,12 @@ def _pooled_prior(fitted: _Half) -> FloatArray:
 
 
 def _evidence(fitted: _Half, prior: FloatArray) -> FloatArray:
-    return np.asarray(special.logsumexp(fitted.evidence, axis=1, b=prior), dtype=float)
+    return np.asarray(scipy.special.logsumexp(fitted.evidence, axis=1, b=prior), dtype=float)
 
 
 def _components(fitted: _Half, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weights, which sum to 1, and scales: S x (degrees of freedom * nodes)."""
-    posterior = special.softmax(fitted.evidence + np.log(prior), axis=1)
+    posterior = scipy.special.softmax(fitted.evidence + np.log(prior), axis=1)
     weights = posterior[:, :, None] * _NODE_WEIGHTS
     scales = fitted.scale[:, :, None] * np.exp(fitted.uncertainty[:, :, None] * _NODES)
     rows = len(posterior)
@@ -255,7 +255,7 @@ def _components(fitted: _Half, prior: FloatArray) -> tuple[FloatArray, FloatArra
 def _survival(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
-    tails = special.stdtr(degrees, -distance[:, None] / scales)
+    tails = scipy.special.stdtr(degrees, -distance[:, None] / scales)
     return np.asarray(2 * (weights * tails).sum(axis=1), dtype=float)
 
 

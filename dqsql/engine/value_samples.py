@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.dialect import column, formula, literal, to_sql
-from dqsql.engine.failures import translated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +90,9 @@ def sample_values(
     Raises:
         EngineError: Spark refused the statement or failed.
     """
+    # Imported here because it starts with pyspark, which takes half a second.
+    from dqsql.engine.failures import translated
+
     query = _query(view, columns, condition, limit, not_matching or {})
     with translated(f"cannot sample values of {model}"):
         rows = spark.sql(query).toArrow().to_pylist()

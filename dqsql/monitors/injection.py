@@ -20,7 +20,6 @@ from dqsql.compiler.monitors import family_of, for_types
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
-from dqsql.engine.injection import measured_variants
 from dqsql.model.plan import PROFILES, Family, Monitor, Plan
 from dqsql.model.project import Project, view_name
 from dqsql.model.types import type_of
@@ -93,6 +92,9 @@ class Injector:
         states = {s.name: _TYPES[family] for s in plan.states}
         scan = Scan(model, scan_groups(plan.states, states)).query()
         measure = metric_query(plan.metrics, (), scan.subquery("measured"))
+        # Imported here because it starts with pyspark, which takes half a second.
+        from dqsql.engine.injection import measured_variants
+
         for row in measured_variants(self.spark, view_name(model), variants, measure):
             batch, column, issue = row["batch"].split(SEPARATOR)
             spellings = [c for c in columns if c.lower() == column.lower()]

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.special import chdtrc, gammaln
+import scipy
 
 from dqsql.errors import PatternError
 
@@ -46,10 +46,10 @@ def fisher_p_value(nonconforming0: int, rows0: int, nonconforming1: int, rows1: 
         return chi_squared_p_value(nonconforming0, rows0, nonconforming1, rows1)
     counts = np.arange(low, high + 1, dtype=np.float64)
     log_weights = -(
-        gammaln(counts + 1)
-        + gammaln(rows0 - counts + 1)
-        + gammaln(total - counts + 1)
-        + gammaln(rows1 - total + counts + 1)
+        scipy.special.gammaln(counts + 1)
+        + scipy.special.gammaln(rows0 - counts + 1)
+        + scipy.special.gammaln(total - counts + 1)
+        + scipy.special.gammaln(rows1 - total + counts + 1)
     )
     weights = np.exp(log_weights - log_weights.max())
     observed = weights[nonconforming0 - low]
@@ -72,7 +72,7 @@ def chi_squared_p_value(nonconforming0: int, rows0: int, nonconforming1: int, ro
     cross = abs(nonconforming0 * conforming1 - nonconforming1 * conforming0)
     corrected = max(0.0, cross - rows / 2)
     statistic = rows * corrected**2 / (float(bad) * good * rows0 * rows1)
-    return float(chdtrc(1, statistic))
+    return float(scipy.special.chdtrc(1, statistic))
 
 
 def _check_counts(nonconforming: int, rows: int) -> None:

@@ -44,12 +44,13 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_statistics_are_loaded_by_what_judges() -> None:
+def test_statistics_and_spark_are_loaded_when_needed() -> None:
     """They take over a second, of which a run that finds nothing new has no use."""
     program = """
 import sys
-import dqsql.runner.model_run
-print([name for name in ("scipy.stats", "statsmodels") if name in sys.modules])
+import dqsql.runner.api
+late = ("scipy.stats", "scipy.special", "scipy.spatial", "statsmodels", "pandas", "pyspark")
+print([name for name in late if name in sys.modules])
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ENVIRONMENT
