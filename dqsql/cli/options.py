@@ -26,6 +26,10 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--exclude",),
         {"multiple": True, "metavar": "SELECTOR...", "help": "What to leave out of the selection."},
     ),
+    "selector": (
+        ("--selector",),
+        {"metavar": "NAME", "help": "A selection with a name in selectors.yml."},
+    ),
     "target": (("--target", "-t"), {"help": "The target of the profile to run against."}),
     "profile": (("--profile",), {"help": "The profile to use instead of the project's."}),
     "profiles_dir": (
@@ -135,6 +139,8 @@ PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
 TESTS = ("dbt_tests",)
 STATE = ("state",)
 SELECTION = ("select", "exclude")
+# Also those of selectors.yml by themselves, and artefacts to compare with.
+SELECTOR = ("selector",)
 
 
 def options(*names: str) -> Callable[[F], F]:

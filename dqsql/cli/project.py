@@ -20,7 +20,13 @@ def compile_project(
     """Load and compile the project; `where` is target, profile, profiles_dir and vars."""
     from dqsql.runner import api
 
-    return api.compile_project(project_dir, select=words(select), exclude=words(exclude), **where)
+    return api.compile_project(
+        project_dir,
+        select=words(select),
+        exclude=words(exclude),
+        default_selector=True,
+        **where,
+    )
 
 
 def target_dir(compiled: CompileResult) -> Path:

@@ -44,8 +44,10 @@ from dqsql.model.plan import (
 )
 from dqsql.model.project import (
     DBT_FRESHNESS,
+    DBT_LIMIT,
     DBT_TEST,
     DBT_TEST_NAME,
+    DBT_VALUES,
     Annotation,
     CheckModel,
     CheckSettings,
@@ -57,9 +59,8 @@ from dqsql.model.project import (
 from dqsql.templating import locate as locate_text
 
 # Options that mean something to a check: the rest is for monitors.
-_CHECK_OPTIONS = frozenset(
-    {"segments", "store_failures", DBT_TEST, DBT_TEST_NAME, DBT_FRESHNESS, AFTER}
-).union(THRESHOLD_SETTINGS)
+_OF_DBT = (DBT_TEST, DBT_TEST_NAME, DBT_VALUES, DBT_LIMIT, DBT_FRESHNESS)
+_CHECK_OPTIONS = frozenset({"segments", "store_failures", *_OF_DBT, AFTER}).union(THRESHOLD_SETTINGS)
 
 # The metric whose rows are described in words.
 _ORPHAN_COUNT = "orphan_count"

@@ -122,24 +122,25 @@ def _counted(metric: Metric, states: Mapping[str, StateColumn]) -> exp.Expr | No
 
 
 def _duplicates(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyTable | None:
-    """The table of `frequency(sum(n - 1), ..)`, the number of rows too many.
+    """The table of `frequency(sum(n - 1), ..)`, the number of rows too many, or of values.
 
-    What `+ greatest(.., 0)` adds is left aside: rows without any value, which are in no table.
+    What `+ case .. end` adds is left aside: rows without any value, which are in no table.
     """
     finish = metric.finish.unnest()
-    if isinstance(finish, exp.Add) and _is_at_least_zero(finish.expression.unnest()):
+    if isinstance(finish, exp.Add) and _is_zero_or_one(finish.expression.unnest()):
         finish = finish.this
     state = _state(finish, states)
     if state is None or state.frequency is None:
         return None
-    excess = formula("sum(n - 1)")
-    return state.frequency if _plain(state.scan) == _plain(excess) else None
+    counted = [_plain(formula(text)) for text in ("sum(n - 1)", "count_if(n > 1)")]
+    return state.frequency if _plain(state.scan) in counted else None
 
 
-def _is_at_least_zero(node: exp.Expr) -> bool:
-    if not isinstance(node, exp.Anonymous) or str(node.this).lower() != "greatest":
+def _is_zero_or_one(node: exp.Expr) -> bool:
+    if not isinstance(node, exp.Case) or node.args.get("default") is None:
         return False
-    return any(e.is_number and e.to_py() == 0 for e in node.expressions)
+    values = [branch.args["true"] for branch in node.args["ifs"]] + [node.args["default"]]
+    return all(v.is_number and v.to_py() in (0, 1) for v in values)
 
 
 def _plain(node: exp.Expr) -> str:

@@ -76,6 +76,11 @@ def sample_rows(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[s
     return _collect(spark, query, f"cannot sample failing rows of {model}")
 
 
+def count_values(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[str, Any]]:
+    """Run the query of the values that tests of dbt report. Raises EngineError."""
+    return _collect(spark, query, f"cannot count the failing values of {model}")
+
+
 def _collect(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:
     def collected() -> list[dict[str, Any]]:
         with translated(doing):

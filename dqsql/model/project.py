@@ -15,6 +15,9 @@ from dqsql.model.lineage import Reader
 # Options of a check that was a test of dbt: its unique id, and the name of the generic test.
 DBT_TEST = "dbt_test"
 DBT_TEST_NAME = "dbt_test_name"
+# The rows of such a test's query where they are values and not the failing rows, and its limit.
+DBT_VALUES = "dbt_values"
+DBT_LIMIT = "dbt_limit"
 # What is added to the name of a test's second check, which is about its threshold for warnings.
 WARN_HALF = ":warn"
 # Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.

@@ -235,7 +235,8 @@ class ModelResult:
     findings put together by batch, oldest first. `waiting` are the batches that the run before
     flagged and that nobody has reviewed, where there was nothing new to check. `columns` are the
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
-    `bytes_read` is what Spark read meanwhile, where that is known.
+    `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
+    queries of failing tests of dbt return, by check, where these are not the failing rows.
     """
 
     model: str
@@ -255,6 +256,7 @@ class ModelResult:
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None
+    returned: Mapping[str, int] = field(default_factory=dict)
 
     def count(self, *statuses: Status) -> int:
         """Number of results with one of the given statuses."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +28,11 @@ def own_macros(project: Project) -> list[MacroFile]:
     """The macros of the project; the shipped ones have absolute paths of this machine."""
     root = str(project.root)
     return [m for m in project.macros if not m.path.startswith("/") or m.path.startswith(root)]
+
+
+def macro_texts(files: Iterable[MacroFile]) -> dict[str, str]:
+    """The texts of macros by name; a later one replaces one of its name."""
+    return {m[1]: m[0] for file in files for m in _MACRO.finditer(file.text)}
 
 
 class Fingerprints:
@@ -63,9 +68,8 @@ class Fingerprints:
 
     @cached_property
     def _macros(self) -> dict[str, str]:
-        """The texts of the project's macros by name; a later one replaces one of its name."""
-        files = own_macros(self._project)
-        return {m[1]: m[0] for file in files for m in _MACRO.finditer(file.text)}
+        """The texts of the project's macros by name."""
+        return macro_texts(own_macros(self._project))
 
     def _reached(self, text: str) -> Iterator[tuple[str, str]]:
         """The macros that a text names, and those that they name."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
-from dqsql.report.fingerprints import Fingerprints, own_macros
+from dqsql.report.dbt_manifest import SCHEMA, dbt_macro, dbt_part, dbt_source
+from dqsql.report.fingerprints import Fingerprints, macro_texts, own_macros
 from dqsql.report.jsonable import timestamp
 
 SCHEMA_VERSION = 1
@@ -32,11 +33,17 @@ def manifest(
         for m in project.models
     }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}
-    sources = {s.unique_id: source_record(s) for s in project.sources}
+    sources = {s.unique_id: source_record(s) | dbt_source(project, s) for s in project.sources}
+    texts = macro_texts(own_macros(project))
+    macros = {
+        m["unique_id"]: m | dbt_macro(project, m, texts.get(m["name"], ""))
+        for m in macro_records(own_macros(project))
+    }
     parents = {name: m["depends_on"]["nodes"] for name, m in models.items()}
     parents |= {name: c["depends_on"]["nodes"] for name, c in checks.items()}
     return {
         "metadata": {
+            "dbt_schema_version": SCHEMA,
             "dqsql_schema_version": SCHEMA_VERSION,
             "dqsql_version": dqsql_version,
             "generated_at": timestamp(generated_at),
@@ -46,10 +53,11 @@ def manifest(
         "models": models,
         "checks": checks,
         "sources": sources,
-        "macros": {m["unique_id"]: m for m in macro_records(own_macros(project))},
+        "macros": macros,
         "left_tests": {t.unique_id: left_record(t) for t in project.left_tests},
         "parent_map": parents,
         "child_map": _children(parents, (*models, *sources)),
+        **dbt_part(project, models, checks),
     }
 
 

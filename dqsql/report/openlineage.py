@@ -1,8 +1,9 @@
 """OpenLineage events: what a run read and what its checks found, for catalogs of lineage.
 
-One event a check model, of type COMPLETE, or FAIL where the model could not be checked. The
-model's relation is the input dataset, with the facets `dataQualityAssertions` and
-`dataQualityMetrics` (https://openlineage.io/docs/spec/facets/dataset-facets).
+One event a check model, of type COMPLETE, or FAIL where the model could not be checked. The tables
+that the model reads are input datasets; the one that is checked, which stands in its FROM, has the
+facets `dataQualityAssertions` and `dataQualityMetrics`
+(https://openlineage.io/docs/spec/facets/dataset-facets).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqsql.model.plan import Check, Plan
-from dqsql.model.project import Scope
+from dqsql.model.project import Project, Scope
 from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.report.datasets import Dataset, Datasets
 from dqsql.report.jsonable import jsonable, timestamp
 from dqsql.version import VERSION
 
@@ -62,20 +64,35 @@ class Receiver:
                 pass
 
 
-def events(result: RunResult, plans: Sequence[Plan], namespace: str) -> list[dict[str, Any]]:
+def events(
+    result: RunResult, plans: Sequence[Plan], namespace: str, project: Project | None = None
+) -> list[dict[str, Any]]:
     """Return the events of a run in the order of its models.
 
     Args:
         result: the run.
         plans: what was compiled.
         namespace: the namespace of jobs and datasets, for example of the warehouse.
+        project: the project, whose sources say which tables and files models read.
     """
     by_name = {plan.model.name: plan for plan in plans}
-    return [_event(result, m, by_name.get(m.model), namespace) for m in result.models]
+    datasets = None if project is None else Datasets(project)
+
+    def read(model: ModelResult) -> tuple[Dataset, ...]:
+        plan = by_name.get(model.model)
+        if plan is None or datasets is None:
+            return (Dataset(model.model),)
+        compared = (d for r in plan.relations for d in datasets.of_relation(r))
+        return (*(datasets.of(plan.model) or (Dataset(model.model),)), *compared)
+
+    return [
+        _event(result, m, namespace, _inputs(m, by_name.get(m.model), read(m), namespace))
+        for m in result.models
+    ]
 
 
 def _event(
-    result: RunResult, model: ModelResult, plan: Plan | None, namespace: str
+    result: RunResult, model: ModelResult, namespace: str, inputs: list[dict[str, Any]]
 ) -> dict[str, Any]:
     # The same run and model give the same id, so that sending twice is sending once.
     run_id = uuid.uuid5(uuid.NAMESPACE_URL, f"dqsql:{result.run_id}:{model.model}")
@@ -92,21 +109,23 @@ def _event(
         "eventTime": timestamp(result.finished_at),
         "run": {"runId": str(run_id), "facets": facets},
         "job": {"namespace": namespace, "name": f"dqsql.{result.project}.{model.model}"},
-        "inputs": [_dataset(model, plan, namespace), *_others(plan, namespace)],
+        "inputs": inputs,
         "outputs": [],
         "producer": _PRODUCER,
         "schemaURL": _SPEC,
     }
 
 
-def _dataset(model: ModelResult, plan: Plan | None, namespace: str) -> dict[str, Any]:
-    """What was checked: the relation that dbt built, else the check model."""
-    relation = plan.model.relation if plan else None
-    name = relation.replace("`", "") if relation else model.model
+def _inputs(
+    model: ModelResult, plan: Plan | None, read: Sequence[Dataset], namespace: str
+) -> list[dict[str, Any]]:
+    """What was checked, with what was found; what else was read or compared with."""
+    checked, *others = read
     checks = {c.id: c for c in plan.checks} if plan else {}
-    return {
-        "namespace": namespace,
-        "name": name,
+    named = [(d.namespace or namespace, d.name) for d in others]
+    first = {
+        "namespace": checked.namespace or namespace,
+        "name": checked.name,
         "inputFacets": {
             "dataQualityMetrics": _metrics(model, checks),
             "dataQualityAssertions": {
@@ -116,6 +135,8 @@ def _dataset(model: ModelResult, plan: Plan | None, namespace: str) -> dict[str,
             },
         },
     }
+    rest = [n for n in dict.fromkeys(named) if n != (first["namespace"], first["name"])]
+    return [first, *({"namespace": where, "name": name} for where, name in rest)]
 
 
 def _assertion(verdict: Result, check: Check | None) -> dict[str, Any]:
@@ -155,9 +176,3 @@ def _metrics(model: ModelResult, checks: Mapping[str, Check]) -> dict[str, Any]:
         "rowCount": model.rows,
         "columnMetrics": columns,
     }
-
-
-def _others(plan: Plan | None, namespace: str) -> list[dict[str, Any]]:
-    """The other relations that checks compared the model with."""
-    relations = plan.relations if plan else ()
-    return [{"namespace": namespace, "name": r.name} for r in relations]

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import DBT_TEST
+from dqsql.model.project import DBT_LIMIT, DBT_TEST
 from dqsql.model.results import (
     FAIL_FAST,
     BatchFinding,
@@ -133,7 +133,7 @@ def _entry(
         "unique_id": check_id,
         "status": _DBT_STATUS.get(status, status.value),
         "message": _message(model, verdicts),
-        "failures": _failures(verdicts, definition),
+        "failures": _failures(model, verdicts, definition),
         "execution_time": seconds,
         "timing": [],
         "thread_id": "main",
@@ -145,15 +145,27 @@ def _entry(
     }
 
 
-def _failures(verdicts: Sequence[Result], definition: Check | Monitor | None) -> int | None:
-    """How many batches and segments the check is not content with; for a test of dbt, rows."""
+def _failures(
+    model: ModelResult, verdicts: Sequence[Result], definition: Check | Monitor | None
+) -> int | None:
+    """How many batches and segments the check is not content with.
+
+    For a test of dbt, how many rows dbt's query would return over the batches of the run.
+    """
     if not verdicts:
         return None
     findings = [v for v in verdicts if v.is_finding]
     if definition is None or DBT_TEST not in definition.settings.options:
         return len(findings)
-    counts = [v.observed for v in findings if v.observed is not None]
-    return max((int(c) for c in counts if math.isfinite(c)), default=len(findings))
+    # Both checks of a test with two thresholds, and a batch's segments, are about the same rows.
+    by_batch: dict[str | None, int] = {}
+    for v in findings:
+        if v.observed is not None and math.isfinite(v.observed):
+            by_batch[v.batch] = max(by_batch.get(v.batch, 0), int(v.observed))
+    counted = sum(by_batch.values()) if by_batch else len(findings)
+    returned = model.returned.get(definition.id, counted)
+    limit = definition.settings.options.get(DBT_LIMIT)
+    return returned if limit is None else min(returned, int(limit))
 
 
 def _status(model: ModelResult, verdicts: Sequence[Result]) -> Status:

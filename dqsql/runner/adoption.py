@@ -55,7 +55,8 @@ def project_warnings(project: Project) -> tuple[str, ...]:
     tests = "1 test of dbt is" if left == 1 else f"{left} tests of dbt are"
     return (
         *warnings,
-        f"{tests} left to `dbt test`; `dqsql ls --resource-type left_test` says which and why",
+        f"{tests} left to `dbt test`; `dqsql ls --dbt-tests --resource-type left_test` says which"
+        " and why",
     )
 
 

@@ -34,6 +34,7 @@ from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.limits import limits_of
+from dqsql.runner.lineage import send_lineage
 from dqsql.runner.notify import tell
 from dqsql.runner.people import heed_people
 from dqsql.runner.phases import Phases
@@ -79,6 +80,7 @@ def run(
     only_new: bool = False,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
+    selector: str | None = None,
     threads: int | None = None,
     batches_of: Mapping[str, Sequence[str]] | None = None,
     listener: RunListener | None = None,
@@ -106,6 +108,7 @@ def run(
             flagged still wait for a review.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
+        selector: a selection with a name in `selectors.yml`, instead of `select` and `exclude`.
         threads: how many models are checked at a time; None: as the profile says (1 without a
             word). With `fail_fast` it is one.
         batches_of: batches by model, checked instead of its new ones.
@@ -124,6 +127,7 @@ def run(
     arguments: dict[str, Any] = {
         "select": list(select),
         "exclude": list(exclude),
+        "selector": selector,
         "target": target,
         "profile": profile,
         "profiles_dir": None if profiles_dir is None else str(profiles_dir),
@@ -150,6 +154,8 @@ def run(
             vars=vars,
             dbt_tests=dbt_tests,
             state=state,
+            selector=selector,
+            default_selector=True,
         )
     if fail_fast or not compiled.sound:
         compiled.raise_errors()
@@ -206,6 +212,8 @@ class _Run:
             ) as session,
         ):
             result = self._run_models(session)
+        problems = send_lineage(self._project, plans, result)
+        result = replace(result, warnings=(*result.warnings, *problems))
         self.listener.run_finished(result)
         return result
 

@@ -24,8 +24,8 @@ from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
 from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.budget import budget_errors
-from dqsql.runner.selection import project_methods, select_models, unmatched
-from dqsql.runner.state import state_of
+from dqsql.runner.choosing import methods_of, selection
+from dqsql.runner.selection import select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
 
@@ -77,12 +77,16 @@ def compile_project(
     vars: Variables = None,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
+    selector: str | None = None,
+    default_selector: bool = False,
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
     Errors in single annotations are returned, not raised; an unreadable project raises.
     `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
     say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
+    `selector` is a name of `selectors.yml`; with `default_selector` the file's default holds where
+    nothing else is selected.
     """
     project = load_project(
         project_dir,
@@ -94,7 +98,8 @@ def compile_project(
         strict=False,
     )
     catalog = catalog_of(project)
-    methods = {**project_methods(project.name), **state_of(project, state).methods()}
+    methods = methods_of(project, state)
+    select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
     chosen = [m for m in selected if is_checked(m) or m.name in project.broken]

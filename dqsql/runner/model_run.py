@@ -59,6 +59,7 @@ from dqsql.runner.limits import RunLimits
 from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.runner.preparation import prepare
 from dqsql.runner.project_key import project_key
+from dqsql.runner.returned import returned_rows
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.verdicts import (
     batch_statuses,
@@ -178,15 +179,22 @@ class ModelRun:
         self._scan_states(tested)
         found, sound = self._decided(tested)
         samples = self._sample(found.all, batch_type)
+        returned = returned_rows(
+            self.plan,
+            self.spark,
+            samples.results,
+            partial(BatchFilter, spark_type=batch_type, types=self._columns),
+        )
         self._keep(tested, found, samples, sound, replaced)
         return self._result(
             start,
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
-            scans=self._scans(tested) + samples.scans,
+            scans=self._scans(tested) + samples.scans + returned.scans,
+            returned=returned.rows,
             rows=sum(found.measured.rows.values()),
-            notes=(*self._notes(tested, found, samples, sound), *samples.notes),
+            notes=(*self._notes(tested, found, samples, sound), *samples.notes, *returned.notes),
         )
 
     def _analysed(self, choice: BatchChoice, batch_type: str) -> _Tested:
@@ -558,6 +566,7 @@ class ModelRun:
         notes: tuple[str, ...] = (),
         skipped: str | None = None,
         waiting: tuple[str, ...] = (),
+        returned: Mapping[str, int] | None = None,
     ) -> ModelResult:
         return ModelResult(
             model=self.plan.model.name,
@@ -575,5 +584,6 @@ class ModelRun:
             notes=(*self.plan.notes, *notes) if batches else notes,
             skipped=skipped,
             waiting=waiting,
+            returned=returned or {},
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
         )

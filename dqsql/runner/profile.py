@@ -19,8 +19,8 @@ from dqsql.dialect import quoted
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.monitors.catalog import catalog_of
+from dqsql.runner.choosing import chosen_names
 from dqsql.runner.measuring import Measurer
-from dqsql.runner.selection import chosen_names
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from dqsql.errors import SelectionError, nearest
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel, Project
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
@@ -235,7 +235,9 @@ def project_methods(project: str) -> dict[str, Method]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Criterion:
+class Criterion:
+    """One criterion of a selection: a method's question, and relatives of what it chooses."""
+
     method: str | None
     argument: str
     value: str
@@ -259,16 +261,10 @@ def select_models(
 
     Raises SelectionError: a criterion that cannot be read, or an unknown method.
     """
-    selector = _Selector(models, {**METHODS, **(methods or {})})
+    selector = Selector(models, {**METHODS, **(methods or {})})
     chosen = selector.union(select) if any(s.strip() for s in select) else set(selector.names)
     chosen -= selector.union(exclude)
     return [m for m in models if m.name in chosen and m.config.enabled]
-
-
-def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
-    """The names of the models of a project that are selected: see `select_models`."""
-    methods = project_methods(project.name)
-    return [m.name for m in select_models(project.models, select, exclude, methods=methods)]
 
 
 def unmatched(
@@ -278,7 +274,7 @@ def unmatched(
     methods: Mapping[str, Method] | None = None,
 ) -> tuple[str, ...]:
     """Sentences about the criteria of `--select` or `--exclude` that find no enabled model."""
-    selector = _Selector(models, {**METHODS, **(methods or {})})
+    selector = Selector(models, {**METHODS, **(methods or {})})
     enabled = {m.name for m in models if m.config.enabled}
     terms = dict.fromkeys(term for argument in arguments for term in argument.split())
     found = []
@@ -291,7 +287,9 @@ def unmatched(
     return tuple(found)
 
 
-class _Selector:
+class Selector:
+    """Chooses among models, whose relations it knows, by methods."""
+
     def __init__(self, models: Sequence[CheckModel], methods: Mapping[str, Method]) -> None:
         self._models = models
         self._methods = methods
@@ -309,6 +307,7 @@ class _Selector:
                 self._children[parent].add(child)
 
     def union(self, arguments: Sequence[str]) -> set[str]:
+        """The names that arguments choose, as the command line takes them."""
         chosen: set[str] = set()
         for argument in arguments:
             for term in argument.split():
@@ -321,9 +320,11 @@ class _Selector:
             raise SelectionError(
                 f"cannot read the selection {term!r}", hint="a comma stands between two criteria"
             )
-        return set.intersection(*(self._criterion(_parse(p, self._methods)) for p in parts))
+        return set.intersection(*(self.of(_parse(p)) for p in parts))
 
-    def _criterion(self, criterion: _Criterion) -> set[str]:
+    def of(self, criterion: Criterion) -> set[str]:
+        """The names that one criterion chooses, with the relatives that it asks for."""
+        _refuse_unknown(criterion, self._methods)
         chosen = {m.name for m in self._models if self._chooses(m, criterion)}
         if criterion.with_siblings:
             # dbt's `@`: the descendants, and everything that these need.
@@ -335,7 +336,7 @@ class _Selector:
             | _walk(chosen, self._children, criterion.children)
         )
 
-    def _chooses(self, model: CheckModel, criterion: _Criterion) -> bool:
+    def _chooses(self, model: CheckModel, criterion: Criterion) -> bool:
         if criterion.method is not None:
             return self._methods[criterion.method](model, criterion.argument, criterion.value)
         value = criterion.value
@@ -358,7 +359,19 @@ def _walk(start: set[str], edges: Mapping[str, set[str]], steps: int | None) -> 
     return reached
 
 
-def _parse(text: str, methods: Mapping[str, Method]) -> _Criterion:
+def _refuse_unknown(criterion: Criterion, methods: Mapping[str, Method]) -> None:
+    method = criterion.method
+    text = f"{method}:{criterion.value}"
+    if method is not None and method not in methods:
+        raise SelectionError(
+            f"unknown selection method {method!r} in {text!r}",
+            hint=nearest(method, methods) or f"known methods: {', '.join(sorted(methods))}",
+        )
+    if method == "config" and not criterion.argument:
+        raise SelectionError(f"{text!r} names no setting", hint="write config.severity:warn")
+
+
+def _parse(text: str) -> Criterion:
     match = _CRITERION.fullmatch(text)
     if match is None or (match["method"] is None and ":" in match["value"]):
         raise SelectionError(
@@ -368,14 +381,7 @@ def _parse(text: str, methods: Mapping[str, Method]) -> _Criterion:
     at, method = match["at"] is not None, match["method"]
     if at and (match["parents"] is not None or match["children"] is not None):
         raise SelectionError(f"{text!r} mixes @ and +", hint="@ already takes all relatives")
-    if method is not None and method not in methods:
-        raise SelectionError(
-            f"unknown selection method {method!r} in {text!r}",
-            hint=nearest(method, methods) or f"known methods: {', '.join(sorted(methods))}",
-        )
-    if method == "config" and not match["argument"]:
-        raise SelectionError(f"{text!r} names no setting", hint="write config.severity:warn")
-    return _Criterion(
+    return Criterion(
         method=method,
         argument=match["argument"] or "",
         value=match["value"],

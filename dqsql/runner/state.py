@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.report.fingerprints import PARTS, Fingerprints
 from dqsql.runner.selection import Method
 
-_MANIFEST, _RESULTS = "manifest.json", "run_results.json"
+_MANIFEST, _RESULTS, _SOURCES = "manifest.json", "run_results.json", "sources.json"
 # dqsql's artefacts of a dbt project lie below dbt's.
 _FOLDERS = (".", "dqsql")
 _STATES = ("modified", "new", "old", "unmodified")
@@ -39,7 +40,12 @@ _SHAPES: Mapping[str, Shape] = {
         "metadata?": {"env?": dict},
         "results?": [{"status?": str, "adapter_response?": {"dqsql?": {"model?": str}}}],
     },
+    _SOURCES: {
+        "metadata?": {"generated_at?": str},
+        "results?": [{"unique_id": str, "max_loaded_at?": str}],
+    },
 }
+_FRESHER = "fresher"
 _RESULT_WORDS = ("pass", "warn", "fail", "error", "skipped")
 
 
@@ -53,7 +59,11 @@ class State:
 
     def methods(self) -> Mapping[str, Method]:
         """The selection methods that need artefacts; read when they are first used."""
-        return {"state": self._by_state, "result": self._by_result}
+        return {
+            "state": self._by_state,
+            "result": self._by_result,
+            "source_status": self._by_source_status,
+        }
 
     def _by_state(self, model: CheckModel, argument: str, value: str) -> bool:
         word, _, part = value.partition(".")
@@ -84,6 +94,28 @@ class State:
         results = _read(self.folder or self.own, _RESULTS).get("results") or []
         return any(r.get("status") == value and _model_of(r) == model.name for r in results)
 
+    def _by_source_status(self, model: CheckModel, _: str, value: str) -> bool:
+        """Sources that were loaded since the earlier state, as dbt's `source_status:fresher`."""
+        if value != _FRESHER:
+            raise SelectionError(
+                f"unknown status of a source {value!r}", hint=f"write source_status:{_FRESHER}+"
+            )
+        if self.folder is None:
+            raise UsageError(
+                f"source_status:{value} compares with an earlier state",
+                hint=f"name the folder of its {_SOURCES} with --state",
+            )
+        dbt = model.config.extra.get("dbt")
+        found = dbt.get("unique_id") if isinstance(dbt, Mapping) else None
+        return found in self._fresher
+
+    @cached_property
+    def _fresher(self) -> set[str]:
+        before = _loaded(self.folder or self.own, _FOLDERS)
+        # dbt's own artefacts lie beside the folder of dqsql's.
+        now = _loaded(self.own, (".", ".."))
+        return {uid for uid, loaded in now.items() if uid not in before or loaded > before[uid]}
+
 
 def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     """The state that a project's selection compares with."""
@@ -109,6 +141,36 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
     if found is None:
         raise UsageError(f"there is no {name} in {folder}", hint="`dqsql run` writes it to target/")
     return found
+
+
+def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime]:
+    """When each source was last loaded, by the newest artefact of `dqsql run` or dbt."""
+    found: list[dict[str, Any]] = []
+    for file in (folder / name / _SOURCES for name in below):
+        if not file.is_file():
+            continue
+        try:
+            found.append(read_json(file, _SHAPES[_SOURCES]))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{file} cannot be read: {error}") from error
+    if not found:
+        raise UsageError(
+            f"there is no {_SOURCES} in {folder}",
+            hint="`dbt source freshness` and `dqsql run` write it to the target folder",
+        )
+    newest = max(found, key=lambda data: str((data.get("metadata") or {}).get("generated_at")))
+    results = [r for r in newest.get("results") or () if r.get("max_loaded_at")]
+    try:
+        return {r["unique_id"]: _moment(r["max_loaded_at"]) for r in results}
+    except ValueError as error:
+        raise UsageError(
+            f"a max_loaded_at in {_SOURCES} of {folder} is no time: {error}"
+        ) from error
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _is_own(data: Mapping[str, Any]) -> bool:

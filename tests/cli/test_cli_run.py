@@ -80,18 +80,6 @@ def test_findings_as_annotations_of_github(
     assert line.startswith("::error file=checks/orders.sql,line=")
 
 
-def test_lineage_goes_to_a_file_and_a_server_that_fails_is_a_warning(
-    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
-) -> None:
-    file = project / "dqsql_project.yml"
-    file.write_text(file.read_text() + "\nopenlineage: {file: true, namespace: lake}\n")
-    result = dqsql("run", OPENLINEAGE_URL="http://127.0.0.1:9")
-    assert result.exit_code == 0
-    assert "the OpenLineage events were not sent to http://127.0.0.1:9" in result.stderr
-    lines = (project / "target" / "openlineage.ndjson").read_text().splitlines()
-    assert [json.loads(line)["job"]["namespace"] for line in lines] == ["lake"]
-
-
 def test_json_output_is_one_object_and_nothing_else(
     dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
 ) -> None:

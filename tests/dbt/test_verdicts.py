@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
-ORDER = ("raw_payments", "stg_customers", "orders", "customers", "payments")
+ORDER = ("raw_payments", "stg_customers", "orders", "customers", "payments", "notes")
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,21 @@ def test_verdicts_are_those_of_dbt(result: RunResult, shop: Path) -> None:
         uid: verdict["status"] for uid, verdict in theirs.items() if uid not in left
     }
     assert not left & ours.keys()
+
+
+def test_failures_are_the_rows_that_dbt_counts(result: RunResult, shop: Path) -> None:
+    theirs = json.loads((HERE / "verdicts.json").read_text(encoding="utf-8"))
+    ours = entries(result, shop)
+    counted = {uid: ours[uid]["failures"] for uid in theirs if uid in ours}
+    assert counted == {uid: theirs[uid]["failures"] for uid in counted}
+    by_name = {uid.split(".")[2]: failures for uid, failures in counted.items()}
+    # Values, not rows; at most `limit`; of the rows that `where` names; a list in a variable.
+    assert by_name["unique_notes_note"] == 20
+    assert by_name["one_note"] == 19
+    assert by_name["one_note_or_none"] == 20
+    assert by_name["two_statuses_at_most"] == 2
+    assert by_name["statuses_of_web"] == 3
+    assert by_name["statuses_of_a_variable"] == 1
 
 
 def test_a_verdict_is_explained_by_the_name_of_the_test(

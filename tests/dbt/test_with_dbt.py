@@ -120,6 +120,26 @@ def test_dbt_reads_the_artefact(dbt: Path, project: Path) -> None:
     assert read.returncode == 0, read.stderr[-2000:]
 
 
+def test_dbt_reads_the_manifest(dbt: Path, project: Path) -> None:
+    """Also that of a project of dqsql's own, whose checks are tests there."""
+    example = project.parent / "example"
+    shutil.copytree(HERE.parents[1] / "example_project", example)
+    for root, folder in ((project, "target/dqsql"), (example, "target")):
+        assert run_dqsql(root, "compile", "--quiet").returncode == 0
+        code = (
+            "import sys; from dbt.artifacts.schemas.manifest import WritableManifest as M;"
+            "print(len(M.read_and_check_versions(sys.argv[1]).nodes))"
+        )
+        read = subprocess.run(
+            [str(dbt.parent / "python"), "-c", code, str(root / folder / "manifest.json")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert read.returncode == 0, read.stderr[-2000:]
+        assert int(read.stdout) > 5
+
+
 def test_a_metastore_in_use_is_said_at_once(project: Path) -> None:
     lock = project / "metastore_db" / "dbex.lck"
     lock.touch()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, error_of
@@ -25,7 +25,7 @@ _SHOWN_COLUMNS = 20
 
 
 @click.command("compile", cls=Command)
-@options(*SELECTION, *STATE, *PROJECT, *TESTS, "output", *GLOBAL)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, "output", *GLOBAL)
 @with_session
 def command(
     session: Session,

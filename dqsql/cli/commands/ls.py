@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
@@ -23,7 +23,7 @@ _DEFAULT_TYPES = ("model", "check", "monitor")
 
 
 @click.command("ls", cls=Command)
-@options(*SELECTION, *STATE, *PROJECT, *TESTS)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
 @click.option(
     "--resource-type",
     "resource_types",

@@ -10,7 +10,7 @@ import click
 
 from dqsql.cli.artefacts import write_run_artefacts
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, STATE, TESTS, options, words
+from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options, words
 from dqsql.cli.project import compile_project, target_dir
 from dqsql.cli.session import Session, with_session
 
@@ -25,11 +25,11 @@ _RUN = (
     "threads",
     "run_output",
 )
-_WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state")
+_WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state", "selector")
 
 
 @click.command("run", cls=Command)
-@options(*SELECTION, *STATE, *PROJECT, *TESTS, *_RUN, *GLOBAL)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, *_RUN, *GLOBAL)
 @with_session
 def command(
     session: Session,

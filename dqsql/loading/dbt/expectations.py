@@ -120,19 +120,12 @@ def _compound_unique(a: Arguments) -> Failing:
     elif ignored != "all_values_are_missing":
         raise Unadoptable(f"'ignore_row_if' is {ignored!r}")
     listed = ", ".join(columns)
-    return Failing(
-        f"coalesce(frequency(count_if(n > 1), {listed}), 0)",
-        quick=f"coalesce(duplicate_count({listed}), 0)",
-        where=where,
-    )
+    return Failing(f"coalesce(frequency(count_if(n > 1), {listed}), 0)", where=where)
 
 
 def _values_unique(a: Arguments) -> Failing:
-    column = a.column
     return Failing(
-        f"coalesce(frequency(count_if(n > 1), {column}), 0)",
-        quick=f"coalesce(duplicate_count({column}), 0)",
-        where=_joined_condition(a),
+        f"coalesce(frequency(count_if(n > 1), {a.column}), 0)", where=_joined_condition(a)
     )
 
 
@@ -163,6 +156,7 @@ def _distinct_in_set(a: Arguments) -> Failing:
         f" + case when null_count({a.column}) > 0 then 1 else 0 end",
         by_row=True,
         quick=f"count_if({other})",
+        values=f"case when {other} then struct({a.column}) end",
         where=_condition(a),
     )
 

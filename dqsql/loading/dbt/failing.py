@@ -22,16 +22,18 @@ class Unadoptable(Exception):
 
 @dataclass(frozen=True)
 class Failing:
-    """The failing rows of a test.
+    """The failing rows of a test: those that dbt's query returns.
 
-    `count` is an aggregate, the number that dbt would report. `quick` is one that is cheaper (or
-    says more to a person) and 0 exactly when `count` is. `by_row` says that each row fails or
-    passes by itself, so that the test of a table is that of its batches.
+    `count` is an aggregate, their number. `quick` is one that is cheaper and 0 exactly when `count`
+    is; where it is not, `values` is counted: an expression over rows of which dbt's query returns
+    each distinct value once. `by_row` says that each row fails or passes by itself, so that the
+    test of a table is that of its batches.
     """
 
     count: str
     by_row: bool = False
     quick: str | None = None
+    values: str | None = None
     where: str | None = None
 
 
@@ -172,6 +174,5 @@ def tuples(a: Arguments, argument: str, quote: object, row_condition: str | None
     return Failing(
         f"coalesce(frequency(count_if(n > 1), {listed}), 0)"
         f" + case when {nulls} > 1 then 1 else 0 end",
-        quick=f"coalesce(duplicate_count({listed}), 0) + greatest({nulls} - 1, 0)",
         where=row_condition,
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
 from dqsql.loading.dbt.generic import Arguments, Failing, Unadoptable, build
 from dqsql.loading.dbt.manifest import Manifest, Node
 from dqsql.model.project import (
+    DBT_LIMIT,
     DBT_TEST,
     DBT_TEST_NAME,
+    DBT_VALUES,
     WARN_HALF,
     Annotation,
     CheckSettings,
@@ -21,6 +23,10 @@ from dqsql.model.project import (
 )
 from dqsql.templating import MacroLibrary
 
+# A template that is one expression, and the function that catches its value.
+_SINGLE = re.compile(r"\{\{-?((?:(?!\{\{|\}\}|\{%).)+?)-?\}\}", re.DOTALL)
+_KEEP = "_dqsql_keep"
+_NATIVE = (list, dict, int, float, bool)
 _NAME = re.compile(r"([^\W\d]\w*)|`([^`]+)`")
 _DEFAULT_CONDITION = "!= 0"
 _CONDITION = re.compile(r"(!=|<>|>=|<=|==|=|>|<)\s*(\d+)")
@@ -132,7 +138,7 @@ class Adopter:
 
     def _where(self, test: Node, failing: Failing) -> str | None:
         own = test.config.get("where")
-        own = self._render(str(own)) if own else None
+        own = str(self._render(str(own))) if own else None
         if own and "relation_rows(" in failing.count:
             raise Unadoptable("`where` restricts one of the two relations that it counts")
         parts = [p for p in (own, failing.where) if p]
@@ -146,13 +152,26 @@ class Adopter:
             return [self._rendered(v) for v in value]
         return self._render(value) if isinstance(value, str) else value
 
-    def _render(self, text: str) -> str:
+    def _render(self, text: str) -> Any:
+        """The text that a template gives; the value of one that is a single expression.
+
+        dbt does the same: `"{{ var('statuses') }}"` is a list where the variable is one.
+        """
         if "{{" not in text and "{%" not in text:
             return text
+        values: list[Any] = []
+
+        def keep(value: Any) -> Any:
+            values.append(value)
+            return value
+
+        single = _SINGLE.fullmatch(text.strip())
+        shown = f"{{{{ {_KEEP}({single.group(1)}) }}}}" if single else text
         try:
-            return self.library.render(text, self.manifest.shown)
+            rendered = self.library.render(shown, self.manifest.shown, {_KEEP: keep})
         except DqsqlError as error:
             raise Unadoptable(f"only dbt can render {text!r}") from error
+        return values[0] if single and isinstance(values[0], _NATIVE) else rendered
 
     def _annotations(
         self,
@@ -165,6 +184,9 @@ class Adopter:
         column = values.get("column_name")
         about = _plain_name(column)
         span = self.spans.get(test.unique_id, Span(test.path))
+        if not _is_default(test):
+            # A threshold is about the number itself, which then serves both checks of the test.
+            failing = replace(failing, quick=None, values=None)
         return [
             Annotation(
                 f"expect({_predicate(test, failing, condition)})",
@@ -179,6 +201,7 @@ class Adopter:
                         DBT_TEST: test.unique_id,
                         DBT_TEST_NAME: kind,
                         **({"store_failures": True} if test.config.get("store_failures") else {}),
+                        **_counting(test, failing),
                     },
                 ),
                 span,
@@ -186,6 +209,16 @@ class Adopter:
             )
             for severity, condition, suffix in _levels(test)
         ]
+
+
+def _counting(test: Node, failing: Failing) -> dict[str, Any]:
+    """What a report of the test's failures must know beside the number that is measured."""
+    found: dict[str, Any] = {}
+    if failing.values is not None:
+        found[DBT_VALUES] = failing.values
+    if limit := test.config.get("limit"):
+        found[DBT_LIMIT] = int(limit)
+    return found
 
 
 def _plain_name(column: object) -> str | None:

@@ -45,3 +45,24 @@ where s.value_field is null
 {% test expect_column_to_exist(model, column_name) %}
 select 1 from {{ model }} where false
 {% endtest %}
+
+{% test expect_column_distinct_values_to_be_in_set(model, column_name, value_set, quote_values=true, row_condition=none) %}
+select v.value_field
+from (select distinct {{ column_name }} as value_field from {{ model }}
+      {% if row_condition %} where {{ row_condition }} {% endif %}) as v
+left join (
+    {% for value in value_set %}
+    select {% if quote_values %}cast('{{ value }}' as string){% else %}{{ value }}{% endif %} as value_field
+    {% if not loop.last %}union all{% endif %}
+    {% endfor %}
+) as s on v.value_field = s.value_field
+where s.value_field is null
+{% endtest %}
+
+{% test expect_column_values_to_be_unique(model, column_name, row_condition=none) %}
+select {{ column_name }}, count(*) as n
+from {{ model }}
+where {{ column_name }} is not null {% if row_condition %} and {{ row_condition }} {% endif %}
+group by {{ column_name }}
+having count(*) > 1
+{% endtest %}

@@ -1,0 +1,46 @@
+"""Which models of a project a command is about: dbt's selection, with all of its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+from dqsql.errors import UsageError
+from dqsql.model.project import Project
+from dqsql.runner.selection import METHODS, Method, project_methods, select_models
+from dqsql.runner.selectors import METHOD, SelectorMethod, default_selector
+from dqsql.runner.state import state_of
+
+
+def methods_of(project: Project, state: str | PathLike[str] | None = None) -> Mapping[str, Method]:
+    """The methods that know the project, its selectors, and earlier artefacts."""
+    methods = {**METHODS, **project_methods(project.name), **state_of(project, state).methods()}
+    methods[METHOD] = SelectorMethod(project, lambda: methods)
+    return methods
+
+
+def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
+    """The names of the models of a project that are selected: see `select_models`."""
+    methods = methods_of(project)
+    return [m.name for m in select_models(project.models, select, exclude, methods=methods)]
+
+
+def selection(
+    project: Project,
+    select: Sequence[str],
+    exclude: Sequence[str],
+    selector: str | None,
+    *,
+    by_default: bool,
+) -> Sequence[str]:
+    """What to select: `--select`, the selector with a name, or (`by_default`) the default one."""
+    if selector is not None:
+        if [*select, *exclude]:
+            raise UsageError(
+                "--selector stands alone, without --select and --exclude",
+                hint=f"--select {METHOD}:{selector} can be combined with others",
+            )
+        return (f"{METHOD}:{selector}",)
+    if by_default and not [*select, *exclude]:
+        return default_selector(project)
+    return select
