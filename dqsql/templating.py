@@ -143,7 +143,8 @@ class MacroLibrary:
         except DqsqlError as error:
             raise _with_span(error, path, text) from error
         except TEMPLATE_FAULTS as error:
-            raise _template_error(error, path, text, [*self._globals, *(context or {})]) from error
+            known = {**self._globals, **(context or {})}
+            raise _template_error(error, path, text, known) from error
 
     def _template(self, text: str, path: str) -> jinja2.Template:
         try:
@@ -243,7 +244,7 @@ class MacroLibrary:
     def _failure(self, error: Exception, definition: MacroDef) -> MacroError:
         line = _traceback_line(error, definition.path) or definition.line
         text = self._text(definition)
-        span, hint = _locate_fault(error, definition.path, text, line, list(self._globals))
+        span, hint = _locate_fault(error, definition.path, text, line, self._globals)
         return MacroError(f"the macro {definition.name!r} failed: {error}", span=span, hint=hint)
 
 
@@ -365,13 +366,22 @@ _CLASS = re.compile(r"^\w+\.(?=\w+\(\))")
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
 
+def _near_name(name: str, known: Mapping[str, object]) -> str | None:
+    """A hint with the nearest name that a template knows; a variable is not known by its name."""
+    variables = known.get("var")
+    names = variables.known if isinstance(variables, Variables) else {}
+    if name in names:
+        return f"write var('{name}')"
+    return nearest(name, known) or nearest(name, names, label="did you mean the variable")
+
+
 def _locate_fault(
-    error: Exception, path: str, text: str, line: int, known: Sequence[str]
+    error: Exception, path: str, text: str, line: int, known: Mapping[str, object]
 ) -> tuple[Span, str | None]:
     message = str(error)
     hint, where = None, None
     if match := _UNDEFINED.match(message):
-        hint = nearest(match.group(1), known)
+        hint = _near_name(match.group(1), known)
         where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
     elif match := _NO_ATTRIBUTE.search(message):
         where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
@@ -379,7 +389,9 @@ def _locate_fault(
     return Span(path, found_line, column, _line_text(text, found_line)), hint
 
 
-def _template_error(error: Exception, path: str, text: str, known: Sequence[str]) -> JinjaError:
+def _template_error(
+    error: Exception, path: str, text: str, known: Mapping[str, object]
+) -> JinjaError:
     line = _traceback_line(error, path) or 1
     span, hint = _locate_fault(error, path, text, line, known)
     message = _CLASS.sub("", str(error)) or "the template needs more memory than there is"
@@ -403,18 +415,20 @@ def call_error(function: str, argument: str, message: str, hint: str | None = No
 _MISSING = object()
 
 
-def var_function(variables: Mapping[str, Any]) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class Variables:
     """`var('name', default)` for templates; an unknown name without default is a JinjaError."""
 
-    def var(name: str, default: Any = _MISSING) -> Any:
-        if name in variables:
-            return variables[name]
+    known: Mapping[str, Any]
+
+    def __call__(self, name: str, default: Any = _MISSING) -> Any:
+        """The value of a variable."""
+        if name in self.known:
+            return self.known[name]
         if default is not _MISSING:
             return default
-        hint = nearest(name, variables) or "set it under `vars:` in dqsql_project.yml or by --vars"
+        hint = nearest(name, self.known) or "set it under `vars:` in dqsql_project.yml or by --vars"
         raise call_error("var", name, f"the variable {name!r} is not defined", hint)
-
-    return var
 
 
 def env_var(name: str, default: Any = _MISSING) -> Any:
@@ -455,7 +469,7 @@ def base_context(
 ) -> dict[str, object]:
     """`var`, `env_var` (with `secrets` of any variable) and, when there is one, `target`."""
     reader = secret_env_var if secrets else env_var
-    context: dict[str, object] = {"var": var_function(variables), "env_var": reader}
+    context: dict[str, object] = {"var": Variables(variables), "env_var": reader}
     if target is not None:
         context["target"] = target_variables(target)
     return context

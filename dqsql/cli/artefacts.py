@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.cli.project import target_dir, write_project_artefacts
@@ -41,5 +39,3 @@ def print_github(session: Session, compiled: CompileResult, result: RunResult) -
     prefix = github_prefix(compiled.project.root)
     for line in finding_annotations(result, compiled.plans, prefix):
         session.out.line(line)
-
-

@@ -27,7 +27,7 @@ from dqsql.engine.values import (
 )
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
-from dqsql.model.project import Scope
+from dqsql.model.project import Scope, view_name
 from dqsql.model.results import MetricValue
 
 if TYPE_CHECKING:
@@ -145,6 +145,11 @@ def _failing_states(
     return find_failing(states, with_groups)
 
 
+def states_view(model: str) -> str:
+    """The name of the temporary view of a model's state rows."""
+    return f"{view_name(model)}: states"
+
+
 @dataclass
 class ModelExecution:
     """Executes the plan of one model, whose view is registered.
@@ -175,8 +180,7 @@ class ModelExecution:
     @property
     def _states(self) -> exp.Expr:
         """The view of the state rows at hand; models may run at the same time."""
-        name = f"dqsql__{self.plan.model.name}: states"
-        return exp.Table(this=exp.to_identifier(name, quoted=True))
+        return exp.Table(this=exp.to_identifier(states_view(self.plan.model.name), quoted=True))
 
     # --- batches -------------------------------------------------------------------------------
 

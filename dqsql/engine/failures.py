@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from dqsql.engine.known_failures import known_failure
 from dqsql.errors import (
     ConnectionLostError,
+    DqsqlError,
     EngineError,
     QueryError,
     SourceNotFoundError,
@@ -71,7 +72,7 @@ def _hint(text: str, condition: str) -> str | None:
     return f"Spark's condition is {condition}" if condition else None
 
 
-def translate_model_error(error: Exception, model: CheckModel) -> Exception:
+def translate_model_error(error: Exception, model: CheckModel) -> DqsqlError:
     """The error for a check model's own SELECT, with the place in the file as the user wrote it."""
     if model.relation is not None:
         return _relation_error(error, model, model.relation)

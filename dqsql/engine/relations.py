@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dqsql.dialect import quoted
@@ -13,6 +13,7 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
+from dqsql.engine.near_names import missing_relation, near_relations
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
@@ -65,14 +66,18 @@ def register_model(
     `done` remembers what was registered. Raises an error that points into the model's file.
     """
     register_dependencies(spark, project, model, done)
-    _register_view(spark, model)
+    _register_view(spark, project, model)
 
 
-def _register_view(spark: SparkSession, model: CheckModel) -> None:
+def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
     try:
         spark.sql(model.sql).createOrReplaceTempView(quoted(view_name(model)))
     except SPARK_FAILURES as error:
-        raise translate_model_error(error, model) from error
+        problem = translate_model_error(error, model)
+        name = missing_relation(str(error))
+        if name is not None and model.relation is None:
+            problem.hint = near_relations(spark, project, name) or problem.hint
+        raise problem from error
 
 
 def register_dependencies(
@@ -83,27 +88,27 @@ def register_dependencies(
     A relation that dbt built is there already, and needs nothing.
     """
     models = {m.unique_id: m for m in project.models}
-    _register_upstream(spark, project.sources, models, model, set() if done is None else done)
+    _register_upstream(spark, project, models, model, set() if done is None else done)
 
 
 def _register_upstream(
     spark: SparkSession,
-    sources: Iterable[Source],
+    project: Project,
     models: Mapping[str, CheckModel],
     model: CheckModel,
     done: set[str],
 ) -> None:
     if model.relation is not None:
         return
-    for source in sources:
+    for source in project.sources:
         if source.unique_id in model.depends_on and source.unique_id not in done:
             register_source(spark, source)
             done.add(source.unique_id)
     for unique_id in model.depends_on:
         upstream = models.get(unique_id)
         if upstream is not None and unique_id not in done:
-            _register_upstream(spark, sources, models, upstream, done)
-            _register_view(spark, upstream)
+            _register_upstream(spark, project, models, upstream, done)
+            _register_view(spark, project, upstream)
             done.add(unique_id)
 
 

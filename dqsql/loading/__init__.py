@@ -3,6 +3,13 @@
 from dqsql.loading.binding import raw_position
 from dqsql.loading.config import parse_vars
 from dqsql.loading.profiles import TargetRequest, load_target
-from dqsql.loading.project import load_project
+from dqsql.loading.project import load_project, shipped_macros
 
-__all__ = ["TargetRequest", "load_project", "load_target", "parse_vars", "raw_position"]
+__all__ = [
+    "TargetRequest",
+    "load_project",
+    "load_target",
+    "parse_vars",
+    "raw_position",
+    "shipped_macros",
+]

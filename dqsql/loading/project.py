@@ -198,12 +198,17 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
     return document
 
 
+def shipped_macros() -> tuple[MacroFile, ...]:
+    """The checks and metrics that come with dqsql, by absolute path."""
+    files = _files(resource_dir("macros"), (".",), (".sql",))
+    return tuple(MacroFile(str(f), read_text(f, str(f))) for f in files)
+
+
 def _macro_files(
     root: Path, config: ProjectConfig, errors: list[DqsqlError]
 ) -> tuple[MacroFile, ...]:
     """Shipped files by absolute path, then the project's by relative path."""
-    shipped = resource_dir("macros")
-    files = [MacroFile(str(f), read_text(f, str(f))) for f in _files(shipped, (".",), (".sql",))]
+    files = [*shipped_macros()]
     for file in _files(root, config.macro_paths, (".sql",)):
         shown = _relative(file, root)
         try:

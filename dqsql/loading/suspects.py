@@ -33,7 +33,7 @@ def suspicions(
 
 
 def _repeated(model: CheckModel) -> Iterator[str]:
-    seen: set[str] = set()
+    seen: dict[str, Span] = {}
     for annotation in model.annotations:
         if DBT_TEST in annotation.settings.options:
             continue
@@ -41,8 +41,11 @@ def _repeated(model: CheckModel) -> Iterator[str]:
         text = " ".join(annotation.expression.split())
         same = repr(replace(annotation, span=Span(""), expression=text))
         if same in seen:
-            yield f"{annotation.span}: @{annotation.expression.strip()} is there twice"
-        seen.add(same)
+            yield (
+                f"{annotation.span}: @{annotation.expression.strip()} is there twice,"
+                f" also at {seen[same]}"
+            )
+        seen.setdefault(same, annotation.span)
 
 
 def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[str]:

@@ -74,15 +74,12 @@ class Datasets:
         query = parse_statement(model.sql)
         if query is None:
             return
-        main = _main(query)
-        tables = [t for t in query.find_all(exp.Table) if t is not main]
+        main, ctes = _main(query), _ctes(query)
+        tables = [t for t in query.find_all(exp.Table) if t is not main and _name(t) not in ctes]
         for table in ([main] if main is not None else []) + tables:
-            yield from self._behind(table, _ctes(query))
+            yield from self._behind(".".join(part.name for part in table.parts))
 
-    def _behind(self, table: exp.Table, ctes: Mapping[str, exp.CTE]) -> Iterator[Dataset]:
-        name = ".".join(part.name for part in table.parts)
-        if name.lower() in ctes or not name:
-            return
+    def _behind(self, name: str) -> Iterator[Dataset]:
         if name in self._views:
             yield from self.of(self._views[name])
         else:
@@ -95,6 +92,10 @@ class Datasets:
     @property
     def _sources(self) -> Mapping[str, Dataset]:
         return {_plain(s.relation): Dataset.of_source(s) for s in self.project.sources}
+
+
+def _name(table: exp.Table) -> str:
+    return table.name.lower() if len(table.parts) == 1 else ""
 
 
 def _plain(relation: str) -> str:

@@ -16,11 +16,11 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
 from dqsql.model.tables import FINDINGS
+from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
 from dqsql.runner.exclusive import alone
 from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
-from dqsql.runner.selection import chosen_names
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 

@@ -33,7 +33,11 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
 @pytest.mark.parametrize(
     ("column", "model", "warning"),
     [
-        ("-- @not_null @not_null", "", "checks/orders.sql:4:20: @not_null is there twice"),
+        (
+            "-- @not_null @not_null",
+            "",
+            "checks/orders.sql:4:20: @not_null is there twice, also at checks/orders.sql:4:10",
+        ),
         (
             "-- @mean  > 1\n, x as z -- @mean > 1",
             "-- @mean(x) > 2 @mean(x)  > 2",

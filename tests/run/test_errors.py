@@ -116,6 +116,29 @@ WRONG = {
         "checks/m.sql:1:23",
         ("'maximum' is undefined",),
     ),
+    "undefined name near to a function": Wrong(
+        model("select a -- @not_null\nfrom {{ sorce('raw', 't') }}\n"),
+        "checks/m.sql:2:9",
+        ("'sorce' is undefined", "did you mean 'source'?"),
+    ),
+    "variable without var": Wrong(
+        {
+            **model(
+                "select a -- @max < {{ maximum }} @min > {{ minimun }}\nfrom values (1) t(a)\n"
+            ),
+            "dqsql_project.yml": "name: p\nprofile: test\nvars: {maximum: 3}\n",
+        },
+        "checks/m.sql:1:23",
+        ("'maximum' is undefined", "write var('maximum')"),
+    ),
+    "variable with a slip": Wrong(
+        {
+            **model("select a -- @max < {{ maximun }}\nfrom values (1) t(a)\n"),
+            "dqsql_project.yml": "name: p\nprofile: test\nvars: {maximum: 3}\n",
+        },
+        "checks/m.sql:1:23",
+        ("'maximun' is undefined", "did you mean the variable 'maximum'?"),
+    ),
     "undefined project variable": Wrong(
         model("select a\nfrom {{ source('raw', 't') }}\nwhere a > {{ var('lowest') }}\n"),
         "checks/m.sql:3:",
@@ -141,6 +164,16 @@ WRONG = {
         },
         "",
         ("gone", "`gone` cannot be found."),
+    ),
+    "relation that is a source": Wrong(
+        model("select a -- @not_null\nfrom raw.t\n"),
+        "checks/m.sql:2:",
+        ("`raw`.`t` cannot be found", "did you mean {{ source('raw', 't') }}?"),
+    ),
+    "relation near to a check model": Wrong(
+        {**model("select a -- @not_null\nfrom orderz\n"), "checks/orders.sql": "select 1 as a"},
+        "checks/m.sql:2:",
+        ("`orderz` cannot be found", "did you mean {{ ref('orders') }}?"),
     ),
     "missing source file": Wrong(
         model("select a -- @not_null\nfrom {{ source('raw', 'u') }}\n"),
