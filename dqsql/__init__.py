@@ -2,7 +2,7 @@
 
 The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`,
 `waiting`, `explain` and `write_report` around it; `acknowledge`, `assign`, `resolve`, `reopen` and
-`open_findings` are about findings.
+`open_findings` are about findings. `dqsql.check(df, ["@not_null(id)"])` needs no project.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dqsql.runner.explain import explain
     from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve
     from dqsql.runner.fit import fit
+    from dqsql.runner.frames import check
     from dqsql.runner.notify import notify
     from dqsql.runner.report import write_report
     from dqsql.runner.review import review, waiting
@@ -24,6 +25,7 @@ __all__ = [
     "acknowledge",
     "assign",
     "backtest",
+    "check",
     "compile_project",
     "explain",
     "fit",
@@ -42,6 +44,7 @@ _MODULES = {
         ("acknowledge", "assign", "open_findings", "reopen", "resolve"), "dqsql.runner.finding"
     ),
     "backtest": "dqsql.runner.backtest",
+    "check": "dqsql.runner.frames",
     "explain": "dqsql.runner.explain",
     "fit": "dqsql.runner.fit",
     "notify": "dqsql.runner.notify",

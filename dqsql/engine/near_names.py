@@ -29,7 +29,7 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
     """
     shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in project.sources}
     shown |= {s.table: shown[s.full_name] for s in project.sources}
-    shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models}
+    shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models if m.config.enabled}
     shown |= {table: table for table in _tables(spark, name)}
     by_lower = {known.lower(): text for known, text in shown.items() if known != name}
     near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=_NEAR)

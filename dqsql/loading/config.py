@@ -193,13 +193,18 @@ def build_config(
 def normalised(document: Document) -> dict[str, Any]:
     """The top level with `-` and `_` in keys taken for the same, every key known."""
     values: dict[str, Any] = {}
-    known = _OWN_KEYS | _TARGET_KEYS | _setting_keys()
+    known = known_keys()
     for key, value in document.data.items():
         plain = key.replace("-", "_")
         if plain not in known:
             document.check_keys({key: value}, known, what="the project file")
         values[plain] = value
     return values
+
+
+def known_keys() -> frozenset[str]:
+    """The settings of the project file."""
+    return _OWN_KEYS | _TARGET_KEYS | _setting_keys()
 
 
 def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:

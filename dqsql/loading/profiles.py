@@ -22,7 +22,7 @@ _DBT_TYPES = ("spark", "databricks")
 _METASTORE = "metastore_db"
 DERBY_URL = "spark.hadoop.javax.jdo.option.ConnectionURL"
 # Keys of dqsql; in a profile that dbt reads too they may stand under `dqsql:`.
-_OWN_KEYS = frozenset(
+OWN_KEYS = frozenset(
     {
         "method",
         "schema",
@@ -63,7 +63,7 @@ _DBT_KEYS = frozenset(
         "workspace_id",
     }
 )
-_KNOWN_KEYS = _OWN_KEYS | _DBT_KEYS | {"type", "dqsql"}
+_KNOWN_KEYS = OWN_KEYS | _DBT_KEYS | {"type", "dqsql"}
 _SESSION_CATALOG = "spark.sql.catalogImplementation"
 _DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 _ANSI = "spark.sql.ansi.enabled"
@@ -175,7 +175,7 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
         )
     output = outputs.section(chosen, f"the target {chosen!r}")
     own = output.section("dqsql", "'dqsql'")
-    own.check_keys(_OWN_KEYS, "'dqsql'")
+    own.check_keys(OWN_KEYS, "'dqsql'")
     if request.dbt:
         return _beside_dbt(output, own, chosen, profile, request)
     output.check_keys(_KNOWN_KEYS, "a target")

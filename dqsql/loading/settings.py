@@ -280,6 +280,17 @@ def _model_words() -> _Known:
     return _Known(_MODEL_READERS, extras, LIMITS, extras - {"meta"})
 
 
+def check_words() -> frozenset[str]:
+    """The settings that any check may have."""
+    return CHECK_SETTINGS.union(_CHECK_OPTIONS)
+
+
+def model_words() -> frozenset[str]:
+    """The settings of a model, those of monitors among them."""
+    words = _model_words()
+    return words.options.union(words.readers)
+
+
 def read_check_settings(values: Mapping[str, Any]) -> CheckSettings:
     """The settings behind an annotation. Raises SettingProblem."""
     known, options = _check_words().read(values)

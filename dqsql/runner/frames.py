@@ -17,7 +17,7 @@ from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading import shipped_macros
 from dqsql.loading.models import known_names
 from dqsql.loading.texts import read_annotations
-from dqsql.model.functions import MONITORS
+from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import (
     Annotation,
@@ -111,7 +111,7 @@ def _plan(project: Project, checks: Sequence[str]) -> Plan:
         # A pattern that is given is a check like others.
         if (
             name is not None
-            and name.group().lower() in MONITORS
+            and name.group().lower() in monitor_specs()
             and "'" not in annotation.expression
         ):
             raise _needs_history(annotation, f"@{name.group()}")

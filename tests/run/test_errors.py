@@ -174,6 +174,7 @@ WRONG = {
         {**model("select a -- @not_null\nfrom orderz\n"), "checks/orders.sql": "select 1 as a"},
         "checks/m.sql:2:",
         ("`orderz` cannot be found", "did you mean {{ ref('orders') }}?"),
+        ("--select", "m"),
     ),
     "missing source file": Wrong(
         model("select a -- @not_null\nfrom {{ source('raw', 'u') }}\n"),

@@ -28,6 +28,41 @@ def tables(session: Session, **_: Any) -> int:
     return 0
 
 
+@command.command("annotations", cls=Command)
+@options(*GLOBAL)
+@with_session
+def print_annotations(session: Session, **_: Any) -> int:
+    """Print the checks and metrics that come with dqsql, with their formulas."""
+    from dqsql.cli.reference import annotations_as_markdown
+
+    session.out.line(annotations_as_markdown())
+    return 0
+
+
+@command.command("settings", cls=Command)
+@options(*GLOBAL)
+@with_session
+def print_settings(session: Session, **_: Any) -> int:
+    """Print what the settings of checks, models, the project and targets mean."""
+    from dqsql.cli.reference import settings_as_markdown
+
+    session.out.line(settings_as_markdown())
+    return 0
+
+
+@command.command("commands", cls=Command)
+@options(*GLOBAL)
+@with_session
+def print_commands(session: Session, **_: Any) -> int:
+    """Print all commands with their options."""
+    from dqsql.cli.reference import commands_as_markdown
+
+    root = click.get_current_context().find_root().command
+    if isinstance(root, click.Group):
+        session.out.line(commands_as_markdown(root))
+    return 0
+
+
 @command.command("views", cls=Command)
 @click.option(
     "--dialect",

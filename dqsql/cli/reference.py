@@ -1,0 +1,181 @@
+"""The reference as Markdown, made of what the code says: checks, metrics, settings, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import click
+
+from dqsql.errors import DqsqlError
+from dqsql.loading import shipped_macros
+from dqsql.loading.described import described_settings
+from dqsql.model.monitors import monitor_specs
+from dqsql.report.manifest import macro_records
+from dqsql.templating import MacroDef, MacroLibrary
+
+_PREFIXES = {"check": "Checks", "metric": "Metrics"}
+_MADE = "This page is what `dqsql docs {0}` prints."
+_PLACES = {
+    "check": (
+        "Of a check or monitor",
+        "In braces behind an annotation: `@mean > 3 {severity: warn}`.",
+    ),
+    "model": (
+        "Of a check model",
+        "In `config(..)`, or with a `+` for a folder in `dqsql_project.yml`.",
+    ),
+    "project": ("Of the project", "In `dqsql_project.yml`; in a dbt project under `vars: dqsql:`."),
+    "profile": (
+        "Of a target",
+        "In `profiles.yml`. Keys of dbt-spark that dqsql has no use for are allowed there, too.",
+    ),
+}
+
+
+# --- checks and metrics ------------------------------------------------------------------------
+
+
+def annotations_as_markdown() -> str:
+    """All shipped checks and metrics: what they say, and their formulas."""
+    library = MacroLibrary(shipped_macros(), {"pattern_regex": lambda text: f"regex of {text}"})
+    records = {r["name"]: r for r in macro_records(shipped_macros())}
+    lines = [
+        "# Checks and metrics",
+        "",
+        "What comes with dqsql. A check is written as it is (`@not_null`), a metric is compared"
+        " (`@mean > 3`). On the line of a column, the column is the first argument; names with a"
+        " question mark may be left out. The formula is what a name stands for: SQL over aggregates"
+        " and other metrics. A macro of the same name in your project replaces a shipped one."
+        " [Annotations](../annotations.md) has the grammar, [monitors](../monitors.md) what is"
+        " learned from history.",
+        "",
+        _MADE.format("annotations"),
+    ]
+    for prefix, title in _PREFIXES.items():
+        lines += ["", f"## {title}", ""]
+        for name in sorted(n for n in library.macros if n.startswith(f"{prefix}_")):
+            lines += _macro(library, library.macros[name], records.get(name, {}))
+    return "\n".join(lines)
+
+
+def _macro(library: MacroLibrary, macro: MacroDef, record: Mapping[str, object]) -> list[str]:
+    signature = macro.signature.partition("_")[2].replace("*varargs", "more ..")
+    about = record.get("description") or ""
+    return [
+        f"### `@{signature}`",
+        "",
+        str(about),
+        "",
+        "```sql",
+        _formula(library, macro),
+        "```",
+        "",
+    ]
+
+
+def _formula(library: MacroLibrary, macro: MacroDef) -> str:
+    """What a macro gives for arguments that are called like its parameters."""
+    arguments = [*macro.parameters[: macro.required], *(["more .."] * macro.catches_varargs)]
+    try:
+        text = library.call(macro.name, arguments)
+    except DqsqlError:
+        # It looks into its arguments.
+        text = _body(macro)
+    return "\n".join(line.rstrip() for line in _dedented(text) if line.strip())
+
+
+def _body(macro: MacroDef) -> str:
+    (file,) = [f for f in shipped_macros() if f.path == macro.path]
+    found = re.search(rf"macro\s+{macro.name}\b.*?%\}}(.*?)\{{%-?\s*endmacro", file.text, re.DOTALL)
+    return "" if found is None else found.group(1)
+
+
+def _dedented(text: str) -> Iterator[str]:
+    lines = [line for line in text.split("\n") if line.strip()]
+    width = min((len(x) - len(x.lstrip()) for x in lines[1:]), default=0)
+    for at, line in enumerate(lines):
+        yield line.strip() if at == 0 else line[width:]
+
+
+# --- settings ----------------------------------------------------------------------------------
+
+
+def settings_as_markdown() -> str:
+    """All settings by the place where they stand."""
+    # Hands the kinds of monitors in.
+    import dqsql.monitors.registry  # noqa: F401
+
+    lines = ["# Settings", "", "An unknown setting is an error.", "", _MADE.format("settings"), ""]
+    described = described_settings()
+    for place, (title, where) in _PLACES.items():
+        rows = [f"| `{name}` | {_cell(text)} |" for name, text in sorted(described[place].items())]
+        lines += [f"## {title}", "", where, "", "| setting | meaning |", "|---|---|", *rows, ""]
+    lines += ["## Of monitors", ""]
+    lines += [
+        "In braces behind the monitor; those that are configurable also in `config(..)` and in"
+    ]
+    lines += ["`dqsql_project.yml`, under the monitor's name.", ""]
+    lines += ["| monitor | settings | configurable |", "|---|---|---|"]
+    for name, spec in sorted(monitor_specs().items()):
+        shown = ", ".join(f"`{s}`" for s in sorted(spec.settings)) or "none of its own"
+        page = "../annotations.md" if name == "schema" else f"../{name}.md"
+        page = page.replace("pattern.md", "patterns.md")
+        lines.append(f"| [`@{name}`]({page}) | {shown} | {'yes' if spec.configurable else 'no'} |")
+    return "\n".join([*lines, ""])
+
+
+# --- commands ----------------------------------------------------------------------------------
+
+
+def commands_as_markdown(root: click.Group) -> str:
+    """All commands with their arguments and options."""
+    lines = [
+        "# Commands",
+        "",
+        "Every option is also read from the environment variable `DQSQL_<OPTION>`, as in"
+        " `DQSQL_TARGET`. `--help` behind a command prints what stands here.",
+        "",
+        _MADE.format("commands"),
+    ]
+    context = click.Context(root, info_name="dqsql")
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        if command is not None and not command.hidden:
+            lines += _command(command, click.Context(command, context, name))
+    return "\n".join([*lines, ""])
+
+
+def _command(command: click.Command, context: click.Context) -> list[str]:
+    lines = ["", f"## `{context.command_path}`", "", _help(command), ""]
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None and not inner.hidden:
+                lines += _inner(inner, click.Context(inner, context, name))
+        return lines
+    return [*lines, *_usage(command, context)]
+
+
+def _inner(command: click.Command, context: click.Context) -> list[str]:
+    return [f"### `{context.command_path}`", "", _help(command), "", *_usage(command, context), ""]
+
+
+def _usage(command: click.Command, context: click.Context) -> list[str]:
+    pieces = " ".join(command.collect_usage_pieces(context))
+    lines = ["```text", f"{context.command_path} {pieces}", "```", ""]
+    rows = []
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record is not None and "--help" not in parameter.opts:
+            rows.append(f"| `{_cell(record[0])}` | {_cell(record[1])} |")
+    return [*lines, "| option | meaning |", "|---|---|", *rows] if rows else lines
+
+
+def _help(command: click.Command) -> str:
+    paragraphs = (command.help or "").split("\n\n")
+    return "\n\n".join(" ".join(p.split()) for p in paragraphs)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
