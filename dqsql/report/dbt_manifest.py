@@ -49,6 +49,7 @@ def dbt_macro(project: Project, record: Mapping[str, Any], text: str) -> dict[st
         "path": record["original_file_path"],
         "macro_sql": f"{text} %}}",
         "arguments": [{"name": name} for name in arguments if name],
+        "signature": record["arguments"],
         "description": record["description"] or "",
     }
 

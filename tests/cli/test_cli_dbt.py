@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dqsql.cli.main import cli
+from dqsql.loading import load_project
+from dqsql.runner.adoption import project_warnings
 
 HERE = Path(__file__).parents[1] / "dbt"
 
@@ -67,6 +69,23 @@ def test_selection(shop: Path, select: str, models: str) -> None:
     done = call(shop, "ls", "--dbt-tests", "--resource-type", "model", "-s", select)
     assert done.exit_code == 0, done.output
     assert done.stdout.split() == [f"model.{name}" for name in models.split()]
+
+
+def test_what_is_said_of_left_tests_names_a_command_that_lists_them(shop: Path) -> None:
+    (hint,) = [w for w in project_warnings(load_project(shop, dbt_tests=True)) if "left" in w]
+    words = hint.partition("`dqsql ")[2].partition("`")[0].split()
+    listed = call(shop, *words).stdout.splitlines()
+    assert len(listed) == 4
+    assert all(": " in line for line in listed)
+
+
+def test_selectors_with_names(shop: Path) -> None:
+    text = "selectors:\n  - name: s\n    definition: {method: group, value: sales}\n"
+    (shop / "selectors.yml").write_text(text, "utf-8")
+    done = call(shop, "ls", "--resource-type", "model", "--selector", "s")
+    assert done.stdout.split() == ["model.orders"], done.output
+    both = call(shop, "ls", "--selector", "s", "--select", "orders")
+    assert "--selector stands alone" in both.stderr
 
 
 def test_a_selection_of_nothing_says_so_and_exits_0(shop: Path) -> None:

@@ -18,7 +18,7 @@ import dqsql
 from dqsql.cli.main import cli
 from dqsql.dialect import parse_statement
 
-from .blocks import ROOT, Block, blocks, commands
+from .blocks import PAGES, ROOT, Block, blocks, commands
 
 _SOURCE = re.compile(r"source\(\s*'(\w+)'\s*,\s*'(\w+)'\s*\)")
 _REF = re.compile(r"ref\(\s*'(\w+)'\s*\)")
@@ -124,6 +124,14 @@ def test_queries_parse(block: Block) -> None:
     """Queries of Spark, or of DuckDB, which the cookbook and the page about storage have."""
     for statement in filter(str.strip, block.text.split(";")):
         assert parse_statement(statement) is not None or sqlglot.parse(statement, "duckdb")
+
+
+def test_what_a_reader_meets_first() -> None:
+    """A README of two pages, and no package that is not there."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert readme.count("\n") <= 150
+    for page in PAGES:
+        assert not re.search(r"pip install '?dqsql", page.read_text("utf-8")), page
 
 
 def test_the_pages_are_there() -> None:

@@ -128,6 +128,8 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
         ("@sum(amount) >= 10 and <= 1000", 1, "and needs a whole comparison behind it"),
         ("@row_count between 5 and", 1, "missing at the end"),
         ("@min >=", 1, "missing at the end"),
+        ("@accepted_values(values=['a'])", 1, "write the values one after the other"),
+        ("@expect(min(a) > 1 && max(a) < 3)", 1, "SQL says and, not &&"),
         ("@mean > 3 AND ", 1, "leave AND out"),
         ("@not  null", 0, "did you mean @not_null?"),
         ("@accepted_values('paid, 'open')", 1, "a quote is not closed"),

@@ -244,12 +244,25 @@ def test_manifest_lists_columns_and_lineage(plan: Plan, tmp_path: Path) -> None:
     assert list(content["macros"]) == ["macro.helper", "macro.metric_x"]
     assert content["macros"]["macro.helper"]["annotation"] is None
     macro = content["macros"]["macro.metric_x"]
-    assert (macro["annotation"], macro["arguments"]) == ("@x", "a, b=3")
+    assert (macro["annotation"], macro["signature"]) == ("@x", "a, b=3")
+    assert [a["name"] for a in macro["arguments"]] == ["a", "b"]
     assert macro["description"] == "What x is."
     assert content["parent_map"]["model.flights"] == ["source.nyc.flights"]
     assert content["child_map"]["source.nyc.flights"] == ["model.flights"]
     assert content["child_map"]["model.flights"] == [check["unique_id"], "flights.novelty"]
     assert columns_read(plan) == ("a b", "dep_delay")
+    # What tools made for dbt read.
+    schema = "https://schemas.getdbt.com/dbt/manifest/v12.json"
+    assert content["metadata"]["dbt_schema_version"] == schema
+    model, test = content["nodes"]["model.flights"], content["nodes"][check["unique_id"]]
+    assert (model["resource_type"], model["depends_on"]) == (
+        "model",
+        {"nodes": ["source.nyc.flights"]},
+    )
+    assert (test["resource_type"], test["attached_node"]) == ("test", "model.flights")
+    assert test["config"]["severity"] == check["severity"].upper()
+    assert content["sources"]["source.nyc.flights"]["identifier"] == "flights"
+    assert macro["macro_sql"].startswith("{%") and macro["macro_sql"].endswith("%}")
 
 
 def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
