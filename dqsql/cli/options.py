@@ -75,6 +75,13 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
             "help": "Exit with 0 where nothing is new, whatever waits for a review.",
         },
     ),
+    "timing": (
+        ("--timing",),
+        {
+            "is_flag": True,
+            "help": "Print to standard error where the seconds went, by phase and model.",
+        },
+    ),
     "dbt_tests": (
         ("--dbt-tests/--no-dbt-tests",),
         {

@@ -280,7 +280,7 @@ class RunResult:
 
     `exit_code` is 0 when everything passed (or only warned), 1 when a check of severity error
     failed or the batches on which it did still wait for a review, 2 when dqsql could not do its
-    work.
+    work. `phases` are the seconds of the run itself by `model.phases`; those of models are theirs.
     """
 
     run_id: str
@@ -292,6 +292,7 @@ class RunResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """What a notebook shows: `RunResult(fail: 3 models, 12 batches, 780 verdicts, 2 fail)`."""

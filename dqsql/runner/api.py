@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.engine.lazy_session import LazySession
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.phases import START, WRITE
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
@@ -297,7 +298,7 @@ class _Run:
             told = tell(store, self._project, sorted(worked))
             result = replace(result, warnings=(*result.warnings, *told.problems))
         store.tidy()
-        return result
+        return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
 
     def _report_unstored(
         self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]

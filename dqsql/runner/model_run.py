@@ -27,6 +27,7 @@ from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
+from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Plan, StateColumn
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
@@ -56,7 +57,7 @@ from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.limits import RunLimits
-from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
+from dqsql.runner.phases import Phases
 from dqsql.runner.preparation import prepare
 from dqsql.runner.project_key import project_key
 from dqsql.runner.returned import returned_rows

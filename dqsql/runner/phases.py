@@ -6,10 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-COMPILE = "compile"
-DISCOVERY = "discovery"
-SCAN = "scan"
-DECIDE = "decide"
+from dqsql.model.phases import COMPILE
 
 
 @dataclass

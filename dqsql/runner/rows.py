@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import Plan
 from dqsql.model.results import (
     BatchRecord,
@@ -20,7 +21,6 @@ from dqsql.model.results import (
     StoredRows,
 )
 from dqsql.monitors.history import MetricProfile
-from dqsql.runner.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 
 Row = dict[str, Any]
 

@@ -55,6 +55,19 @@ def test_the_options_reach_the_run(
     }
 
 
+def test_where_the_seconds_went(
+    dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
+) -> None:
+    done = dqsql("run", "--timing", "--output", "json")
+    json.loads(done.stdout)
+    lines = done.stderr.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("model "))
+    assert lines[head].split() == ["model", "compile", "discovery", "scan", "decide"]
+    assert [line.split()[0] for line in lines[head + 1 :]] == ["orders"]
+    assert "start Spark" in lines[head - 3]
+    assert "Where the seconds" not in dqsql("run").stderr
+
+
 def test_artefacts_are_written(
     dqsql: Callable[..., Result], project: Path, fake_run: FakeRun
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ _RUN = (
     "store_failures",
     "only_new",
     "threads",
+    "timing",
     "run_output",
 )
 _WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state", "selector")
@@ -39,6 +41,7 @@ def command(
     exclude: Sequence[str],
     batches: Sequence[str],
     output: str,
+    timing: bool,
     **settings: Any,
 ) -> int:
     """Check the batches that are new, and store and print the verdicts.
@@ -46,12 +49,15 @@ def command(
     Exits with 1 when a check of severity error failed, also in the run before when nothing is new
     and nobody has reviewed it; with 2 when something could not be checked.
     """
+    began = time.monotonic()
     from dqsql.report.artefacts import ensure_writable
+    from dqsql.report.timing import timing_lines
     from dqsql.runner import api
 
     where = {name: settings[name] for name in _WHERE}
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
     ensure_writable(target_dir(compiled))
+    loaded = time.monotonic()
     with session.progress() as progress:
         result = api.run(
             project_dir,
@@ -62,5 +68,9 @@ def command(
             compiled=compiled,
             **settings,
         )
+    checked = time.monotonic()
     write_run_artefacts(session, compiled, result)
+    if timing:
+        for line in timing_lines(result, loaded - began, time.monotonic() - checked):
+            session.err.line(line)
     return result.exit_code
