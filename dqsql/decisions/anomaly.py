@@ -435,6 +435,8 @@ def _bands(
     rate = chosen.default_rate if chosen.rate is None else chosen.rate
     predictions = [p for i in places if isinstance(p := found[i], Prediction)]
     histories = [many[i] for i in places]
-    for i, band in zip(places, bands_of(predictions, histories, rate, settings), strict=True):
+    by_day = isinstance(chosen, Auto) and chosen.default_bounds and not chosen.order
+    found_bands = bands_of(predictions, histories, rate, settings, by_day)
+    for i, band in zip(places, found_bands, strict=True):
         bands[i] = band
     return bands

@@ -12,6 +12,7 @@ import scipy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import BoolArray, median_of
+from dqsql.decisions.seasons import several_a_day
 from dqsql.decisions.strategies import FloatArray, Prediction, Series
 from dqsql.decisions.tails import fit_tails
 
@@ -20,6 +21,12 @@ _CONSTANT = 0.5
 # Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
 _SHARE_OF_GAP = 0.29
 _STILL = 1e-6
+# With several batches a day a forecast is missed often that nobody wants to hear of. There a value
+# is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
+# or if the miss alone is rarer still.
+LOOSE_RATE = 0.01
+FAR = 5.0
+RATE_ALONE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,11 @@ class Band:
 
 
 def bands_of(
-    found: Sequence[Prediction], many: Sequence[Series], rate: float, settings: AnomalySettings
+    found: Sequence[Prediction],
+    many: Sequence[Series],
+    rate: float,
+    settings: AnomalySettings,
+    by_day: bool = False,
 ) -> list[Band]:
     """The bands around what is expected, for a rate per decision in (0, 0.5].
 
@@ -41,6 +52,7 @@ def bands_of(
         many: their histories.
         rate: of both sides together, or of the one that is looked at.
         settings: which sides are looked at.
+        by_day: whether series with several batches a day have the band of `LOOSE_RATE` instead.
     """
     errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
     for row, prediction in enumerate(found):
@@ -49,26 +61,45 @@ def bands_of(
     tails = fit_tails(errors, floor)
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
-    low, high = tails.reach(rate / sides)
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
     still = np.nanmax(np.abs(errors), axis=1) <= _STILL * floor
-    normal = floor * scipy.special.ndtri(1 - rate / sides)
-    low, high = np.where(still, normal, low), np.where(still, normal, high)
+
+    def intervals(one: float) -> list[tuple[float, float]]:
+        normal = floor * scipy.special.ndtri(1 - one / sides)
+        below, above = (np.where(still, normal, side) * factor for side in tails.reach(one / sides))
+        return [
+            _interval(p, low, high)
+            for p, low, high in zip(found, below.tolist(), above.tolist(), strict=True)
+        ]
+
+    kept = intervals(rate)
+    several = [i for i, series in enumerate(many) if by_day and several_a_day(series)]
+    if several:
+        loose, alone = intervals(LOOSE_RATE), intervals(RATE_ALONE)
+        for i in several:
+            kept[i] = _of_the_day(loose[i], alone[i], many[i])
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)
     return [
-        Band(*_interval(p, below, above), p_value)
-        for p, below, above, p_value in zip(
-            found,
-            (low * factor).tolist(),
-            (high * factor).tolist(),
-            np.minimum(p_values, 1.0).tolist(),
-            strict=True,
-        )
+        Band(*interval, p_value)
+        for interval, p_value in zip(kept, np.minimum(p_values, 1.0).tolist(), strict=True)
     ]
+
+
+def _of_the_day(
+    loose: tuple[float, float], alone: tuple[float, float], series: Series
+) -> tuple[float, float]:
+    """The band of a series with several batches a day; see `LOOSE_RATE`."""
+    known = series.known
+    away = FAR * float(known.std(ddof=1)) if known.size > 1 else 0.0
+    middle = float(known.mean())
+    return (
+        max(min(loose[0], middle - away), alone[0]),
+        min(max(loose[1], middle + away), alone[1]),
+    )
 
 
 def distance(value: float, found: Prediction) -> float:

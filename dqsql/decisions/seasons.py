@@ -47,6 +47,13 @@ def seasons_at(times: TimeArray, series: int) -> dict[str, IntArray]:
     return {name: np.repeat(slots, series, axis=0) for name, slots in found.items()}
 
 
+def several_a_day(series: Series) -> bool:
+    """Whether a day has several batches, by the median distance between them."""
+    if series.times is None or series.times.size < 2:
+        return False
+    return bool(_apart(series.times[None])[0] <= _SEASONS["hour"][1])
+
+
 def _slots(times: TimeArray) -> dict[str, IntArray]:
     apart = _apart(times)
     known = ~np.isnat(times)

@@ -549,3 +549,22 @@ def test_differences_by_hand() -> None:
     assert once.expected == pytest.approx(13.5)
     twice = evaluate(strategy("batch_normal", 3, order=2), values, None, 13.0, settings=SOON)
     assert twice.expected == pytest.approx(12 + 2 + 1 / 7)
+
+
+def test_auto_with_several_batches_a_day_tells_what_is_far_or_rare() -> None:
+    rng, hour = np.random.default_rng(6), np.arange(24 * 28 + 13)
+    values = 1000 + 500 * np.sin(2 * np.pi * hour / 24) + 20 * rng.normal(size=hour.size)
+    times = np.datetime64("2024-01-01", "us") + hour * np.timedelta64(1, "h")
+
+    def status(newest: float, **more: object) -> str:
+        asked = AnomalyInput(values[:-1], times[:-1], newest, times[-1])
+        return evaluate_many(strategy("auto", **more), [asked])[0].status
+
+    usual = 1000 + 500 * np.sin(2 * np.pi * hour[-1] / 24)
+    assert status(usual) == "ok"
+    # A miss of four deviations is rare, but small for a metric that goes up and down so far.
+    small = usual + 4 * 20
+    assert (status(small), status(small, fpr=0.0027)) == ("ok", "anomalous")
+    assert status(1000 + 6 * values.std()) == "anomalous"
+    # Every night has it, but no noon.
+    assert status(500.0) == "anomalous"
