@@ -16,10 +16,11 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer
-from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.compilation import Variables
 from dqsql.runner.learners import Learners, Stored, learnable
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,16 +119,8 @@ def backtest(
             raise UsageError(f"a false-positive rate lies between 0 and 1, not {rate!r}")
     if not rates or newest < 1:
         raise UsageError("a backtest needs a rate and a batch")
-    compiled = compile_project(
-        project_dir,
-        select=select,
-        exclude=exclude,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        dbt_tests=dbt_tests,
-    )
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     plans = list(learnable(compiled.plans, replayers()))
     if not plans:

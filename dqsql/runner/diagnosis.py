@@ -5,32 +5,23 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from importlib import metadata
-from os import PathLike
 
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
 from dqsql.model.wording import plural
-from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
 Step = tuple[str, bool, str]
 
 
-def diagnose(
-    project_dir: str | PathLike[str],
-    target: str | None,
-    profile: str | None,
-    profiles_dir: str | PathLike[str] | None,
-    variables: Variables,
-) -> Iterator[Step]:
+def diagnose(where: Where) -> Iterator[Step]:
     """Yield each step as (what, whether it worked, details); stops where going on is idle."""
     yield "dqsql", True, VERSION
     yield "python", True, platform.python_version()
     yield "pyspark", True, metadata.version("pyspark")
     try:
-        compiled = compile_project(
-            project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=variables
-        )
+        compiled = where.compile()
     except DqsqlError as error:
         yield "project", False, str(error)
         return

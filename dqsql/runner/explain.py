@@ -21,9 +21,10 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
-from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.compilation import Variables
 from dqsql.runner.lifecycle import heeded
 from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,9 +103,7 @@ def explain(
     Raises:
         DqsqlError: no such verdict, the project is wrong, or the tables cannot be read.
     """
-    compiled = compile_project(
-        project_dir, target=target, profile=profile, profiles_dir=profiles_dir, vars=vars
-    )
+    compiled = Where(project_dir, target, profile, profiles_dir, vars).compile()
     with open_tables(compiled.project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)

@@ -14,10 +14,11 @@ from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
-from dqsql.runner.compilation import Variables, compile_project
+from dqsql.runner.compilation import Variables
 from dqsql.runner.exclusive import alone
 from dqsql.runner.learners import Stored, learnable
 from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,16 +71,8 @@ def fit(
         DqsqlError: the project is wrong, a run of one of the models is at work, or Spark cannot be
             started.
     """
-    compiled = compile_project(
-        project_dir,
-        select=select,
-        exclude=exclude,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
-        dbt_tests=dbt_tests,
-    )
+    where = Where(project_dir, target, profile, profiles_dir, vars)
+    compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     plans = list(learnable(compiled.plans, learners()))
     if not plans:

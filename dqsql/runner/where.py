@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 
 from dqsql.loading import load_project
 from dqsql.loading.project import read_target_path
 from dqsql.model.project import Project
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import CompileResult, Variables, compile_project
 
 __all__ = ["Where", "read_target_path"]
 
@@ -32,4 +33,29 @@ class Where:
             profiles_dir=self.profiles_dir,
             vars=self.vars,
             strict=False,
+        )
+
+    def compile(
+        self,
+        *,
+        select: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        dbt_tests: bool | None = None,
+        state: str | PathLike[str] | None = None,
+        selector: str | None = None,
+        default_selector: bool = False,
+    ) -> CompileResult:
+        """Load the project and compile the selected models; see `compile_project`."""
+        return compile_project(
+            self.project_dir,
+            select=select,
+            exclude=exclude,
+            target=self.target,
+            profile=self.profile,
+            profiles_dir=self.profiles_dir,
+            vars=self.vars,
+            dbt_tests=dbt_tests,
+            state=state,
+            selector=selector,
+            default_selector=default_selector,
         )

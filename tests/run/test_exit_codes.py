@@ -8,7 +8,7 @@ import pytest
 
 import dqsql
 from dqsql.model.results import Status
-from dqsql.runner import api
+from dqsql.runner import project_run
 
 from .conftest import NewProject, Project
 
@@ -56,7 +56,7 @@ def test_a_crash_after_the_ledger(new_project: NewProject, monkeypatch: pytest.M
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(api, "_store_dimensions", dies)
+        patch.setattr(project_run, "_store_dimensions", dies)
         with pytest.raises(Died):
             project.run()
     result = project.run()

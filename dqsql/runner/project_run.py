@@ -1,0 +1,442 @@
+"""One run of a project: its models one after the other, or several at a time, then the tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dqsql.engine.lazy_session import LazySession
+from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
+from dqsql.model.events import RunListener
+from dqsql.model.phases import START, WRITE
+from dqsql.model.plan import Plan
+from dqsql.model.project import Project
+from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
+from dqsql.model.tables import CHECKS, COLUMNS, MODEL_RUNS, MODELS, RUNS
+from dqsql.report.notifications import SETTING, read_routes
+from dqsql.runner.adoption import (
+    left_while_running,
+    project_warnings,
+)
+from dqsql.runner.batches import BatchRequest
+from dqsql.runner.compilation import CompileResult
+from dqsql.runner.concurrency import InOrder
+from dqsql.runner.exclusive import alone
+from dqsql.runner.folders import ensure_target
+from dqsql.runner.inputs import FileInputs, are_small, inputs_of, store_inputs, stored_fingerprints
+from dqsql.runner.integrity import refuse_lost_rows, versions_after
+from dqsql.runner.journal import Journal
+from dqsql.runner.ledger import read_ledgers
+from dqsql.runner.limits import limits_of
+from dqsql.runner.lineage import send_lineage
+from dqsql.runner.notify import tell
+from dqsql.runner.people import heed_people
+from dqsql.runner.phases import Phases
+from dqsql.runner.rates import DEFAULT_FPR, project_fpr
+from dqsql.runner.rebuilds import reopen_rebuilt
+from dqsql.runner.rows import (
+    check_dimensions,
+    column_dimensions,
+    merge_dimension,
+    model_dimension,
+    model_run_row,
+    run_row,
+)
+from dqsql.runner.variables import kept_variables
+from dqsql.runner.verdicts import flagged_last
+from dqsql.runner.warehouse import refuse_foreign_method
+from dqsql.runner.where import Where
+from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a run is asked for, in the words of the command line; `dqsql.run` explains them."""
+
+    where: Where
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    full_refresh: bool = False
+    fail_fast: bool = False
+    batches: tuple[str, ...] = ()
+    event_time_start: str | None = None
+    event_time_end: str | None = None
+    store_failures: bool = False
+    only_new: bool = False
+    dbt_tests: bool | None = None
+    state: str | PathLike[str] | None = None
+    selector: str | None = None
+    threads: int | None = None
+    batches_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse what cannot be. Raises UsageError."""
+        self._of_all.check()
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"threads is {self.threads}; it must be 1 or more")
+
+    @property
+    def _of_all(self) -> BatchRequest:
+        times = self.event_time_start, self.event_time_end
+        return BatchRequest(self.batches, *times, self.full_refresh)
+
+    def batches_for(self, model: str) -> BatchRequest:
+        """The batches of a model that are to be checked."""
+        own = self.batches_of.get(model)
+        return BatchRequest(tuple(own)) if own else self._of_all
+
+    def compiled(self) -> CompileResult:
+        """The project, compiled. Raises DqsqlError."""
+        return self.where.compile(
+            select=self.select,
+            exclude=self.exclude,
+            dbt_tests=self.dbt_tests,
+            state=self.state,
+            selector=self.selector,
+            default_selector=True,
+        )
+
+    def arguments(self, project: Project) -> dict[str, Any]:
+        """What is kept of the request: variables by their hashes."""
+        where = self.where
+        return {
+            "select": list(self.select),
+            "exclude": list(self.exclude),
+            "selector": self.selector,
+            "target": where.target,
+            "profile": where.profile,
+            "profiles_dir": None if where.profiles_dir is None else str(where.profiles_dir),
+            "vars": kept_variables(where.vars, project),
+            "full_refresh": self.full_refresh,
+            "fail_fast": self.fail_fast,
+            "batches": list(self.batches),
+            "event_time_start": self.event_time_start,
+            "event_time_end": self.event_time_end,
+            "store_failures": self.store_failures,
+            "only_new": self.only_new,
+            "dbt_tests": self.dbt_tests,
+        }
+
+
+def run_project(
+    request: RunRequest,
+    spark: SparkSession | None,
+    listener: RunListener,
+    compiled: CompileResult | None = None,
+) -> RunResult:
+    """Check the new batches of a project; see `dqsql.run`. Raises DqsqlError."""
+    request.check()
+    compiled = compiled or request.compiled()
+    if request.fail_fast or not compiled.sound:
+        compiled.raise_errors()
+    if spark is None:
+        refuse_foreign_method(compiled.project.target)
+    read_routes(compiled.project.settings.get(SETTING))
+    ensure_target(compiled.project)
+    arguments = request.arguments(compiled.project)
+    return _ProjectRun(compiled, request, listener, arguments).execute(spark)
+
+
+@dataclass
+class _ProjectRun:
+    compiled: CompileResult
+    request: RunRequest
+    listener: RunListener
+    arguments: Mapping[str, Any]
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    _fpr: float = DEFAULT_FPR
+    _unchanged: set[str] = field(default_factory=set)
+
+    @property
+    def _project(self) -> Project:
+        return self.compiled.project
+
+    @property
+    def _threads(self) -> int:
+        return self.request.threads or self._project.target.threads
+
+    def execute(self, spark: SparkSession | None) -> RunResult:
+        plans = self.compiled.plans
+        checks = sum(len(p.checks) + len(p.monitors) for p in plans)
+        self.listener.run_started(self.run_id, len(plans), checks, self._project.target.name)
+        if not plans:
+            warnings = (
+                *project_warnings(self._project),
+                "nothing to do: no model with checks is selected",
+            )
+            result = self._result((), {}, warnings)
+            self.listener.run_finished(result)
+            return result
+        log_dir = self._project.log_dir
+        with (
+            alone(self._project.target, [p.model.name for p in plans]),
+            LazySession(
+                self._project.target, log_dir, spark, self.listener.session_starting
+            ) as session,
+        ):
+            result = self._run_models(session)
+        problems = send_lineage(self._project, plans, result)
+        result = replace(result, warnings=(*result.warnings, *problems))
+        self.listener.run_finished(result)
+        return result
+
+    def _run_models(self, session: LazySession) -> RunResult:
+        from dqsql.engine.storage import open_store
+
+        target = self._project.target
+        store = open_store(session, target)
+        journal = Journal(store)
+        ledgers = read_ledgers(store)
+        if not self.request.full_refresh:
+            refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
+        names = [p.model.name for p in self.compiled.plans]
+        reviews, self._findings = heed_people(store, ledgers, names, self.started)
+        self._reviews = {
+            model: {batch: row["verdict"] for batch, row in rows.items()}
+            for model, rows in reviews.items()
+        }
+        self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
+        # What is not begun any more after a failure must not depend on who was faster.
+        order = InOrder(self.listener, 1 if self.request.fail_fast else self._threads)
+        models: list[ModelResult] = []
+        before = stored_fingerprints(store)
+        # As they are before anything is read: what changes meanwhile is new to the next run.
+        found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
+        inputs = {n: known for n, known in found.items() if known and known.fingerprint}
+
+        session.small = are_small(
+            found[p.model.name]
+            for p in self.compiled.plans
+            if not self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
+        )
+
+        def work(plan: Plan) -> ModelResult:
+            if plan.blocked:
+                return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
+            if (lost := _lost_connection(models)) is not None:
+                return ModelResult(plan.model.name, plan.model.path, error=lost)
+            if self.request.fail_fast and any(
+                m.status in (Status.FAIL, Status.ERROR) for m in models
+            ):
+                return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
+            ledger = ledgers.setdefault(plan.model.name, {})
+            if self._is_unchanged(plan, ledger, inputs, before):
+                return self._nothing_new(plan, ledger)
+            return self._run_model(plan, session(), journal, ledger, order.step)
+
+        plans = self.compiled.plans
+        for model in order.run(plans, work):
+            models.append(model)
+            if journal.due or len(models) == len(plans):
+                self.listener.model_step(model.model, "storing")
+                self._report_unstored(models, len(plans), journal.write())
+        versions = {"dqsql": VERSION}
+        if session.version is not None:
+            versions["spark"] = session.version
+        left = left_while_running(r for m in models for r in m.results)
+        warnings = (*project_warnings(self._project), *left)
+        result = self._result(tuple(models), versions, warnings)
+        worked = {m.model for m in models if m.error is None or m.results}
+        changed = {
+            name: now
+            for name, now in inputs.items()
+            if name in worked and before.get(name) != now.fingerprint and self._asks_for_all(name)
+        }
+        store_inputs(store, changed, self.run_id, self.started)
+        if worked:
+            described = [p for p in plans if p.model.name in worked - self._unchanged]
+            types = {m.model: m.columns for m in models}
+            _store_dimensions(store, described, types, self.started)
+            store.append(
+                MODEL_RUNS,
+                [
+                    model_run_row(
+                        m, result, start_seconds=session.seconds, write_seconds=journal.seconds
+                    )
+                    for m in models
+                ],
+            )
+            versions_of_tables = versions_after(store, ledgers)
+            sha = _git_sha(self._project.root)
+            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
+            told = tell(store, self._project, sorted(worked))
+            result = replace(result, warnings=(*result.warnings, *told.problems))
+        store.tidy()
+        return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
+
+    def _report_unstored(
+        self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
+    ) -> None:
+        """Put models whose results could not be stored among those that could not be checked."""
+        for index, model in enumerate(models, start=1):
+            error = failed.get(model.model)
+            if error is not None:
+                models[index - 1] = ModelResult(
+                    model.model, model.path, seconds=model.seconds, error=error
+                )
+                self.listener.model_finished(index, total, models[index - 1])
+
+    def _is_unchanged(
+        self,
+        plan: Plan,
+        ledger: Mapping[str, BatchRecord],
+        inputs: Mapping[str, FileInputs],
+        before: Mapping[str, str],
+    ) -> bool:
+        """Whether nothing can be new since the model was last checked, as its files tell."""
+        model = plan.model.name
+        now = inputs.get(model)
+        if now is None or now.fingerprint != before.get(model):
+            return False
+        if self.request.batches_for(model) != BatchRequest():
+            return False
+        return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
+
+    def _asks_for_all(self, model: str) -> bool:
+        """Whether no batch of what the model reads is left to a later run."""
+        request = self.request.batches_for(model)
+        return request == BatchRequest(full_refresh=request.full_refresh)
+
+    def _nothing_new(self, plan: Plan, ledger: Mapping[str, BatchRecord]) -> ModelResult:
+        self._unchanged.add(plan.model.name)
+        return ModelResult(
+            plan.model.name,
+            plan.model.path,
+            checks=len(plan.checks) + len(plan.monitors),
+            skipped="nothing new",
+            bytes_read=0,
+            waiting=() if self.request.only_new else flagged_last(ledger),
+        )
+
+    def _run_model(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        journal: Journal,
+        ledger: dict[str, BatchRecord],
+        tell: Callable[[str, str], None],
+    ) -> ModelResult:
+        """Check one model; what goes wrong with it does not stop the others."""
+        from dqsql.engine.consumption import bytes_read
+        from dqsql.engine.relations import register_dependencies, register_model
+        from dqsql.runner.model_run import ModelRun
+        from dqsql.runner.preparation import relation_ids
+
+        model = plan.model
+        start = time.monotonic()
+        phases = Phases()
+        read_before = None if self._threads > 1 else bytes_read(spark)
+        try:
+            own = model.depends_on if model.relation is None else ()
+            needed = (*own, *relation_ids(plan.relations))
+            reader = replace(model, depends_on=needed, relation=None)
+            registered: set[str] = set()
+            register_dependencies(spark, self._project, reader, registered)
+            register_model(spark, self._project, model, registered)
+            reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
+            work = ModelRun(
+                plan=plan,
+                project=self._project,
+                spark=spark,
+                store=journal.store,
+                journal=journal,
+                ledger=ledger,
+                request=self.request.batches_for(model.name),
+                run_id=self.run_id,
+                now=self.started,
+                tell=tell,
+                limits=limits_of(
+                    model,
+                    self._project,
+                    store_failures=self.request.store_failures,
+                    fpr=self._fpr,
+                ),
+                reviews=self._reviews.get(model.name, {}),
+                only_new=self.request.only_new,
+                findings=self._findings.get(model.name, ()),
+                phases=phases,
+            )
+            result = work.execute()
+            read = None if read_before is None else bytes_read(spark)
+            if read is None or read_before is None:
+                return result
+            return replace(result, bytes_read=read - read_before)
+        except DqsqlError as error:
+            seconds = time.monotonic() - start
+            # What is wrong with single annotations is told all the same.
+            told = error_of((*plan.rejected, error)) if plan.rejected else error
+            return ModelResult(model.name, model.path, seconds=seconds, error=told)
+
+    def _result(
+        self,
+        models: tuple[ModelResult, ...],
+        versions: Mapping[str, str],
+        warnings: tuple[str, ...],
+    ) -> RunResult:
+        return RunResult(
+            run_id=self.run_id,
+            project=self._project.name,
+            target=self._project.target.name,
+            started_at=self.started,
+            finished_at=dt.datetime.now(dt.UTC),
+            models=models,
+            versions=versions,
+            arguments=self.arguments,
+            warnings=warnings,
+        )
+
+
+def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
+    """The error of a model during which Spark ended, if that has happened."""
+    return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
+
+
+def _store_dimensions(
+    store: Store, plans: Sequence[Plan], types: Mapping[str, Mapping[str, str]], now: dt.datetime
+) -> None:
+    """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
+
+    `types` are the columns of each model's result, by its name.
+    """
+    for table, key, describe in (
+        (MODELS, "model", lambda p: [model_dimension(p)]),
+        (CHECKS, "check_id", check_dimensions),
+        (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
+    ):
+        old = store.rows(table)
+        rows = []
+        for plan in plans:
+            mine = [r for r in old if r["model"] == plan.model.name]
+            rows.extend(merge_dimension(mine, describe(plan), key, now) or [])
+        if rows:
+            store.replace_partition(table, rows)
+
+
+def _git_sha(root: Path) -> str | None:
+    """The commit of the project's repository, or None outside one."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
