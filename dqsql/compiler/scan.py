@@ -139,6 +139,30 @@ def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffe
 
 
 @dataclass(frozen=True)
+class ModelScan:
+    """What rows of a model are scanned, whichever the states; see `Scan`."""
+
+    model: CheckModel
+    batches: BatchFilter | None = None
+    label: str | None = None
+    empty: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, states: Sequence[StateColumn], types: Mapping[str, str]) -> Scan:
+        """The scan of some states; `types` are their Spark types, as far as they are known."""
+        return Scan(
+            self.model,
+            scan_groups(states, types, self.columns),
+            self.batches,
+            self.label,
+            self.empty,
+            self.columns,
+            self.sizes,
+        )
+
+
+@dataclass(frozen=True)
 class Scan:
     """Builds the statement that computes state rows of some batches of one model.
 

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from dqsql.compiler.counts import counted_states, stored_query
+from dqsql.compiler.privacy import exposing, pii_columns, withheld
+from dqsql.compiler.queries import metric_query
+from dqsql.compiler.scan import ModelScan
 from dqsql.dialect import literal, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
@@ -33,10 +37,6 @@ from dqsql.model.results import MetricValue
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-CountBuilder = Callable[[Sequence[StateColumn]], exp.Expr]
-ScanBuilder = Callable[[Sequence[StateColumn], Mapping[str, str]], exp.Expr]
-MetricBuilder = Callable[[Sequence[Metric], Sequence[Check], exp.Expr], exp.Expr]
 
 
 @dataclass(frozen=True)
@@ -154,19 +154,14 @@ def states_view(model: str) -> str:
 class ModelExecution:
     """Executes the plan of one model, whose view is registered.
 
-    `scan` builds the statement for given states, `measure` the one for metrics and checks over a
-    relation of state rows; both come from the compiler. `withheld` gives the aliases of metrics of
-    a feasible part whose values must not leave Spark, `exposing` the states of it that must not
-    be stored. `key` is the project's key of private values.
+    `scan` says which rows are scanned. Values of metrics about private columns do not leave Spark,
+    nor are their states stored; `key` is the project's key of private values.
     """
 
     spark: SparkSession
     store: Store
     plan: Plan
-    scan: ScanBuilder
-    measure: MetricBuilder
-    withheld: Callable[[Feasible], Collection[str]] = lambda part: ()
-    exposing: Callable[[Feasible], Collection[str]] = lambda part: ()
+    scan: ModelScan
     key: Callable[[], str] = lambda: ""
     _held: pa.Table | None = None
     _local: DataFrame | None = None
@@ -176,6 +171,10 @@ class ModelExecution:
         text = to_sql(statement)
         mark = to_sql(literal(PII_KEY))
         return self.spark.sql(text.replace(mark, f"'{self.key()}'") if mark in text else text)
+
+    def statement(self, states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
+        """What scans some states."""
+        return self.scan.of(states, types).query()
 
     @property
     def _states(self) -> exp.Expr:
@@ -226,18 +225,18 @@ class ModelExecution:
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
-            return self._query(self.scan(states, {})).schema
+            return self._query(self.statement(states, {})).schema
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
         with translated("Spark refuses it"):
-            frame = self._query(self.measure(metrics, (), self._states))
+            frame = self._query(metric_query(metrics, (), self._states))
             frame.schema  # noqa: B018 - as above
         return frame
 
     def _analyse_checks(self, metrics: Sequence[Metric]) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark refuses it"):
-                frame = self._query(self.measure(metrics, checks, self._states))
+                frame = self._query(metric_query(metrics, checks, self._states))
                 types = types_of(frame.schema)
             for check in checks:
                 second = [] if check.warning is None else [check.warning.alias]
@@ -266,7 +265,7 @@ class ModelExecution:
         it: measuring them then reads no table, and storing them can wait.
         """
         local = local and all(map(survives_arrow, part.types.values()))
-        self._exposed = frozenset(self.exposing(part))
+        self._exposed = exposing(part.states, pii_columns(self.plan.model))
         try:
             sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
@@ -276,18 +275,15 @@ class ModelExecution:
             part.drop_states(failing)
             self._scan_states(part, batches, local)
 
-    def store_counts(
-        self,
-        part: Feasible,
-        counted: Sequence[StateColumn],
-        build: CountBuilder,
-        batches: Collection[str],
-    ) -> None:
-        """Store the frequency tables of `counted` states; isolate those that cannot be counted.
+    def store_counts(self, part: Feasible, batches: Sequence[str]) -> None:
+        """Store how often values occur, where cumulative metrics need it.
 
-        `build` gives the statement that counts them.
+        Isolates what cannot be counted.
         """
-        model = self.plan.model.name
+        model, counted = self.plan.model.name, counted_states(part.states, part.metrics)
+
+        def build(states: Sequence[StateColumn]) -> exp.Expr:
+            return stored_query(self.scan.of(states, {}), batches)
 
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
@@ -309,7 +305,7 @@ class ModelExecution:
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self._query(self.scan(part.scanned, part.types))
+            frame = self._query(self.statement(part.scanned, part.types))
             if local:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
@@ -335,7 +331,7 @@ class ModelExecution:
             self._held = None
 
     def _run_states(self, part: Feasible) -> Callable[[Sequence[StateColumn]], None]:
-        return lambda states: self._run_only(self.scan(states, part.types))
+        return lambda states: self._run_only(self.statement(states, part.types))
 
     def _run_only(self, query: exp.Expr) -> None:
         """Run a statement for its errors."""
@@ -370,23 +366,23 @@ class ModelExecution:
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
-                query = self.measure(part.metrics, checks, self._states)
+                query = metric_query(part.metrics, checks, self._states)
                 readable(self._query(query)).toArrow()
 
         return attempt
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
-            query = self.measure(part.metrics, part.checks, self._states)
+            query = metric_query(part.metrics, part.checks, self._states)
             rows = readable(self._query(query)).toArrow().to_pylist()
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
         whole = {s.name for s in part.states if s.whole_only}
-        withheld = self.withheld(part)
+        hidden = withheld(part.metrics, part.states, pii_columns(self.plan.model))
         for row in rows:
             told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
-            by_alias = {m.alias: self._value(m, row, m.alias in withheld) for m in told}
+            by_alias = {m.alias: self._value(m, row, m.alias in hidden) for m in told}
             values.extend(by_alias.values())
             outcomes.extend(
                 CheckOutcome(

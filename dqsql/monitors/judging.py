@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Plan
-from dqsql.model.project import Project, Severity
-from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
+from dqsql.model.project import Severity
+from dqsql.model.results import BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import NEXT, History
@@ -27,8 +26,6 @@ from dqsql.monitors.reach import accepted_before, needs_of
 from dqsql.monitors.registry import kinds_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from dqsql.engine.storage import Store
 
 # A verdict that keeps its batch from being learned from.
@@ -48,18 +45,11 @@ class Judged:
 class MonitorRun:
     """The monitors of one model at work.
 
-    `ledger` is that of before the run; `accepted_by_review` are batches that a person accepted.
-    `replayed` is how many of the newest stored batches will be decided on again.
+    The place's ledger is that of before the run; `accepted_by_review` are batches that a person
+    accepted. `replayed` is how many of the newest stored batches will be decided on again.
     """
 
-    plan: Plan
-    project: Project
-    spark: SparkSession
-    store: Store
-    ledger: Mapping[str, BatchRecord]
-    types: Mapping[str, str]
-    batch_type: str
-    label: str
+    place: Workplace
     run_id: str
     now: dt.datetime
     fpr: float
@@ -85,7 +75,7 @@ class MonitorRun:
         for result in results:
             if result.batch is not None:
                 by_batch[result.batch].append(result)
-        kinds = list(kinds_of(self.plan))
+        kinds = list(kinds_of(self.place.plan))
         found = self._judge_first(kinds, ordered, values)
         if all(kind.reach is None for kind in kinds):
             return Judged(tuple(found))
@@ -105,8 +95,8 @@ class MonitorRun:
                 context.history.accept(batch)
             elif any(r.status is Status.FAIL for r in verdicts):
                 context.history.refused.add(batch)
-        known = [m.id for m in self.plan.monitors]
-        programs = context.programs.rows(self.plan.model.name, known, self.run_id, self.now)
+        known = [m.id for m in self.place.plan.monitors]
+        programs = context.programs.rows(self.place.plan.model.name, known, self.run_id, self.now)
         return Judged(tuple(found), tuple(context.derived), tuple(programs))
 
     def after_all(self) -> MonitorContext:
@@ -118,46 +108,47 @@ class MonitorRun:
         return reviewed or not any(r.status in _KEEPS_OUT for r in results)
 
     def _context(self, batches: Sequence[str], rows: Mapping[str, int]) -> MonitorContext:
-        model = self.plan.model.name
-        needs = needs_of(self.plan, self.project.settings, self._accepted, self.replayed)
+        plan, settings = self.place.plan, self.place.project.settings
+        model = plan.model.name
+        needs = needs_of(plan, settings, self._accepted, self.replayed)
         depths = [need.depth for need in needs]
         furthest = None if None in depths else max((d for d in depths if d), default=0)
         history = History(
-            accepted_before(self.ledger, batches, furthest),
-            lambda batch: stored_rows(self.store, DISTRIBUTIONS, model, [batch]),
-            known=(*self.ledger, *batches),
+            accepted_before(self.place.ledger, batches, furthest),
+            lambda batch: stored_rows(self.place.store, DISTRIBUTIONS, model, [batch]),
+            known=(*self.place.ledger, *batches),
         )
         for need in needs:
-            accepted = accepted_before(self.ledger, batches, need.depth)
-            found = stored_metrics(self.store, model, accepted, need.metrics, need.segments)
+            accepted = accepted_before(self.place.ledger, batches, need.depth)
+            found = stored_metrics(self.place.store, model, accepted, need.metrics, need.segments)
             history.add_metric_rows(found)
-        self._add_warned(history, accepted_before(self.ledger, batches, furthest))
+        self._add_warned(history, accepted_before(self.place.ledger, batches, furthest))
         return MonitorContext(
-            plan=self.plan,
+            plan=plan,
             history=history,
-            programs=self.book or stored_book(self.store, model),
+            programs=self.book or stored_book(self.place.store, model),
             now=self.now,
             run_id=self.run_id,
             fpr=self.fpr,
             failed=self.failed,
             rows=rows,
-            settings=self.project.settings,
+            settings=settings,
             accepted_by_review=self.accepted_by_review,
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:
         """Tell the history of which accepted batches monitors of severity warn had warned."""
-        mild = {m.id for m in self.plan.monitors if m.severity is not Severity.ERROR}
+        mild = {m.id for m in self.place.plan.monitors if m.severity is not Severity.ERROR}
         if not mild:
             return
         batches = [b for b in accepted if b not in self.accepted_by_review]
-        for row in stored_rows(self.store, RESULTS, self.plan.model.name, batches):
+        for row in stored_rows(self.place.store, RESULTS, self.place.plan.model.name, batches):
             if row["check_id"] in mild and row["status"] == Status.WARN.value:
                 history.warn(row["check_id"], row["batch"], row["score"])
 
     @property
     def _accepted(self) -> int:
-        return sum(r.status is BatchStatus.ACCEPTED for r in self.ledger.values())
+        return sum(r.status is BatchStatus.ACCEPTED for r in self.place.ledger.values())
 
     def _judge_first(
         self, kinds: Iterable[MonitorKind], batches: Sequence[str], values: Iterable[MetricValue]
@@ -169,26 +160,12 @@ class MonitorRun:
         history = History(())
         history.add(values)
         context = MonitorContext(
-            self.plan, history, ProgramBook(), self.now, self.run_id, self.fpr, self.failed
+            self.place.plan, history, ProgramBook(), self.now, self.run_id, self.fpr, self.failed
         )
         detectors = [kind.detector(self.place, context) for kind in first]
         for detector in detectors:
             detector.prepare(batches)
         return [r for detector in detectors for batch in batches for r in detector.judge(batch)]
-
-    @property
-    def place(self) -> Workplace:
-        """Where the monitors find what no metric says."""
-        return Workplace(
-            self.spark,
-            self.store,
-            self.project,
-            self.plan,
-            self.ledger,
-            self.types,
-            self.batch_type,
-            self.label,
-        )
 
 
 def stored_book(store: Store, model: str) -> ProgramBook:

@@ -77,14 +77,15 @@ class Stored:
         book = stored_book(self.store, plan.model.name)
         typed = for_types(plan, types)
         run = MonitorRun(
-            plan=with_learned(typed, book),
-            project=self.project,
-            spark=self.spark,
-            store=self.store,
-            ledger=self.ledger(plan),
-            types=types,
-            batch_type=batch_type,
-            label="",
+            place=Workplace(
+                spark=self.spark,
+                store=self.store,
+                project=self.project,
+                plan=with_learned(typed, book),
+                ledger=self.ledger(plan),
+                types=types,
+                batch_type=batch_type,
+            ),
             run_id=run_id,
             now=now,
             fpr=self.fpr,
@@ -94,7 +95,7 @@ class Stored:
         context = run.after_all()
         kinds = {m.kind for m in plan.monitors}
         by_kind = {k: make(run.place, context) for k, make in makers.items() if k in kinds}
-        return Learners(run.plan, context, by_kind)
+        return Learners(run.place.plan, context, by_kind)
 
     def _types(self, plan: Plan) -> tuple[Mapping[str, str], str]:
         """The Spark types of the model's columns, and of its batches."""

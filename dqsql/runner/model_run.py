@@ -10,25 +10,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from dqsql.compiler.aggregates.facts import is_about_now
-from dqsql.compiler.counts import counted_states, scanned_states, stored_query
+from dqsql.compiler.counts import counted_states, scanned_states
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
-from dqsql.compiler.privacy import exposing, pii_columns, withheld
-from dqsql.compiler.queries import metric_query
-from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.history import stored_rows
+from dqsql.engine.preparation import prepare
 from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
-from dqsql.model.plan import PROFILES, Plan, StateColumn
+from dqsql.model.plan import PROFILES, Plan
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
 from dqsql.model.tables import (
@@ -58,16 +54,15 @@ from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.limits import RunLimits
 from dqsql.runner.phases import Phases
-from dqsql.runner.preparation import prepare
 from dqsql.runner.project_key import project_key
 from dqsql.runner.returned import returned_rows
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.verdicts import (
     batch_statuses,
-    constraint_result,
-    error_result,
+    checks_about_now,
+    constraint_results,
     flagged_last,
-    metrics_by_alias,
+    unevaluated,
 )
 
 if TYPE_CHECKING:
@@ -255,17 +250,19 @@ class ModelRun:
             [b for b, r in self.ledger.items() if r.status in _REFUSED],
             self.project.settings,
         )
-        place = Workplace(
-            self.spark,
-            self.store,
-            self.project,
-            self.plan,
-            self.ledger,
-            self._columns,
-            batch_type,
-            self._own_batch,
+        self.plan = learned_before_scan(self._place(self.ledger, batch_type), before)
+
+    def _place(self, ledger: Mapping[str, BatchRecord], batch_type: str) -> Workplace:
+        return Workplace(
+            spark=self.spark,
+            store=self.store,
+            project=self.project,
+            plan=self.plan,
+            ledger=ledger,
+            types=self._columns,
+            batch_type=batch_type,
+            label=self._own_batch,
         )
-        self.plan = learned_before_scan(place, before)
 
     def _step(self, text: str) -> None:
         self.tell(self.plan.model.name, text)
@@ -283,7 +280,7 @@ class ModelRun:
             self._step("looking for new batches")
         discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
-        if not choice.batches and choice.newest is not None and self._about_now:
+        if not choice.batches and choice.newest is not None and checks_about_now(self.plan):
             note = f"nothing new: {choice.newest} is checked again, as its age is checked"
             notes = (*choice.notes, note)
             choice = BatchChoice((choice.newest,), (), notes, sizes=choice.sizes)
@@ -310,45 +307,17 @@ class ModelRun:
     # --- statements ----------------------------------------------------------------------------
 
     def _execution(self, choice: BatchChoice, batch_type: str) -> ModelExecution:
-        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
-            return self._scan(states, types, choice, batch_type).query()
-
-        names = pii_columns(self.plan.model)
-
-        def hidden(part: Feasible) -> frozenset[str]:
-            return withheld(part.metrics, part.states, names)
-
-        def exposed(part: Feasible) -> frozenset[str]:
-            return exposing(part.states, names)
-
-        return ModelExecution(
-            self.spark,
-            self.store,
-            self.plan,
-            scan,
-            metric_query,
-            hidden,
-            exposed,
-            partial(project_key, self.project.root),
-        )
-
-    def _scan(
-        self,
-        states: Sequence[StateColumn],
-        types: Mapping[str, str],
-        choice: BatchChoice,
-        batch_type: str,
-    ) -> Scan:
         wanted = tuple(b for b in choice.batches if b not in choice.empty)
-        return Scan(
-            model=self.plan.model,
-            groups=scan_groups(states, types, self._columns),
-            batches=BatchFilter(wanted, batch_type, self._columns),
-            label=self._own_batch,
-            empty=choice.empty,
-            columns=self._columns,
-            sizes=choice.sizes,
+        scan = ModelScan(
+            self.plan.model,
+            BatchFilter(wanted, batch_type, self._columns),
+            self._own_batch,
+            choice.empty,
+            self._columns,
+            choice.sizes,
         )
+        key = partial(project_key, self.project.root)
+        return ModelExecution(self.spark, self.store, self.plan, scan, key)
 
     def _scan_states(self, tested: _Tested) -> None:
         batches, part, execution = tested.batches, tested.part, tested.execution
@@ -358,24 +327,13 @@ class ModelRun:
         if cumulates:
             # Merging reads them where all states are.
             execution.store_states(batches)
-            self._count_values(tested)
-
-    def _count_values(self, tested: _Tested) -> None:
-        """Store how often values occur in the batches, where cumulative metrics need it."""
-        part, batches = tested.part, tested.batches
-        counted = counted_states(part.states, part.metrics)
-        if not counted:
-            return
-        self._step("counting values")
-
-        def build(states: Sequence[StateColumn]) -> exp.Expr:
-            return stored_query(self._scan(states, {}, tested.choice, tested.batch_type), batches)
-
-        tested.execution.store_counts(part, counted, build, batches)
+            if counted_states(part.states, part.metrics):
+                self._step("counting values")
+                execution.store_counts(part, batches)
 
     def _scans(self, tested: _Tested) -> int:
         part = tested.part
-        scan = self._scan(part.scanned, part.types, tested.choice, tested.batch_type)
+        scan = tested.execution.scan.of(part.scanned, part.types)
         counted = counted_states(part.states, part.metrics)
         counting = len(scan_groups(counted, {}, self._columns))
         discovery = 0 if self.plan.model.config.batch_by is None else 1
@@ -419,17 +377,7 @@ class ModelRun:
 
     def _decide(self, measured: Measurement, tested: _Tested) -> list[Result]:
         results = self._constraints(measured)
-        by_id = {c.id: c for c in self.plan.checks}
-        results.extend(
-            error_result(by_id[check_id], error, batch)
-            for check_id, error in tested.part.errors.items()
-            for batch in tested.batches
-        )
-        results.extend(
-            error_result(check, error, batch)
-            for check, error in self.plan.refused
-            for batch in tested.batches
-        )
+        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches))
         return results
 
     @property
@@ -443,14 +391,7 @@ class ModelRun:
             return Judged()
         self._step("asking the monitors")
         run = MonitorRun(
-            plan=self.plan,
-            project=self.project,
-            spark=self.spark,
-            store=self.store,
-            ledger=tested.before,
-            types=self._columns,
-            batch_type=tested.batch_type,
-            label=self._own_batch,
+            place=self._place(tested.before, tested.batch_type),
             run_id=self.run_id,
             now=self.now,
             fpr=self.limits.fpr,
@@ -461,23 +402,8 @@ class ModelRun:
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        metrics, about_now = metrics_by_alias(self.plan), self._about_now
-        batches = {o.batch for o in measured.outcomes}
-        newest = max(batches.union(self.ledger), key=batch_order, default=None)
-        # How old a batch is says something of the newest one only.
-        return self._streaks.judged(
-            constraint_result(outcome, metrics)
-            for outcome in measured.outcomes
-            if (outcome.batch == newest or outcome.check.id not in about_now)
-            and (outcome.segment is None or outcome.check.judges_segments)
-        )
-
-    @property
-    def _about_now(self) -> frozenset[str]:
-        """The checks that compare a batch with the start of the run."""
-        states = {s.name for s in self.plan.states if is_about_now(s)}
-        metrics = {m.alias for m in self.plan.metrics if states.intersection(m.states)}
-        return frozenset(c.id for c in self.plan.checks if metrics.intersection(c.metrics))
+        found = constraint_results(self.plan, measured.outcomes, self.ledger)
+        return self._streaks.judged(found)
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)

@@ -16,11 +16,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dqsql.dialect import quoted
+from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.choosing import chosen_names
-from dqsql.runner.measuring import Measurer
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where

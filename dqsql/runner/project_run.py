@@ -333,9 +333,9 @@ class _ProjectRun:
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.consumption import bytes_read
+        from dqsql.engine.preparation import relation_ids
         from dqsql.engine.relations import register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
-        from dqsql.runner.preparation import relation_ids
 
         model = plan.model
         start = time.monotonic()

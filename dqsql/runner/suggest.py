@@ -19,11 +19,11 @@ from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import call, column, formula, literal, quoted, to_sql
+from dqsql.engine.measuring import Measurer, made_up_model
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
-from dqsql.runner.measuring import Measurer, made_up_model
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.validation import Rows, Validator

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dqsql.compiler.plan import compile_model
+from dqsql.engine.measuring import made_up_model
 from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.scanner import blank, scan
@@ -17,7 +18,6 @@ from dqsql.model.project import Annotation, CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.measuring import made_up_model
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.where import Where

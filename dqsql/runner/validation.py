@@ -7,21 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
-from dqsql.compiler.queries import metric_query
-from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.compiler.scan import BatchFilter, ModelScan
 from dqsql.dialect import to_sql
-from dqsql.engine.execution import CheckOutcome, ModelExecution, ScanBuilder
+from dqsql.engine.execution import CheckOutcome, ModelExecution
 from dqsql.engine.failures import translated
+from dqsql.engine.measuring import made_up_model
+from dqsql.engine.preparation import prepare, relation_ids
 from dqsql.engine.profiling import many_aggregates
 from dqsql.errors import Span
-from dqsql.model.plan import Plan, StateColumn
+from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
-from dqsql.runner.measuring import made_up_model
-from dqsql.runner.preparation import prepare, relation_ids
 from dqsql.runner.subjects import Subject
 from dqsql.suggestions.outcomes import Outcome, coverage_of
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
@@ -118,23 +115,16 @@ class Validator:
 
     def _measured(self, plan: Plan) -> Sequence[CheckOutcome]:
         prepared = prepare(plan, self.spark, self.now, self.subject.types)
-        execution = ModelExecution(self.spark, self.store, plan, self._scan(plan), metric_query)
+        chosen = BatchFilter(self.rows.batches, self.rows.batch_type, self.subject.types)
+        scan = ModelScan(plan.model, chosen, label="all", columns=self.subject.types)
+        execution = ModelExecution(self.spark, self.store, plan, scan)
         part = execution.analyse(prepared.states, prepared.broken)
         with (
             translated(f"cannot validate suggestions for {self.subject.name}"),
             many_aggregates(self.spark, len(part.states)),
         ):
-            frame = self.spark.sql(to_sql(self._scan(plan)(part.states, part.types)))
+            frame = self.spark.sql(to_sql(execution.statement(part.states, part.types)))
             return execution.measure_rows(part, frame).outcomes
-
-    def _scan(self, plan: Plan) -> ScanBuilder:
-        chosen = BatchFilter(self.rows.batches, self.rows.batch_type, self.subject.types)
-
-        def scan(states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
-            groups = scan_groups(states, types, self.subject.types)
-            return Scan(plan.model, groups, chosen, label="all", columns=self.subject.types).query()
-
-        return scan
 
     def _register_relations(self, plan: Plan) -> None:
         from dqsql.engine.relations import register_dependencies

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.aggregates.facts import is_about_now
 from dqsql.decisions.constraints import Observation, decide, number_text
 from dqsql.errors import DqsqlError, IncomparableError
 from dqsql.model.batches import batch_order
@@ -22,6 +23,37 @@ REVIEWED: Mapping[str, BatchStatus] = {
     "accept": BatchStatus.ACCEPTED,
     "reject": BatchStatus.REJECTED,
 }
+
+
+def constraint_results(
+    plan: Plan, outcomes: Collection[CheckOutcome], checked: Iterable[str]
+) -> Iterator[Result]:
+    """The verdicts on the constraints of a plan; `checked` are the batches that are known."""
+    metrics, about_now = {m.alias: m for m in plan.metrics}, checks_about_now(plan)
+    newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)
+    # How old a batch is says something of the newest one only.
+    return (
+        constraint_result(outcome, metrics)
+        for outcome in outcomes
+        if (outcome.batch == newest or outcome.check.id not in about_now)
+        and (outcome.segment is None or outcome.check.judges_segments)
+    )
+
+
+def checks_about_now(plan: Plan) -> frozenset[str]:
+    """The checks that compare a batch with the start of the run."""
+    states = {s.name for s in plan.states if is_about_now(s)}
+    metrics = {m.alias for m in plan.metrics if states.intersection(m.states)}
+    return frozenset(c.id for c in plan.checks if metrics.intersection(c.metrics))
+
+
+def unevaluated(
+    plan: Plan, errors: Mapping[str, DqsqlError], batches: Collection[str]
+) -> Iterator[Result]:
+    """The verdicts on checks that Spark refuses, by their ids, and on those that do not compile."""
+    by_id = {c.id: c for c in plan.checks}
+    broken = [*((by_id[check], error) for check, error in errors.items()), *plan.refused]
+    return (error_result(check, error, batch) for check, error in broken for batch in batches)
 
 
 def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
@@ -161,8 +193,3 @@ def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
         r.batch for r in ledger.values() if r.run_id == run and r.status is BatchStatus.FLAGGED
     )
     return tuple(sorted(flagged, key=batch_order))
-
-
-def metrics_by_alias(plan: Plan) -> dict[str, Metric]:
-    """The plan's metrics by alias."""
-    return {m.alias: m for m in plan.metrics}

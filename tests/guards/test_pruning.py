@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dqsql.compiler.pruning import batch_moment, batches_condition, interval_condition
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import parse_expression, to_sql
+from dqsql.engine.measuring import made_up_model
 from dqsql.engine.session import configured
-from dqsql.runner.measuring import made_up_model
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ import pytest
 
 import dqsql
 from dqsql.engine.failures import SPARK_FAILURES
+from dqsql.engine.preparation import _comparable
 from dqsql.engine.session import configured
 from dqsql.errors import CompileError, IncomparableError
 from dqsql.model.results import Status
-from dqsql.runner.preparation import _comparable
 
 from .conftest import Project, Table, statuses, verdicts
 
