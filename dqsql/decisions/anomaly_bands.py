@@ -10,10 +10,11 @@ import numpy as np
 import scipy
 
 from dqsql.decisions.anomaly_settings import AnomalySettings
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
-from dqsql.decisions.forecasts import BoolArray, median_of
+from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.seasons import several_a_day
-from dqsql.decisions.strategies import FloatArray, Prediction, Series
+from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import fit_tails
 
 # Values of which so large a share is one and the same are as good as constant: other ones may come.

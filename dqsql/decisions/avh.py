@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
 from dqsql.decisions import completeness
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh_series import series_of, transforms_of, usable_of
 from dqsql.decisions.candidates import (
     SAFETY_FACTORS,
@@ -39,8 +40,6 @@ from dqsql.decisions.program import (
 from dqsql.decisions.selection import select_clauses
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
-
-FloatArray = npt.NDArray[np.float64]
 
 MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
@@ -75,7 +74,8 @@ class ColumnHistory:
 
     Attributes:
         column: name of the column.
-        metrics: names of the metrics, M; distances by the names in `bounds.DISTANCE_METRICS`.
+        metrics: names of the metrics, M; distances by the names in
+            `model.metric_traits`.
         values: P x M metrics of the batches before, oldest first. A row of NaN stands for a batch
             that was left out (flagged, rejected): it keeps seasons in step. K rows are left. NaN
             is a metric without a value; one with fewer than `min_history` values is not used.

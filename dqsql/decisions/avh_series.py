@@ -16,21 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.candidates import CandidateSeries
 from dqsql.decisions.magnitudes import packed, usable, without_outliers_each
 from dqsql.decisions.stationarity import Transform, choose_transforms, drifting
+from dqsql.model.metric_traits import DISTANCE_METRICS, OWN_METRICS, SIGNED_METRICS
 
 if TYPE_CHECKING:
     from dqsql.decisions.avh import AvhConfig, ColumnHistory
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
-# Metrics in the column's unit, which may be negative.
-_SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +56,8 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     """
     rows = history.rows
     paper = config.bounds == "paper"
-    distance = np.array([m in fpr_bounds.DISTANCE_METRICS for m in history.metrics], dtype=bool)
-    left_out = np.array([m in fpr_bounds.OWN_METRICS for m in history.metrics], dtype=bool) & paper
+    distance = np.array([m in DISTANCE_METRICS for m in history.metrics], dtype=bool)
+    left_out = np.array([m in OWN_METRICS for m in history.metrics], dtype=bool) & paper
     if not config.two_distribution:
         left_out |= distance
     raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
@@ -170,7 +168,7 @@ def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
     least = least[np.isfinite(least)]
     if least.size and least.min() >= 0:
         return np.asarray(positive, dtype=np.bool_)
-    signed = np.array([history.metrics[i] in _SIGNED_METRICS for i in column.positions], dtype=bool)
+    signed = np.array([history.metrics[i] in SIGNED_METRICS for i in column.positions], dtype=bool)
     return np.asarray(positive & ~signed, dtype=np.bool_)
 
 

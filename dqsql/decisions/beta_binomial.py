@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-FloatArray = npt.NDArray[np.float64]
+from dqsql.decisions.arrays import FloatArray
 
 # A bound that nothing but a wholly empty batch could break promises nothing.
 _LARGEST_LIMIT = 0.98

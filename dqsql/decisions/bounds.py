@@ -36,28 +36,18 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import (
+    CLT_METRICS,
+    COMPLETENESS_METRICS,
+    COUNT_METRICS,
+    DISTANCE_METRICS,
+    UNIT_METRICS,
+)
 
-FloatArray = npt.NDArray[np.float64]
 Bounds = Literal["paper", "calibrated"]
 Method = Literal["equality", "chebyshev", "cantelli", "clt", "student_t"]
-
-DISTANCE_METRICS = frozenset(
-    ["emd", "js_div", "kl_div", "ks_dist", "cohen_d", "l_1", "l_inf", "cosine", "chi_squared"]
-    + [f"pat_{name}" for name in ("l_1", "l_inf", "cosine", "chi_squared", "js_div", "kl_div")]
-)
-CLT_METRICS = frozenset(
-    ["row_count", "mean", "str_len", "char_len", "digit_len", "punc_len", "complete_ratio"]
-)
-COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
-# Shares of rows without a proper value.
-COMPLETENESS_METRICS = ("complete_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
-# Metrics that the paper has not: `paper` does without them.
-OWN_METRICS = frozenset(
-    ["p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio"]
-)
-
-_IN_THE_UNIT = frozenset(["min", "max", "mean", "median", "p25", "p75", "range"])
 
 _RANGES = {
     **dict.fromkeys(
@@ -204,7 +194,7 @@ def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0)
     floor = RELATIVE_RESOLUTION * level
     if metric in COUNT_METRICS:
         floor = max(floor, COUNT_RESOLUTION)
-    if metric in _IN_THE_UNIT:
+    if metric in UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import bounds as fpr_bounds
+from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.program import Clause
 from dqsql.decisions.stationarity import Transform
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from dqsql.model.metric_traits import DISTANCE_METRICS
 
 # The paper leaves the grid open: half-widths of 1 to 30 standard deviations.
 PAPER_GRID = np.arange(1.0, 30.25, 0.25)
@@ -221,7 +220,7 @@ class _AlikeSeries:
         low, high = ranges[:, :1], ranges[:, 1:]
         possible = threshold < high if side > 0 else threshold > low
         if side < 0:
-            possible &= ~np.array([[o.metric in fpr_bounds.DISTANCE_METRICS] for o in self.many])
+            possible &= ~np.array([[o.metric in DISTANCE_METRICS] for o in self.many])
         return fpr, threshold, (fpr <= self.budgets[:, None]) & possible
 
     @staticmethod

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import learn
-from dqsql.decisions.bounds import COMPLETENESS_METRICS
 from dqsql.decisions.program import COUNTED, ROWS, Clause, bounds_for, outside
 from dqsql.decisions.stationarity import Transform
+from dqsql.model.metric_traits import COMPLETENESS_METRICS
 
 if TYPE_CHECKING:
     from dqsql.decisions.avh import ColumnHistory
 
-FloatArray = npt.NDArray[np.float64]
 
 # Part of a program's rate that goes to these bounds; half of it to nulls where there are others.
 BUDGET_SHARE = 0.25

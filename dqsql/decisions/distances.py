@@ -25,13 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
-
-FloatArray = npt.NDArray[np.float64]
-
-NUMERIC_DISTANCES = ("emd", "js_div", "kl_div", "ks_dist", "cohen_d")
-CATEGORICAL_DISTANCES = ("l_1", "l_inf", "cosine", "chi_squared", "js_div", "kl_div")
-PATTERN_PREFIX = "pat_"
 
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from dqsql.decisions.arrays import BoolArray, FloatArray
+
 IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 NO_SLOT = -1
 # Shares of the last miss, and weights of the newest in a mean of misses; 0 corrects nothing.

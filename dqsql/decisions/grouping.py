@@ -20,6 +20,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dqsql.model.metric_traits import DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
 from dqsql.model.wording import plural
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
@@ -58,37 +59,6 @@ _STAGES: Mapping[str, int] = {
     "type_count": CONFORMITY,
     "data_type": CONFORMITY,
 }
-_DISTRIBUTION = frozenset(
-    [
-        "emd",
-        "js_div",
-        "kl_div",
-        "ks_dist",
-        "cohen_d",
-        "l_1",
-        "l_inf",
-        "cosine",
-        "chi_squared",
-        "entropy",
-        "histogram",
-        "mutual_information",
-        "index_of_peculiarity",
-    ]
-)
-# Metrics that grow with the number of rows, in whatever column.
-_EXTENSIVE = frozenset(
-    [
-        "sum",
-        "null_count",
-        "duplicate_count",
-        "other_value_count",
-        "orphan_count",
-        "approx_count_distinct",
-        "count_distinct",
-        "dist_val_count",
-        "type_count",
-    ]
-)
 _SEVERITY = {"error": 0, "warn": 1}
 
 
@@ -125,7 +95,7 @@ class Symptom:
         """Place in the chain of causes, 0 for the first."""
         if self.cause is not None:
             return STAGES.index(self.cause)
-        if self.metric in _DISTRIBUTION or self.metric.startswith("pat_"):
+        if self.metric in DISTRIBUTION_METRICS:
             return DISTRIBUTION
         return _STAGES.get(self.metric, VALUES)
 
@@ -253,7 +223,7 @@ def _cause(symptom: Symptom, causes: _Causes) -> Symptom | None:
     if earlier:
         return earlier[0]
     volume = [s for s in whole if s.stage == VOLUME]
-    if volume and symptom.metric in _EXTENSIVE:
+    if volume and symptom.metric in ROW_DRIVEN_METRICS:
         return volume[0]
     same = [s for s in mine if s.stage == symptom.stage and s is not symptom]
     return same[0] if same and _rank(same[0]) < _rank(symptom) else None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from dqsql.decisions.arrays import FloatArray
 
 LARGEST = 1e150
 

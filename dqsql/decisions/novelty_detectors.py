@@ -9,12 +9,10 @@ import importlib
 import warnings
 
 import numpy as np
-import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty_config import NoveltyConfig
 from dqsql.errors import DecisionError
-
-FloatArray = npt.NDArray[np.float64]
 
 EXTRA = "novelty"
 _CLASSES = {

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dqsql.decisions.anomaly_bands import resolutions_of
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import RELATIVE_RESOLUTION
-
-FloatArray = npt.NDArray[np.float64]
+from dqsql.model.metric_traits import UNIT_METRICS
 
 SMALLEST_RESOLUTION = 1e-9
-# Metrics in the column's own unit, whose level says nothing about what is a small change.
-IN_UNIT = frozenset(["min", "max", "mean", "median", "stddev"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +37,7 @@ def resolution(features: Sequence[Feature], training: FloatArray) -> FloatArray:
     place = {(f.column, f.metric): i for i, f in enumerate(features)}
     for i, feature in enumerate(features):
         low, high = (place.get((feature.column, name)) for name in ("min", "max"))
-        if feature.metric not in IN_UNIT or low is None or high is None:
+        if feature.metric not in UNIT_METRICS or low is None or high is None:
             continue
         if still[i]:
             spread = float(np.median(training[:, high] - training[:, low]))

@@ -9,12 +9,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
-from dqsql.decisions.bounds import DISTANCE_METRICS
 from dqsql.decisions.magnitudes import without_outliers
 from dqsql.decisions.stationarity import Transform
+from dqsql.model.metric_traits import DISTANCE_METRICS
 
-FloatArray = npt.NDArray[np.float64]
 Status = Literal["pass", "fail", "null"]
 FORMAT_VERSION = 2
 # The method of bounds on counted rows, which depend on the number of rows of the batch.

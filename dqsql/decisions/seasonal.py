@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.strategies import (
     DEFAULT_MIN_HISTORY,
-    FloatArray,
     LearnedStrategy,
     Prediction,
     Series,

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from dqsql.decisions.arrays import BoolArray, FloatArray
 
 _BUDGET_SLACK = 1e-12
 

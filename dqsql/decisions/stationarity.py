@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
-
-FloatArray = npt.NDArray[np.float64]
 
 SIGNIFICANCE = 0.05
 # Below this many values neither the test nor a spread estimated from them means anything.

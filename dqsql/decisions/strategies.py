@@ -26,10 +26,10 @@ import numpy.typing as npt
 import scipy
 
 from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
 from dqsql.model.wording import plural
 
-FloatArray = npt.NDArray[np.float64]
 TimeArray = npt.NDArray[np.datetime64]
 
 DEFAULT_DEVIATIONS = 3.0

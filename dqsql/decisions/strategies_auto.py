@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 
 from dqsql.decisions import strategies_parameters as check
-from dqsql.decisions.forecasts import Chosen, FloatArray, Forecasts, forecast
+from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
 from dqsql.decisions.seasons import seasons_of
 from dqsql.decisions.strategies import (
     DEFAULT_RELEARN_AFTER,

@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.seasonal import filled
 from dqsql.decisions.strategies import (
-    FloatArray,
     LearnedStrategy,
     Prediction,
     Series,

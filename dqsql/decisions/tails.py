@@ -26,8 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from dqsql.decisions.arrays import BoolArray, FloatArray
 
 _DEGREES = np.array([2.0, 3.0, 5.0, 10.0, 1000.0])
 _PRIOR = np.array([1.0, 3.0, 2.0, 1.0, 3.0])

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
 from dqsql.model.results import MetricValue
-
-FloatArray = npt.NDArray[np.float64]
 
 # Stands for the batch that comes after all others: it sorts behind every name.
 NEXT = "\U0010ffff"

@@ -14,14 +14,12 @@ from avh_issues import BOTH, CODE, Variants, from_codes, inject, is_digit, is_le
 from avh_states import numeric_state
 
 from dqsql.decisions.distances import (
-    CATEGORICAL_DISTANCES,
-    NUMERIC_DISTANCES,
-    PATTERN_PREFIX,
     CategoricalState,
     NumericState,
     categorical_distances,
     numeric_distances,
 )
+from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, NUMERIC_DISTANCES, PATTERN_PREFIX
 
 SINGLE = {
     "numeric": (

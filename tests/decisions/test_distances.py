@@ -10,6 +10,7 @@ from scipy import stats
 
 from dqsql.decisions import distances as d
 from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import NUMERIC_DISTANCES, PATTERN_PREFIX
 from tests.benchmarks.avh_states import numeric_state
 
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 50), max_size=6)
@@ -27,7 +28,7 @@ def test_numeric_distances_match_scipy() -> None:
 def test_numeric_distances_of_equal_and_disjoint_batches() -> None:
     state = numeric_state(np.arange(100.0))
     same = d.numeric_distances(state, state)
-    assert set(same) == set(d.NUMERIC_DISTANCES)
+    assert set(same) == set(NUMERIC_DISTANCES)
     assert all(value == pytest.approx(0.0, abs=1e-12) for value in same.values())
     far = d.numeric_distances(state, numeric_state(np.arange(100.0) + 1000))
     assert far["ks_dist"] == 1.0
@@ -74,7 +75,7 @@ def test_categorical_ranges(
 def test_volume_alone_moves_no_share_based_distance() -> None:
     p = d.CategoricalState({"a": 10, "b": 30}, 5)
     q = d.CategoricalState({"a": 100, "b": 300}, 50)
-    result = d.categorical_distances(p, q, d.PATTERN_PREFIX)
+    result = d.categorical_distances(p, q, PATTERN_PREFIX)
     for name in ("pat_l_1", "pat_l_inf", "pat_cosine", "pat_chi_squared", "pat_js_div"):
         assert result[name] == pytest.approx(0.0, abs=1e-12)
 

@@ -17,6 +17,7 @@ from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.metric_traits import PROPORTIONAL_METRICS
 from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
 from dqsql.model.plan import Family, Metric, Monitor
 from dqsql.model.project import Severity
@@ -61,8 +62,6 @@ _RECOMPUTED = (
     "history_size",
 )
 _DECIDED = ("ok", "anomalous")
-# Metrics that are multiplied as the number of rows is, if the rows are like those that are there.
-_EXTENSIVE = frozenset({"row_count", "count", "null_count", "sum"})
 
 
 @dataclass(frozen=True)
@@ -368,7 +367,9 @@ class AnomalyReplay:
     def _factors(self, monitor: Monitor) -> Mapping[str, float]:
         """What issues of volume multiply its metric by; none where it does not follow the rows."""
         metric = self.detector.context.metric(monitor, "metric")
-        return volume_factors() if metric is not None and metric.name in _EXTENSIVE else {}
+        return (
+            volume_factors() if metric is not None and metric.name in PROPORTIONAL_METRICS else {}
+        )
 
     def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
         """The whole batch, and its segments, where they were measured."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.compiler.monitors import key_columns
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
 from dqsql.decisions.novelty_metrics import Feature
@@ -30,7 +31,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.exclusions import Exclusions, Matching
-from dqsql.monitors.history import FloatArray, MetricKey, key_of
+from dqsql.monitors.history import MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, compared_by
 from dqsql.monitors.replay import Replayed, Tally

@@ -7,13 +7,14 @@ from typing import Any
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.dialect import quoted
+from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.avh.detector import AvhDetector
-from dqsql.monitors.kinds.avh.distances import NUMERIC_DISTANCES, TEXT_DISTANCES
+from dqsql.monitors.kinds.avh.distances import TEXT_DISTANCES
 from dqsql.monitors.kinds.avh.learning import AvhLearner
 from dqsql.monitors.kinds.avh.recompute import recomputed
 from dqsql.monitors.kinds.avh.settings import NAME, SETTINGS, avh_settings

@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
+from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
 from dqsql.monitors.context import (
@@ -29,16 +31,9 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.exclusions import Exclusions, Matching
-from dqsql.monitors.history import (
-    NEXT,
-    FloatArray,
-    MetricKey,
-    MetricProfile,
-    key_of,
-)
+from dqsql.monitors.history import NEXT, MetricKey, MetricProfile, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
 from dqsql.monitors.kinds.avh.distances import (
-    NUMERIC_DISTANCES,
     TEXT_DISTANCES,
     ColumnDistribution,
     distances,

@@ -7,18 +7,15 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from dqsql.decisions.distances import (
-    CATEGORICAL_DISTANCES,
-    NUMERIC_DISTANCES,
-    PATTERN_PREFIX,
     CategoricalState,
     NumericState,
     categorical_distances,
     numeric_distances,
 )
+from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, PATTERN_DISTANCES, PATTERN_PREFIX
 from dqsql.monitors.history import MetricProfile
 
-TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *(PATTERN_PREFIX + d for d in CATEGORICAL_DISTANCES))
-__all__ = ["NUMERIC_DISTANCES", "TEXT_DISTANCES", "ColumnDistribution", "distances"]
+TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *PATTERN_DISTANCES)
 
 
 class ColumnDistribution:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from dqsql.compiler.issues import ISSUES_VERSION
-from dqsql.monitors.history import FloatArray
+from dqsql.decisions.arrays import FloatArray
+from dqsql.model.metric_traits import FACTOR_METRICS, SIGNED_METRICS
 
-# Metrics that grow with the number of rows: a variant changes them by a factor.
-_EXTENSIVE = frozenset({"row_count", "sum", "dist_val_count"})
 _DIGITS = 9
 
 
@@ -79,11 +78,11 @@ class IssueEvidence:
                 continue
             # What is larger than any double is infinite.
             with np.errstate(over="ignore", invalid="ignore"):
-                if name in _EXTENSIVE and clean != 0:
+                if name in FACTOR_METRICS and clean != 0:
                     out[:, place] = newest[place] * variants / clean
                 else:
                     out[:, place] = newest[place] + variants - clean
-            if name not in _SIGNED:
+            if name not in SIGNED_METRICS:
                 out[:, place] = np.maximum(out[:, place], 0.0)
             if name.endswith("_ratio"):
                 out[:, place] = np.minimum(out[:, place], 1.0)
@@ -113,10 +112,6 @@ class IssueEvidence:
             np.array(variants) if variants else np.zeros((0, len(metrics))),
             data.get("version", 1),
         )
-
-
-# Metrics that may be negative.
-_SIGNED = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
 
 def _numbers(values: FloatArray) -> list[float | None]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.program import Program, breaks
-from dqsql.monitors.history import NEXT, FloatArray
+from dqsql.monitors.history import NEXT
 from dqsql.monitors.kinds.avh.detector import AvhDetector, Unit
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.replay import Learned, Replayed, Tally

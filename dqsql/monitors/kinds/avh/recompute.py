@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from dqsql.decisions import completeness
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import evaluate
 from dqsql.decisions.avh_series import resolution
-from dqsql.decisions.bounds import DISTANCE_METRICS
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.magnitudes import usable, without_outliers
 from dqsql.decisions.program import COUNTED, ROWS, Clause, Program
 from dqsql.decisions.stationarity import Transform
 from dqsql.model.batches import batch_order
-from dqsql.monitors.history import FloatArray
+from dqsql.model.metric_traits import DISTANCE_METRICS
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
 
 # A spread needs two values.
