@@ -1,21 +1,32 @@
 """Table formats of catalogs: what each needs of a session, and the store that writes it.
 
-A format is a file beside this one, named in `_FORMATS`. Warehouses that are paths have one format,
+A format is a file beside this one with a `FORMAT`, which is found there; its word stands in
+`dqsql.model.project.TABLE_FORMATS`. Warehouses that are paths have one format,
 which needs nothing of Spark: see `dqsql.engine.storage_delta`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pyspark
 
-from dqsql.engine.formats import delta, iceberg
 from dqsql.engine.formats.base import TableFormat
 from dqsql.errors import ConfigError, nearest
 from dqsql.model.project import Target
 
-_FORMATS: Mapping[str, TableFormat] = {f.name: f for f in (delta.FORMAT, iceberg.FORMAT)}
+
+def table_formats() -> Iterator[TableFormat]:
+    """The formats whose files lie here."""
+    for module in iter_modules(__path__, f"{__name__}."):
+        found = getattr(import_module(module.name), "FORMAT", None)
+        if found is not None:
+            yield found
+
+
+_FORMATS = {found.name: found for found in table_formats()}
 
 
 def format_of(target: Target) -> TableFormat:
