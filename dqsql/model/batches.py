@@ -21,6 +21,10 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([+-]
 _MICROSECOND = dt.timedelta(microseconds=1)
 # As Spark writes whole numbers, decimals and doubles; `$` would also stand before a line break.
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
+# How long a batch is, by the unit that `batch_by` cuts off at.
+_UNIT = re.compile(r"\b(?:date_trunc\(\s*'(\w+)'|trunc\([^)]*'(\w+)'\s*\))", re.IGNORECASE)
+_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def batch_order(batch: str) -> tuple[int, Decimal, str]:
@@ -151,3 +155,33 @@ def end_of(moment: dt.datetime, unit: str) -> dt.datetime:
 def before(moment: dt.datetime) -> dt.datetime:
     """The last moment before another one, at the resolution that Spark has."""
     return moment - _MICROSECOND
+
+
+def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """The first moment of a batch and that of the next one, in UTC; None where it is not known.
+
+    The length is that of the unit in `date_trunc('hour', ..)`, of a day where the name is a date,
+    and else not known.
+    """
+    start = wall_time_of(batch)
+    if start is None:
+        return None, None
+    found = _UNIT.search(batch_by or "")
+    unit = (found.group(1) or found.group(2)).lower() if found else None
+    if unit is None and re.fullmatch(r"\d{4}-\d{2}-\d{2}", batch):
+        unit = "day"
+    start = start.replace(tzinfo=dt.UTC)
+    try:
+        return start, _after(start, unit)
+    except (OverflowError, ValueError):
+        # The last year that a calendar has.
+        return start, None
+
+
+def _after(start: dt.datetime, unit: str | None) -> dt.datetime | None:
+    if unit in _SECONDS:
+        return start + dt.timedelta(seconds=_SECONDS[unit])
+    if unit in _MONTHS:
+        month = start.month - 1 + _MONTHS[unit]
+        return start.replace(year=start.year + month // 12, month=month % 12 + 1)
+    return None

@@ -22,7 +22,7 @@ from dqsql.engine.preparation import prepare
 from dqsql.engine.relations import column_types
 from dqsql.engine.storage import BatchPart
 from dqsql.errors import error_of
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Plan
 from dqsql.model.project import Project, Scope
@@ -36,18 +36,17 @@ from dqsql.model.tables import (
 )
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
+from dqsql.monitors.grouping import grouped
+from dqsql.monitors.held_back import held_back_note
 from dqsql.monitors.judging import Judged, MonitorRun, stored_book
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import learned_before_scan, learns_before_scan
 from dqsql.monitors.streaks import streaks_of
-from dqsql.runner.batch_times import batch_times
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery
 from dqsql.runner.failures import FailureSampler, Samples
-from dqsql.runner.grouping import grouped
-from dqsql.runner.held_back import held_back_note
 from dqsql.runner.impact import with_impact
 from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows

@@ -28,13 +28,13 @@ from dqsql.model.tables import (
     Table,
 )
 from dqsql.model.wording import plural
+from dqsql.monitors.grouping import grouped
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
 from dqsql.report.page import MetricValues, ModelFacts, Page, SeriesKey, wanted_series
 from dqsql.report.profile import ProfileTable
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
-from dqsql.runner.grouping import grouped
 from dqsql.runner.review import newest_rows
 from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.warehouse import Step, open_tables, silent

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.monitors.grouping import grouped, symptom_of
 from dqsql.report.findings import describe_batch, headline
 from dqsql.report.run_results import run_results
-from dqsql.runner.grouping import grouped, symptom_of
 
 from .test_report_console import Console
 

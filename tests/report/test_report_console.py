@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from dqsql.errors import SourceNotFoundError, Span
 from dqsql.model.results import ModelResult, Result, RunResult, Status
+from dqsql.monitors.grouping import grouped
 from dqsql.report.console import ConsoleListener
 from dqsql.report.events import JsonListener
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
-from dqsql.runner.grouping import grouped
 
 NOON = datetime(2025, 3, 1, 12, 34, 56, tzinfo=UTC)
 

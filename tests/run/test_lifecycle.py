@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
-from dqsql.runner.batch_times import batch_times
 from dqsql.runner.lifecycle import updated_findings
 
 NOW = dt.datetime(2025, 3, 10, tzinfo=dt.UTC)

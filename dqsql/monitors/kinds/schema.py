@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dqsql.decisions.schema import CHANGES, decide_schema
-from dqsql.engine.schemas import stored_schemas
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchStatus, Result, Status
+from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind
@@ -60,11 +60,16 @@ def _latest(
     store: Store, model: str, accepted: Collection[str]
 ) -> tuple[str, dict[str, str]] | None:
     """The last accepted batch that has a schema, and its columns with types."""
-    found = [s for s in stored_schemas(store, model) if s.batch in accepted]
+    rows = store.select(
+        METRICS,
+        ("batch", "value_text", "computed_at"),
+        {"model": [model], "metric": [_METRIC], "segment": None},
+    )
+    found = [r for r in rows if r["batch"] in accepted and r["value_text"] is not None]
     if not found:
         return None
-    last = max(found, key=lambda s: (s.computed_at, batch_order(s.batch)))
-    return last.batch, json.loads(last.columns)
+    last = max(found, key=lambda r: (r["computed_at"], batch_order(r["batch"])))
+    return last["batch"], json.loads(last["value_text"])
 
 
 def _result(
