@@ -32,17 +32,17 @@ class AnomalySettings:
     ignore_relative: float = 0.0
 
     def __post_init__(self) -> None:
-        me = "anomaly"
+        owner = "anomaly"
 
-        def put(name: str, value: object) -> None:
+        def assign(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("direction", check.choice(me, "direction", self.direction, DIRECTIONS))
+        assign("direction", check.choice(owner, "direction", self.direction, DIRECTIONS))
         for name, low in (("min_history", 0), ("window", 1)):
             if getattr(self, name) is not None:
-                put(name, check.integer(me, name, getattr(self, name), low=low))
+                assign(name, check.integer(owner, name, getattr(self, name), low=low))
         for name in ("ignore_absolute", "ignore_relative"):
-            put(name, check.number(me, name, getattr(self, name), low=0))
+            assign(name, check.number(owner, name, getattr(self, name), low=0))
         if self.window is not None and (self.min_history or 0) > self.window:
             raise DecisionError(
                 f"anomaly: a window of {self.window} batches never has"

@@ -49,32 +49,32 @@ class NoveltyConfig:
     fpr: float | None = None
 
     def __post_init__(self) -> None:
-        me = "novelty"
+        owner = "novelty"
 
-        def put(name: str, value: object) -> None:
+        def assign(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("mode", check.choice(me, "mode", self.mode, MODES))
-        put("detector", check.choice(me, "detector", self.detector, DETECTORS))
-        put("distance", check.choice(me, "distance", self.distance, DISTANCES))
-        put("aggregation", check.choice(me, "aggregation", self.aggregation, AGGREGATIONS))
+        assign("mode", check.choice(owner, "mode", self.mode, MODES))
+        assign("detector", check.choice(owner, "detector", self.detector, DETECTORS))
+        assign("distance", check.choice(owner, "distance", self.distance, DISTANCES))
+        assign("aggregation", check.choice(owner, "aggregation", self.aggregation, AGGREGATIONS))
         share = check.optional_number(
-            me, "contamination", self.contamination, low=0, high=0.5, open_high=True
+            owner, "contamination", self.contamination, low=0, high=0.5, open_high=True
         )
-        put("contamination", share)
-        put("fpr", check.optional_number(me, "fpr", self.fpr, low=0, high=0.5, open_low=True))
-        check.flag(me, "adaptive_contamination", self.adaptive_contamination)
+        assign("contamination", share)
+        assign("fpr", check.optional_number(owner, "fpr", self.fpr, low=0, high=0.5, open_low=True))
+        check.flag(owner, "adaptive_contamination", self.adaptive_contamination)
         if self.fpr is not None and not self.keeps_rate:
-            put("contamination", min(self.fpr, 0.49))
+            assign("contamination", min(self.fpr, 0.49))
         if self.keeps_rate and (share is not None or self.adaptive_contamination):
             raise DecisionError(
-                f"{me}: mode 'subspace' has no contamination, it keeps a false-positive rate",
+                f"{owner}: mode 'subspace' has no contamination, it keeps a false-positive rate",
                 hint="fpr => 0.05, or mode => 'paper'",
             )
-        put("min_history", check.integer(me, "min_history", self.min_history, low=3))
-        put("k", check.integer(me, "k", self.k, low=1, example="k => 5"))
+        assign("min_history", check.integer(owner, "min_history", self.min_history, low=3))
+        assign("k", check.integer(owner, "k", self.k, low=1, example="k => 5"))
         if self.window is not None:
-            put("window", check.integer(me, "window", self.window, low=self.min_history))
+            assign("window", check.integer(owner, "window", self.window, low=self.min_history))
 
     @property
     def keeps_rate(self) -> bool:

@@ -109,7 +109,7 @@ def compile_project(
     queries = _Queries({p.model.name: p for p in plans if not p.rejected})
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
-    too_dear = over_budget(plans, queries, by_model, budget.get("total"))
+    over_limit = over_budget(plans, queries, by_model, budget.get("total"))
     derived = (warning for model in chosen for warning in derived_warnings(model))
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
     return CompileResult(
@@ -120,7 +120,7 @@ def compile_project(
             *(e for p in plans for e in p.rejected),
             *setting_errors(project),
             *budget_errors(project),
-            *too_dear,
+            *over_limit,
         ),
     )
 

@@ -29,7 +29,7 @@ from dqsql.model.tables import (
 )
 from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.integrity import expected_versions, versions_after
 from dqsql.runner.ledger import Ledgers, ledger_rows, read_ledgers
 from dqsql.runner.where import Where
@@ -117,7 +117,7 @@ def upkeep_of(project: Project) -> Iterator[Upkeep]:
         )
     store = open_tables(project.target)
     assert isinstance(store, DeltaFolderStore)
-    with alone(project.target, [m.name for m in project.models]):
+    with locked(project.target, [m.name for m in project.models]):
         yield Upkeep(store)
 
 

@@ -21,7 +21,7 @@ _HELD = (errno.EACCES, errno.EAGAIN)
 
 
 @contextmanager
-def alone(target: Target, models: Iterable[str]) -> Iterator[None]:
+def locked(target: Target, models: Iterable[str]) -> Iterator[None]:
     """Let no other process of this machine write of these models for as long as this lasts.
 
     That is so where the tables are in a folder of this machine. The system gives a lock back when

@@ -141,7 +141,7 @@ class _Finder:
                 f"there is no verdict {self.text!r}{where}",
                 hint="target/run_results.json has the ids of findings",
             )
-        return max(found, key=_telling)
+        return max(found, key=_finding_rank)
 
     def _models(self) -> dict[str, str]:
         return {r["check_id"]: r["model"] for r in self.checks}
@@ -201,7 +201,7 @@ class _Finder:
         batches = _checked(self.store, model)[-_LOOKED_AT:]
         rows = stored_rows(self.store, RESULTS, model, batches)
         mine = (r for r in rows if r["check_id"] in checks)
-        best = max(mine, key=_telling, default=None)
+        best = max(mine, key=_finding_rank, default=None)
         return [] if best is None else [(best["check_id"], best["batch"], best["segment"])]
 
     def _stored(self, check: str, batch: str, segment: str | None) -> dict[str, Any] | None:
@@ -212,7 +212,7 @@ class _Finder:
         return next(mine, None)
 
 
-def _telling(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Orders verdicts: findings first (last in this order), the newest, the whole batch, errors."""
     found, whole = row["status"] in FINDINGS, row["segment"] is None
     error = row["severity"] == Severity.ERROR.value

@@ -18,7 +18,7 @@ from dqsql.model.project import Project
 from dqsql.model.tables import FINDINGS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -57,7 +57,7 @@ class Finder:
         """Change open findings, or those that are resolved. Raises DqsqlError."""
         project = self.where.project()
         with (
-            alone(project.target, [m.name for m in project.models]),
+            locked(project.target, [m.name for m in project.models]),
             open_tables(project, self.spark, self.step) as store,
         ):
             now = dt.datetime.now(dt.UTC)

@@ -15,7 +15,7 @@ from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.learners import Stored, learnable
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -79,7 +79,7 @@ def fit(
         return ()
     names = [plan.model.name for plan in plans]
     with (
-        alone(compiled.project.target, names),
+        locked(compiled.project.target, names),
         open_warehouse(compiled.project, spark, step) as (session, store),
     ):
         stored = Stored.read(compiled.project, compiled.plans, session, store)

@@ -286,7 +286,7 @@ class ModelRun:
         return choice, kind
 
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
-        """Take batches that were checked before out of the ledger's good books.
+        """Mark batches that were checked before as incomplete in the ledger.
 
         Should the run die half-way, the next one checks them again. Returns their verdicts, which
         new ones will replace.

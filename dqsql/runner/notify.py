@@ -15,7 +15,7 @@ from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
 from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, heeded, is_muted, was_muted_since
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -67,7 +67,7 @@ def notify(
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
     with (
-        alone(project.target, names),
+        locked(project.target, names),
         open_tables(project, spark, step) as store,
     ):
         return tell(store, project, names, dry_run=dry_run)

@@ -28,7 +28,7 @@ from dqsql.runner.adoption import (
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.inputs import FileInputs, are_small, inputs_of, store_inputs, stored_fingerprints
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
@@ -184,7 +184,7 @@ class _ProjectRun:
             return result
         log_dir = self._project.log_dir
         with (
-            alone(self._project.target, [p.model.name for p in plans]),
+            locked(self._project.target, [p.model.name for p in plans]),
             LazySession(
                 self._project.target, log_dir, spark, self.listener.session_starting
             ) as session,

@@ -20,7 +20,7 @@ from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import alone
+from dqsql.runner.exclusive import locked
 from dqsql.runner.lifecycle import accepted_findings
 from dqsql.runner.verdicts import REVIEWED
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -126,7 +126,7 @@ def review(
         )
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
     with (
-        alone(project.target, [model]),
+        locked(project.target, [model]),
         open_tables(project, spark, step) as store,
     ):
         step("Writing the review")

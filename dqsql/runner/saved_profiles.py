@@ -34,7 +34,7 @@ def saved_profiles(project: Project) -> dict[str, ProfileTable]:
     try:
         return {name: profile_table(record) for name, record in _read(path).items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _spoilt(path) from error
+        raise _unreadable(path) from error
 
 
 def _read(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -46,10 +46,10 @@ def _read(path: Path) -> dict[str, Mapping[str, Any]]:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise _spoilt(path) from error
+        raise _unreadable(path) from error
 
 
-def _spoilt(path: Path) -> ConfigError:
+def _unreadable(path: Path) -> ConfigError:
     return ConfigError(
         f"{path} holds no profiles", hint="delete it and run `dqsql profile --save` again"
     )

@@ -192,8 +192,8 @@ def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Sugge
     if model is None:
         raise LoadError(f"{made.path} is no check model of the project")
     old = next((m for m in before.models if m.name == made.model), None)
-    added = Counter(_said(a) for a in model.annotations)
-    added.subtract(_said(a) for a in (old.annotations if old is not None else ()))
+    added = Counter(_identity(a) for a in model.annotations)
+    added.subtract(_identity(a) for a in (old.annotations if old is not None else ()))
     for suggestion in accepted:
         column = (suggestion.column or "").lower()
         inside = (column, suggestion.expression(inside=True))
@@ -207,7 +207,7 @@ def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Sugge
         raise LoadError(f"a suggestion does not compile: {plan.rejected[0]}")
 
 
-def _said(annotation: Annotation) -> tuple[str, str]:
+def _identity(annotation: Annotation) -> tuple[str, str]:
     return (annotation.column or "").lower(), annotation.expression.strip()
 
 

@@ -20,7 +20,7 @@ Step = Callable[[str], None]
 
 
 def silent(text: str) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def refuse_foreign_method(target: Target) -> None:

@@ -14,15 +14,15 @@ import pytest
 import dqsql
 from dqsql.errors import DqsqlError, StorageError
 from dqsql.model.project import Target
-from dqsql.runner.exclusive import alone, lock_file
+from dqsql.runner.exclusive import lock_file, locked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of this kind")
 
 HOLDER = """
 import sys
 from dqsql.model.project import Target
-from dqsql.runner.exclusive import alone
-with alone(Target("t", "t", warehouse=sys.argv[1]), sys.argv[2:]):
+from dqsql.runner.exclusive import locked
+with locked(Target("t", "t", warehouse=sys.argv[1]), sys.argv[2:]):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -54,7 +54,7 @@ def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
         for models in (["flights"], ["a", "orders"]):
             with (
                 pytest.raises(StorageError, match=f"at work on the model {models[-1]}"),
-                alone(mine, models),
+                locked(mine, models),
             ):
                 pytest.fail("two at a time")
         # Another model, another schema, and tables elsewhere.
@@ -64,17 +64,17 @@ def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
             (replace(mine, warehouse="s3://bucket/x"), ["orders"]),
             (replace(mine, warehouse=None), ["orders"]),
         ):
-            with alone(other, models):
+            with locked(other, models):
                 pass
         process.kill()
         process.wait()
-        with alone(mine, ["orders", "flights"]):
+        with locked(mine, ["orders", "flights"]):
             pass
 
 
 def test_a_folder_without_locks_is_no_error(tmp_path: Path) -> None:
     lock_file(tmp_path / "dq").mkdir()
-    with alone(target(tmp_path), ["orders"]):
+    with locked(target(tmp_path), ["orders"]):
         pass
 
 

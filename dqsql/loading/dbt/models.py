@@ -211,12 +211,12 @@ class DbtModels:
         """Dbt's freshness of a source as a check, or two with different thresholds."""
         given = (node.config.get("freshness"), node.data.get("freshness"))
         rules = next((r for r in given if _has_rule(r)), None)
-        field_name = _said(node, "loaded_at_field")
+        field_name = _setting(node, "loaded_at_field")
         if not rules:
             return
         if not field_name:
             reason = "it has no loaded_at_field: dbt asks the warehouse when it was changed"
-            if _said(node, "loaded_at_query"):
+            if _setting(node, "loaded_at_query"):
                 reason = "loaded_at_query is a query of its own"
             self.left.append(LeftTest(node.unique_id, f"freshness of {node.name}", reason))
             return
@@ -296,7 +296,7 @@ class DbtModels:
         )
 
 
-def _said(node: Node, key: str) -> Any:
+def _setting(node: Node, key: str) -> Any:
     return node.config.get(key) or node.data.get(key)
 
 
