@@ -68,9 +68,12 @@ class Upkeep:
     def unreadable(self, name: str) -> str | None:
         """Why the log of a table cannot be read; None where it can."""
         try:
-            self.store.table(name)
+            found = self.store.table(name)
         except FAILURES as error:
             return sentence(error)
+        folder = self.store.folder
+        if found is None and folder is not None and any((folder / name).rglob("*.parquet")):
+            return "it is gone, and files of the table are there"
         return None
 
     def broken_files(self, name: str) -> list[BrokenFile]:

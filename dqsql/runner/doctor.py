@@ -129,14 +129,15 @@ class _Doctor:
     def examine(self) -> Examination:
         store = self.upkeep.store
         found = list(self._logs())
-        ledgers: Ledgers = {}
-        if not any(a.table == BATCHES.name and not a.mended for a in found):
-            ledgers = self._ledgers()
+        if not _is_open(found, BATCHES.name):
+            # First of all, as it names the models whose tables there are.
+            found += self._files(BATCHES.name)
+        ledgers = {} if _is_open(found, BATCHES.name) else self._ledgers()
         names = self.upkeep.tables(ledgers)
         for name in names:
-            if not any(a.table == name and not a.mended for a in found):
+            if name != BATCHES.name and not _is_open(found, name):
                 found += self._files(name)
-        broken = {a.table for a in found if not a.mended}
+        broken = {a.table for a in found if not a.mended and not a.harmless}
         if BATCHES.name not in broken:
             ledgers = self._ledgers()
             found += self._gone(names, broken)
@@ -292,6 +293,11 @@ class _Doctor:
         }
         versions = json.dumps(versions_after(store, ledgers), sort_keys=True)
         store.append(RUNS, [{**row, "versions": versions}])
+
+
+def _is_open(found: Collection[Ailment], table: str) -> bool:
+    """Whether something about the table is not mended."""
+    return any(a.table == table and not a.mended and not a.harmless for a in found)
 
 
 def _incomplete(record: BatchRecord) -> BatchRecord:

@@ -181,10 +181,6 @@ def test_two_runs_at_once(make_tables: MakeTables, fault_table: FaultTable) -> N
         assert problem is None
 
 
-@pytest.mark.xfail(
-    raises=StorageError,
-    reason="dqsql doctor cannot yet read around a file of the ledger itself that is cut short",
-)
 def test_truncated_and_missing_files_are_told(
     make_tables: MakeTables, fault_table: FaultTable
 ) -> None:
