@@ -56,6 +56,7 @@ from dqsql.runner.phases import Phases
 from dqsql.runner.project_key import project_key
 from dqsql.runner.returned import returned_rows
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
+from dqsql.runner.stages import ModelVerdicts, TestedBatches
 from dqsql.runner.verdicts import (
     batch_statuses,
     checks_about_now,
@@ -73,51 +74,6 @@ if TYPE_CHECKING:
 _FEW_STATES = 1_000
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """The batches under test, oldest first, and what Spark can compute of them.
-
-    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it.
-    """
-
-    batches: tuple[str, ...]
-    choice: BatchChoice
-    batch_type: str
-    execution: ModelExecution
-    part: Feasible
-    before: Mapping[str, BatchRecord]
-
-    @property
-    def cumulates(self) -> bool:
-        """Whether earlier batches are looked at, too."""
-        return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
-
-
-@dataclass(frozen=True)
-class _Verdicts:
-    """What was measured of the batches of a run, and what checks and monitors say of it."""
-
-    measured: Measurement
-    results: Sequence[Result]
-    judged: Judged
-    cumulative: CumulativeRun | None
-
-    @property
-    def all(self) -> list[Result]:
-        """The verdicts of checks and monitors."""
-        return [*self.results, *self.judged.results]
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What to know of the cumulative metrics."""
-        return () if self.cumulative is None else self.cumulative.notes
-
-    def rejected(self, batches: Sequence[str], reviews: Mapping[str, str]) -> frozenset[str]:
-        """The batches that a person rejected, and that are not repaired."""
-        statuses = batch_statuses(self.all, batches, reviews)
-        return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
 
 
 @dataclass
@@ -192,7 +148,7 @@ class ModelRun:
             notes=(*self._notes(tested, found, samples, sound), *samples.notes, *returned.notes),
         )
 
-    def _analysed(self, choice: BatchChoice, batch_type: str) -> _Tested:
+    def _analysed(self, choice: BatchChoice, batch_type: str) -> TestedBatches:
         """What there is to scan, as far as Spark can do it."""
         batches = tuple(sorted(choice.batches, key=batch_order))
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
@@ -204,10 +160,10 @@ class ModelRun:
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
-        return _Tested(batches, choice, batch_type, execution, part, dict(self.ledger))
+        return TestedBatches(batches, choice, batch_type, execution, part, dict(self.ledger))
 
     def _notes(
-        self, tested: _Tested, found: _Verdicts, samples: Samples, sound: Collection[str]
+        self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
         notes = (*tested.choice.notes, *self._changes(tested), *found.notes)
@@ -218,7 +174,7 @@ class ModelRun:
             notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
         return notes
 
-    def _changes(self, tested: _Tested) -> tuple[str, ...]:
+    def _changes(self, tested: TestedBatches) -> tuple[str, ...]:
         """What the model's batches and columns are made of otherwise than the batches before."""
         again = set(tested.batches)
         before = [r for b, r in tested.before.items() if b not in again and r.fingerprint]
@@ -318,7 +274,7 @@ class ModelRun:
         key = partial(project_key, self.project.root)
         return ModelExecution(self.spark, self.store, self.plan, scan, key)
 
-    def _scan_states(self, tested: _Tested) -> None:
+    def _scan_states(self, tested: TestedBatches) -> None:
         batches, part, execution = tested.batches, tested.part, tested.execution
         cumulates = tested.cumulates
         self._step(f"scanning {plural(len(batches), 'batch')}")
@@ -330,7 +286,7 @@ class ModelRun:
                 self._step("counting values")
                 execution.store_counts(part, batches)
 
-    def _scans(self, tested: _Tested) -> int:
+    def _scans(self, tested: TestedBatches) -> int:
         part = tested.part
         scan = tested.execution.scan.of(part.scanned, part.types)
         counted = counted_states(part.states, part.metrics)
@@ -340,7 +296,7 @@ class ModelRun:
 
     # --- verdicts and storing ------------------------------------------------------------------
 
-    def _decided(self, tested: _Tested) -> tuple[_Verdicts, frozenset[str]]:
+    def _decided(self, tested: TestedBatches) -> tuple[ModelVerdicts, frozenset[str]]:
         """The verdicts, and the batches that count in the cumulative metrics of later ones."""
         self._step("measuring")
         batches = tested.batches
@@ -355,8 +311,8 @@ class ModelRun:
         return found, sound
 
     def _verdicts(
-        self, tested: _Tested, delta: Measurement, counting: Collection[str]
-    ) -> _Verdicts:
+        self, tested: TestedBatches, delta: Measurement, counting: Collection[str]
+    ) -> ModelVerdicts:
         """Decide on the batches, of which `counting` belong to the totals of later ones.
 
         `delta` is what was measured of single batches.
@@ -372,9 +328,9 @@ class ModelRun:
         self.phases.enter(DECIDE)
         results = self._decide(measured, tested)
         judged = self._judge(tested, measured, results)
-        return _Verdicts(measured, results, judged, cumulative)
+        return ModelVerdicts(measured, results, judged, cumulative)
 
-    def _decide(self, measured: Measurement, tested: _Tested) -> list[Result]:
+    def _decide(self, measured: Measurement, tested: TestedBatches) -> list[Result]:
         results = self._constraints(measured)
         results.extend(unevaluated(self.plan, tested.part.errors, tested.batches))
         return results
@@ -384,7 +340,9 @@ class ModelRun:
         """The batches that a person accepted."""
         return frozenset(b for b, verdict in self.reviews.items() if verdict == "accept")
 
-    def _judge(self, tested: _Tested, measured: Measurement, results: Sequence[Result]) -> Judged:
+    def _judge(
+        self, tested: TestedBatches, measured: Measurement, results: Sequence[Result]
+    ) -> Judged:
         """Let the monitors learn and decide."""
         if not self.plan.monitors:
             return Judged()
@@ -410,8 +368,8 @@ class ModelRun:
 
     def _keep(
         self,
-        tested: _Tested,
-        found: _Verdicts,
+        tested: TestedBatches,
+        found: ModelVerdicts,
         samples: Samples,
         sound: Collection[str],
         replaced: Sequence[Row],
@@ -430,7 +388,7 @@ class ModelRun:
     def _work(
         self,
         batches: Sequence[str],
-        found: _Verdicts,
+        found: ModelVerdicts,
         samples: Samples,
         sound: Collection[str],
     ) -> Work:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "dqsql"
+# What is longer is about more than one thing.
+LONGEST = 520
 
 
 @cache
@@ -56,3 +58,8 @@ def test_no_modules_import_each_other() -> None:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_files_are_short() -> None:
+    lines = {file: file.read_text().count("\n") for file in PACKAGE.rglob("*.py")}
+    assert {str(file): count for file, count in lines.items() if count > LONGEST} == {}

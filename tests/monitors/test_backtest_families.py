@@ -9,7 +9,7 @@ import pytest
 from dqsql import backtest
 from dqsql.decisions.anomaly import strategy
 from dqsql.decisions.novelty_config import novelty_config
-from dqsql.monitors.kinds.anomaly import at_rate
+from dqsql.monitors.kinds.anomaly.replay import at_rate
 
 from .conftest import DqSql
 from .families import LAST, TENFOLD

@@ -1,31 +1,27 @@
-"""`@anomaly(metric, strategy)`: one metric against its own history, by a named strategy."""
+"""`@anomaly` decides: the call taken apart, and the verdicts on batches and their segments."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
 
-from dqsql.compiler.issues import volume_factors
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.errors import AnnotationError, CompileError, DecisionError
+from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
-from dqsql.model.metric_traits import PROPORTIONAL_METRICS
-from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
-from dqsql.model.plan import Family, Metric, Monitor
+from dqsql.model.monitors import Reader
+from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
-from dqsql.model.wording import plural
 from dqsql.monitors.context import (
     MonitorContext,
-    Workplace,
     failed_status,
     finite,
     result_of,
@@ -33,21 +29,12 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import History, MetricKey, key_of
-from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-    stored_key,
-    stored_number,
-)
-from dqsql.monitors.replay import Replayed, Tally
 from dqsql.monitors.settings import a_flag, a_rate, a_text, as_given, literal_value, read_settings
 
-_NAME = "anomaly"
+NAME = "anomaly"
 _DEFAULT = "auto"
 _OWN = frozenset({"fpr", "exclude_where", "segments"})
-_SETTINGS: Mapping[str, Reader] = {
+SETTINGS: Mapping[str, Reader] = {
     "fpr": a_rate,
     "direction": as_given,
     "min_history": as_given,
@@ -56,12 +43,6 @@ _SETTINGS: Mapping[str, Reader] = {
     "exclude_where": a_text,
     "segments": a_flag,
 }
-_BOUNDS = ("lower", "upper", "error_lower", "error_upper")
-_RECOMPUTED = (
-    *("status", "severity", "value", "expected", *_BOUNDS, "score", "p_value"),
-    "history_size",
-)
-_DECIDED = ("ok", "anomalous")
 
 
 @dataclass(frozen=True)
@@ -104,7 +85,7 @@ def anomaly_call(
     `budget` is the false-positive rate that the project's budget leaves it, if there is one.
     Raises AnnotationError.
     """
-    given = read_settings(monitor, _SETTINGS, defaults, positional=True)
+    given = read_settings(monitor, SETTINGS, defaults, positional=True)
     try:
         written = chosen = _strategy(monitor)
         rate = given.get("fpr", budget)
@@ -168,14 +149,14 @@ class AnomalyDetector:
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.matching, self.context.history.known)
         budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
-        defaults = self.context.defaults(_NAME)
+        defaults = self.context.defaults(NAME)
         for monitor in self.monitors:
             self.calls[monitor.id] = anomaly_call(monitor, defaults, budget)
 
     @property
     def monitors(self) -> list[Monitor]:
         """All `@anomaly` of the model."""
-        return KIND.of(self.context.plan)
+        return [m for m in self.context.plan.monitors if m.kind == NAME]
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Ask once for each condition which batches it excludes."""
@@ -319,193 +300,3 @@ def _status(monitor: Monitor, decision: AnomalyDecision) -> Status:
         return failed_status(severity)
     known = {"ok": Status.PASS, "no_value": Status.NO_DATA}
     return known.get(decision.status, Status.SKIPPED)
-
-
-# --- stored batches ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AnomalyReplay:
-    """Replays all `@anomaly` of one model over stored batches.
-
-    The history of the detector's context ends behind the newest accepted batch.
-    """
-
-    detector: AnomalyDetector
-
-    def replay(
-        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
-    ) -> list[Replayed]:
-        """Decide on stored batches by the same strategy at several rates.
-
-        A batch is an alarm if it, or one of its segments where they are watched, is anomalous.
-        Bounds that a person wrote (limits, or numbers of standard deviations) hang on no rate: they
-        are replayed as they are, which a note says.
-        """
-        self.detector.prepare(batches)
-        found: list[Replayed] = []
-        for monitor in self.detector.monitors:
-            call = self.detector.calls[monitor.id]
-            why = self._obstacle(monitor, call)
-            if why is not None:
-                found += [Replayed(monitor, rate, note=why) for rate in rates]
-                continue
-            asked = [(b, given) for b in batches for given in self._asked(monitor, call, b)]
-            for rate in rates:
-                try:
-                    found.append(self._replayed(monitor, call, asked, flagged, rate))
-                except DecisionError as error:
-                    found.append(Replayed(monitor, rate, note=error.message))
-        return found
-
-    def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
-        if self.detector.context.metric(monitor, "metric") is None:
-            return "its metric could not be computed"
-        failed = self.detector.excluded.error(call.exclude_where)
-        return None if failed is None else failed.message
-
-    def _factors(self, monitor: Monitor) -> Mapping[str, float]:
-        """What issues of volume multiply its metric by; none where it does not follow the rows."""
-        metric = self.detector.context.metric(monitor, "metric")
-        return (
-            volume_factors() if metric is not None and metric.name in PROPORTIONAL_METRICS else {}
-        )
-
-    def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
-        """The whole batch, and its segments, where they were measured."""
-        metric = self.detector.context.metric(monitor, "metric")
-        segments = self.detector.decided_on(call, batch)
-        keys = [key_of(metric, s) for s in segments] if metric is not None else []
-        measured = [k for k in keys if self.detector.context.history.measured(k, batch)]
-        return [
-            self.detector.input(call, key, batch, *self.detector.past(call, key, batch))
-            for key in measured
-        ]
-
-    def _replayed(
-        self,
-        monitor: Monitor,
-        call: AnomalyCall,
-        asked: Sequence[tuple[str, AnomalyInput]],
-        flagged: Collection[str],
-        rate: float,
-    ) -> Replayed:
-        chosen = at_rate(call.strategy, rate)
-        moved = replace(call, strategy=chosen or call.strategy)
-        by_batch: dict[str, list[bool]] = {batch: [] for batch, _ in asked}
-        caught: dict[tuple[str, str], bool] = {}
-        factors = self._factors(monitor)
-        alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
-        for batch, given in asked:
-            alike[moved.strategy_of(len(self.detector.decided_on(call, batch)))].append(
-                (batch, given)
-            )
-        for by, some in alike.items():
-            decisions = evaluate_many(by, [given for _, given in some], call.settings)
-            for (batch, given), decision in zip(some, decisions, strict=True):
-                if decision.status not in _DECIDED:
-                    continue
-                by_batch[batch].append(decision.anomalous)
-                for issue, factor in factors.items() if decision.value else ():
-                    hit = _flags(by, call.settings, given, decision, factor)
-                    caught[batch, issue] = caught.get((batch, issue), False) or hit
-        tally = Tally(monitor, rate, flagged)
-        for batch, told in by_batch.items():
-            tally.add(batch, any(told) if told else None)
-        for (batch, issue), hit in caught.items():
-            tally.add_issue(batch, issue, hit)
-        result = tally.result()
-        return result if chosen is not None or result.note else _as_written(result)
-
-
-def _flags(
-    chosen: Strategy,
-    settings: AnomalySettings,
-    given: AnomalyInput,
-    decision: AnomalyDecision,
-    factor: float,
-) -> bool:
-    """Whether the value times a factor would be an anomaly, by the bounds that were decided by."""
-    value = decision.value * factor
-    if getattr(chosen, "include_new", False):
-        # Its bounds depend on the value.
-        return evaluate_many(chosen, [replace(given, value=value)], settings)[0].anomalous
-    return not decision.lower <= value <= decision.upper
-
-
-def at_rate(given: Strategy, rate: float) -> Strategy | None:
-    """The strategy at a false-positive rate; None where its bounds were written by a person."""
-    if not isinstance(given, LearnedStrategy):
-        return None
-    if given.fpr is not None:
-        return replace(given, fpr=rate)
-    chosen = given.with_rate(rate)
-    return None if chosen is given else chosen
-
-
-def _as_written(result: Replayed) -> Replayed:
-    text = (
-        f"its bounds are written, no rate moves them: as they are,"
-        f" {plural(len(result.alarms), 'alarm')} on {plural(result.accepted, 'accepted batch')},"
-        f" {len(result.found)} on {plural(result.flagged, 'flagged one')}"
-    )
-    return replace(result, note=text)
-
-
-def _recomputed(stored: StoredVerdict) -> Recomputed:
-    details, history = stored.details, stored.history
-    then = details.get("decision")
-    if then is None:
-        return Recomputed(note="it was not decided")
-    key = stored_key(details["series"])._replace(segment=stored.row["segment"])
-    given = dict(details["strategy"])
-    chosen = strategy(str(given.pop("name")), **{k: stored_number(v) for k, v in given.items()})
-    odd, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
-    asked = replace(
-        input_of(chosen, history, key, stored.past, left_out, stored.batch),
-        exclude=[b in odd for b in places(chosen, stored.past, left_out)],
-        excluded=then["status"] == "excluded",
-    )
-    now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()
-    return Recomputed(compared_by(_RECOMPUTED, then, now), series=key)
-
-
-# --- the kind ----------------------------------------------------------------------------------
-
-
-def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    if not use.arguments:
-        raise CompileError(
-            "@anomaly needs a metric",
-            span=use.annotation.span,
-            hint="for example @anomaly(row_count, holt_winters(period => 7))",
-        )
-    column = use.annotation.column
-    return [WatchedMetric(Family.ANY, "metric", use.arguments[0], column, in_context=True)]
-
-
-def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    call = anomaly_call(monitor, defaults)
-    return Reach(call.reach, call.segments)
-
-
-def _detector(place: Workplace, context: MonitorContext) -> AnomalyDetector:
-    return AnomalyDetector(context, place.matching)
-
-
-KIND = MonitorKind(
-    MonitorSpec(
-        name=_NAME,
-        settings=_SETTINGS,
-        watches=_watches,
-        several=True,
-        # Parameters of strategies.
-        mistaken=("limit", "period", "threshold"),
-    ),
-    detector=_detector,
-    order=40,
-    reach=_reach,
-    read=anomaly_call,
-    replayer=lambda place, context: AnomalyReplay(_detector(place, context)),
-    recompute=_recomputed,
-)

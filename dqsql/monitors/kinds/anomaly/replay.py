@@ -1,0 +1,185 @@
+"""`@anomaly` replayed over stored batches, and stored verdicts decided again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dqsql.compiler.issues import volume_factors
+from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
+from dqsql.decisions.anomaly_settings import AnomalySettings
+from dqsql.decisions.strategies import LearnedStrategy, Strategy
+from dqsql.errors import DecisionError
+from dqsql.model.metric_traits import PROPORTIONAL_METRICS
+from dqsql.model.plan import Monitor
+from dqsql.model.wording import plural
+from dqsql.monitors.history import key_of
+from dqsql.monitors.kinds.anomaly.detector import (
+    AnomalyCall,
+    AnomalyDetector,
+    input_of,
+    places,
+)
+from dqsql.monitors.recompute import (
+    Recomputed,
+    StoredVerdict,
+    compared_by,
+    stored_key,
+    stored_number,
+)
+from dqsql.monitors.replay import Replayed, Tally
+
+_BOUNDS = ("lower", "upper", "error_lower", "error_upper")
+_RECOMPUTED = (
+    *("status", "severity", "value", "expected", *_BOUNDS, "score", "p_value"),
+    "history_size",
+)
+_DECIDED = ("ok", "anomalous")
+
+
+@dataclass(frozen=True)
+class AnomalyReplay:
+    """Replays all `@anomaly` of one model over stored batches.
+
+    The history of the detector's context ends behind the newest accepted batch.
+    """
+
+    detector: AnomalyDetector
+
+    def replay(
+        self, batches: Sequence[str], flagged: Collection[str], rates: Sequence[float]
+    ) -> list[Replayed]:
+        """Decide on stored batches by the same strategy at several rates.
+
+        A batch is an alarm if it, or one of its segments where they are watched, is anomalous.
+        Bounds that a person wrote (limits, or numbers of standard deviations) hang on no rate: they
+        are replayed as they are, which a note says.
+        """
+        self.detector.prepare(batches)
+        found: list[Replayed] = []
+        for monitor in self.detector.monitors:
+            call = self.detector.calls[monitor.id]
+            why = self._obstacle(monitor, call)
+            if why is not None:
+                found += [Replayed(monitor, rate, note=why) for rate in rates]
+                continue
+            asked = [(b, given) for b in batches for given in self._asked(monitor, call, b)]
+            for rate in rates:
+                try:
+                    found.append(self._replayed(monitor, call, asked, flagged, rate))
+                except DecisionError as error:
+                    found.append(Replayed(monitor, rate, note=error.message))
+        return found
+
+    def _obstacle(self, monitor: Monitor, call: AnomalyCall) -> str | None:
+        if self.detector.context.metric(monitor, "metric") is None:
+            return "its metric could not be computed"
+        failed = self.detector.excluded.error(call.exclude_where)
+        return None if failed is None else failed.message
+
+    def _factors(self, monitor: Monitor) -> Mapping[str, float]:
+        """What issues of volume multiply its metric by; none where it does not follow the rows."""
+        metric = self.detector.context.metric(monitor, "metric")
+        return (
+            volume_factors() if metric is not None and metric.name in PROPORTIONAL_METRICS else {}
+        )
+
+    def _asked(self, monitor: Monitor, call: AnomalyCall, batch: str) -> list[AnomalyInput]:
+        """The whole batch, and its segments, where they were measured."""
+        metric = self.detector.context.metric(monitor, "metric")
+        segments = self.detector.decided_on(call, batch)
+        keys = [key_of(metric, s) for s in segments] if metric is not None else []
+        measured = [k for k in keys if self.detector.context.history.measured(k, batch)]
+        return [
+            self.detector.input(call, key, batch, *self.detector.past(call, key, batch))
+            for key in measured
+        ]
+
+    def _replayed(
+        self,
+        monitor: Monitor,
+        call: AnomalyCall,
+        asked: Sequence[tuple[str, AnomalyInput]],
+        flagged: Collection[str],
+        rate: float,
+    ) -> Replayed:
+        chosen = at_rate(call.strategy, rate)
+        moved = replace(call, strategy=chosen or call.strategy)
+        by_batch: dict[str, list[bool]] = {batch: [] for batch, _ in asked}
+        caught: dict[tuple[str, str], bool] = {}
+        factors = self._factors(monitor)
+        alike: dict[Strategy, list[tuple[str, AnomalyInput]]] = defaultdict(list)
+        for batch, given in asked:
+            alike[moved.strategy_of(len(self.detector.decided_on(call, batch)))].append(
+                (batch, given)
+            )
+        for by, some in alike.items():
+            decisions = evaluate_many(by, [given for _, given in some], call.settings)
+            for (batch, given), decision in zip(some, decisions, strict=True):
+                if decision.status not in _DECIDED:
+                    continue
+                by_batch[batch].append(decision.anomalous)
+                for issue, factor in factors.items() if decision.value else ():
+                    hit = _flags(by, call.settings, given, decision, factor)
+                    caught[batch, issue] = caught.get((batch, issue), False) or hit
+        tally = Tally(monitor, rate, flagged)
+        for batch, told in by_batch.items():
+            tally.add(batch, any(told) if told else None)
+        for (batch, issue), hit in caught.items():
+            tally.add_issue(batch, issue, hit)
+        result = tally.result()
+        return result if chosen is not None or result.note else _as_written(result)
+
+
+def _flags(
+    chosen: Strategy,
+    settings: AnomalySettings,
+    given: AnomalyInput,
+    decision: AnomalyDecision,
+    factor: float,
+) -> bool:
+    """Whether the value times a factor would be an anomaly, by the bounds that were decided by."""
+    value = decision.value * factor
+    if getattr(chosen, "include_new", False):
+        # Its bounds depend on the value.
+        return evaluate_many(chosen, [replace(given, value=value)], settings)[0].anomalous
+    return not decision.lower <= value <= decision.upper
+
+
+def at_rate(given: Strategy, rate: float) -> Strategy | None:
+    """The strategy at a false-positive rate; None where its bounds were written by a person."""
+    if not isinstance(given, LearnedStrategy):
+        return None
+    if given.fpr is not None:
+        return replace(given, fpr=rate)
+    chosen = given.with_rate(rate)
+    return None if chosen is given else chosen
+
+
+def _as_written(result: Replayed) -> Replayed:
+    text = (
+        f"its bounds are written, no rate moves them: as they are,"
+        f" {plural(len(result.alarms), 'alarm')} on {plural(result.accepted, 'accepted batch')},"
+        f" {len(result.found)} on {plural(result.flagged, 'flagged one')}"
+    )
+    return replace(result, note=text)
+
+
+def recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide again by the stored strategy and settings."""
+    details, history = stored.details, stored.history
+    then = details.get("decision")
+    if then is None:
+        return Recomputed(note="it was not decided")
+    key = stored_key(details["series"])._replace(segment=stored.row["segment"])
+    given = dict(details["strategy"])
+    chosen = strategy(str(given.pop("name")), **{k: stored_number(v) for k, v in given.items()})
+    odd, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
+    asked = replace(
+        input_of(chosen, history, key, stored.past, left_out, stored.batch),
+        exclude=[b in odd for b in places(chosen, stored.past, left_out)],
+        excluded=then["status"] == "excluded",
+    )
+    now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()
+    return Recomputed(compared_by(_RECOMPUTED, then, now), series=key)
