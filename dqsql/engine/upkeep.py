@@ -72,8 +72,9 @@ class Upkeep:
         except FAILURES as error:
             return sentence(error)
         folder = self.store.folder
-        if found is None and folder is not None and any((folder / name).rglob("*.parquet")):
-            return "it is gone, and files of the table are there"
+        # A write that died before its commit leaves files, too, but nothing in the log.
+        if found is None and folder is not None and any((folder / name / _LOG).glob("0*.*")):
+            return "its first entries are gone"
         return None
 
     def broken_files(self, name: str) -> list[BrokenFile]:
