@@ -198,7 +198,7 @@ def test_truncated_and_missing_files_are_told(
             victim.unlink()
             if cut:
                 victim.write_bytes(content[: len(content) // 2])
-            # The only commit of the journal of runs, which is last: as if the run had died before it.
+            # The only commit of the journal of runs, the last of all: as if the run had died.
             as_of_a_crash = not cut and victim.parent.parent.name == "dq_runs"
             told = _told(tables) or as_of_a_crash
             fault_table.add("file cut short" if cut else "file gone", None if told else "silent")
