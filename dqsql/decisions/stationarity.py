@@ -7,22 +7,18 @@ as differences of the first lag that passes, else as differences of its logarith
 A history is taken by its places: a batch that was left out (flagged, rejected, without a value) is
 NaN in it, so that a season stays in step. A difference is then against the nearest batch a multiple
 of the lag back that is there, and tests are made on the differences that there are.
-
-`statsmodels.tsa.stattools.adfuller` (regression 'c', autolag 'AIC') is the reference. The batched
-version fits all nested lag orders of all series by one stacked QR factorisation, and leaves
-singular or nearly singular cases to statsmodels.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
+from dqsql.decisions.adf import SHORTEST_FOR_ADF, adf_ragged
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
 
@@ -31,11 +27,6 @@ SIGNIFICANCE = 0.05
 MIN_VALUES = 6
 CONSTANT_TOLERANCE = 1e-9
 
-_SINGULAR = 1e-6
-_AIC_TIE = 1e-7
-# Of a series scaled to unit variance: what is left is rounding.
-_EXACT_FIT = 1e-18
-_SHORTEST_FOR_ADF = 4
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
 
@@ -154,59 +145,6 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
     return out
 
 
-def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the ADF statistic and p-value of many series of equal length.
-
-    Agrees with `adfuller(x)` (constant, lag order by AIC) to 1e-8.
-
-    Args:
-        series: n x K, finite, K >= 4. Constant series give NaN, which the reference refuses.
-
-    Returns:
-        Statistics and p-values, n each. The null hypothesis is a unit root, so a small p-value
-        says stationary.
-    """
-    values = np.atleast_2d(np.asarray(series, dtype=float))
-    count, length = values.shape
-    if length < _SHORTEST_FOR_ADF or not np.isfinite(values).all():
-        raise DecisionError("the ADF test needs at least 4 finite values per series")
-    statistic = np.full(count, np.nan)
-    varying = np.flatnonzero(np.ptp(values, axis=1) > 0)
-    if not varying.size:
-        return statistic, statistic.copy()
-    x = values[varying]
-    center = x.mean(axis=1, keepdims=True)
-    spread = x.std(axis=1)
-    safe = spread > _SINGULAR * np.abs(x).max(axis=1)
-    x = np.divide(x - center, spread[:, None], out=np.zeros_like(x), where=spread[:, None] > 0)
-    order, clear = _lag_order(x)
-    safe &= clear
-    for lag in np.unique(order[safe]):
-        rows = np.flatnonzero(safe & (order == lag))
-        tau, regular = _level_t(x[rows], int(lag))
-        statistic[varying[rows]] = tau
-        safe[rows] &= regular
-    p_value = mackinnon_p(statistic)
-    for row in varying[~safe]:
-        statistic[row], p_value[row] = _reference(values[row])
-    return statistic, p_value
-
-
-def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
-    """Return MacKinnon's (1994) p-values of ADF statistics with a constant; NaN stays NaN."""
-    # Takes half a second, which commands that judge nothing do not spend.
-    from statsmodels.tsa import adfvalues as tables
-
-    tau = np.asarray(statistic, dtype=float)
-    small = np.polyval(tables.tau_c_smallp[0][::-1], tau)
-    large = np.polyval(tables.tau_c_largep[0][::-1], tau)
-    p = np.asarray(
-        scipy.special.ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float
-    )
-    p = np.where(tau > tables.tau_max_c[0], 1.0, np.where(tau < tables.tau_min_c[0], 0.0, p))
-    return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
-
-
 def is_stationary(
     series: npt.ArrayLike, significance: float = SIGNIFICANCE
 ) -> npt.NDArray[np.bool_]:
@@ -217,23 +155,20 @@ def is_stationary(
     """
     values = np.atleast_2d(np.asarray(series, dtype=float))
     known = np.isfinite(values)
-    result = np.zeros(len(values), dtype=np.bool_)
-    counts = known.sum(axis=1)
-    for count in np.unique(counts[counts > 0]):
-        rows = np.flatnonzero(counts == count)
-        whole = values[rows][known[rows]].reshape(rows.size, count)
-        result[rows] = _whole_is_stationary(whole, significance)
-    return result
-
-
-def _whole_is_stationary(values: FloatArray, significance: float) -> npt.NDArray[np.bool_]:
-    scale = np.maximum(np.abs(values).max(axis=1), np.finfo(float).tiny)
-    constant = np.asarray(np.ptp(values, axis=1) <= CONSTANT_TOLERANCE * scale, dtype=np.bool_)
-    result: npt.NDArray[np.bool_] = constant.copy()
-    rest = np.flatnonzero(~constant)
-    if rest.size and values.shape[1] >= _SHORTEST_FOR_ADF:
-        p_value = adf_batch(values[rest])[1]
-        result[rest] = p_value < significance
+    lengths = known.sum(axis=1)
+    # What is known stands together, on the left.
+    order = np.argsort(~known, axis=1, kind="stable")
+    dense = np.take_along_axis(np.where(known, values, 0.0), order, axis=1)
+    there = np.arange(values.shape[1]) < lengths[:, None]
+    scale = np.maximum(np.abs(dense).max(axis=1, initial=0.0), np.finfo(float).tiny)
+    least = np.where(there, dense, np.inf).min(axis=1, initial=np.inf)
+    most = np.where(there, dense, -np.inf).max(axis=1, initial=-np.inf)
+    with np.errstate(invalid="ignore"):
+        constant = (most - least <= CONSTANT_TOLERANCE * scale) & (lengths > 0)
+    result = np.asarray(constant, dtype=np.bool_)
+    rest = np.flatnonzero(~constant & (lengths >= SHORTEST_FOR_ADF))
+    if rest.size:
+        result[rest] = adf_ragged(dense[rest], lengths[rest])[1] < significance
     return result
 
 
@@ -255,25 +190,49 @@ def choose_transforms(
     chosen: list[Transform | None] = [None] * len(values)
     known = np.isfinite(values)
     positive = ((values > 0) & known).sum(axis=1) == known.sum(axis=1)
-    need = max(min_values, _SHORTEST_FOR_ADF)
-    lags = range(1, int(known.sum(axis=1).max(initial=0)) - need + 1)
-    tries = [Transform(), *(Transform(lag=lag) for lag in lags)]
-    tries += [Transform(log=True, lag=lag) for lag in lags]
+    need = max(min_values, SHORTEST_FOR_ADF)
+    most = int(known.sum(axis=1).max(initial=0)) - need
     open_rows = np.arange(len(values))
-    for transform in tries:
-        rows = open_rows[positive[open_rows]] if transform.log else open_rows
-        made = transform.series(values[rows])
-        if transform.lag and not known.all():
-            enough = np.isfinite(made).sum(axis=1) >= need
-            enough &= transform.reaches(values[rows])
-            rows, made = rows[enough], made[enough]
+    for tries in _tries(most):
+        rows = open_rows[positive[open_rows]] if tries[0].log else open_rows
         if not rows.size:
             continue
-        passed = rows[is_stationary(made, significance)]
-        for row in passed:
-            chosen[row] = transform
-        open_rows = np.setdiff1d(open_rows, passed, assume_unique=True)
+        passed = _passed(values[rows], tries, need, significance)
+        found = np.flatnonzero(passed.any(axis=1))
+        for row, first in zip(rows[found], passed[found].argmax(axis=1), strict=True):
+            chosen[row] = tries[first]
+        open_rows = np.setdiff1d(open_rows, rows[found], assume_unique=True)
     return chosen
+
+
+def _tries(most: int) -> list[list[Transform]]:
+    """The transforms in the order in which they are tried, those together that one test tries.
+
+    Most histories are stationary as they are or after one of the first differences.
+    """
+    starts = [1, *(s for s in (2, 5, 11) if s <= most), most + 1]
+    blocks = [range(a, b) for a, b in itertools.pairwise(starts) if a < b]
+    differences = [
+        [Transform(log=log, lag=lag) for lag in b] for log in (False, True) for b in blocks
+    ]
+    return [[Transform()], *differences]
+
+
+def _passed(
+    values: FloatArray, tries: Sequence[Transform], need: int, significance: float
+) -> npt.NDArray[np.bool_]:
+    """Which transforms make which histories stationary, n x tries."""
+    count, length = values.shape
+    made = np.full((count, len(tries), length), np.nan)
+    able = np.ones((count, len(tries)), dtype=np.bool_)
+    for place, transform in enumerate(tries):
+        series = transform.series(values)
+        made[:, place, length - series.shape[1] :] = series
+        if transform.lag:
+            able[:, place] = (np.isfinite(series).sum(axis=1) >= need) & transform.reaches(values)
+    passed = np.zeros((count, len(tries)), dtype=np.bool_)
+    passed[able] = is_stationary(made[able], significance)
+    return passed
 
 
 def drifting(values: FloatArray) -> npt.NDArray[np.bool_]:
@@ -292,79 +251,3 @@ def drifting(values: FloatArray) -> npt.NDArray[np.bool_]:
     product = (time * ranks).sum(axis=0)
     correlation = np.divide(product, norm, out=np.zeros(ranks.shape[1]), where=norm > 0)
     return np.asarray(np.abs(correlation) > _DRIFT, dtype=np.bool_)
-
-
-def _max_lag(length: int) -> int:
-    return min(int(np.ceil(12.0 * (length / 100.0) ** 0.25)), length // 2 - 2)
-
-
-def _lagged(x: FloatArray, lag: int) -> tuple[FloatArray, FloatArray, list[FloatArray]]:
-    """Return response, level and the lagged differences, each n x rows."""
-    difference = np.diff(x, axis=1)
-    rows = difference.shape[1] - lag
-    response = difference[:, lag:]
-    level = x[:, lag : lag + rows]
-    return response, level, [difference[:, lag - i : lag - i + rows] for i in range(1, lag + 1)]
-
-
-def _lag_order(x: FloatArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return the lag order of least AIC, and whether it is numerically beyond doubt."""
-    top = _max_lag(x.shape[1])
-    response, level, lags = _lagged(x, top)
-    columns = [np.ones_like(level), level, *lags, response]
-    upper = _triangle(columns)
-    rows, width = response.shape[1], len(columns)
-    regular = _regular(upper, columns)
-    # Row i of the last column is the response's component along the i-th added regressor, so the
-    # residual sums of squares of all nested models are the tails of its squares.
-    squares = np.square(upper[:, :, -1])
-    tails = np.cumsum(squares[:, ::-1], axis=1)[:, ::-1]
-    residual = tails[:, 2:width]
-    parameters = np.arange(2, width)
-    exact: npt.NDArray[np.bool_] = np.asarray((residual <= _EXACT_FIT).any(axis=1))
-    aic = rows * np.log(np.where(exact[:, None], 1.0, residual) / rows) + 2 * parameters
-    order = aic.argmin(axis=1)
-    ranked = np.sort(aic, axis=1)
-    if ranked.shape[1] > 1:
-        regular &= ranked[:, 1] - ranked[:, 0] > _AIC_TIE
-    return order, regular & ~exact
-
-
-def _level_t(x: FloatArray, lag: int) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the t statistic of the level, and whether the fit is regular."""
-    response, level, lags = _lagged(x, lag)
-    columns = [np.ones_like(level), *lags, level, response]
-    upper = _triangle(columns)
-    degrees = response.shape[1] - (len(columns) - 1)
-    if degrees <= 0:
-        return np.full(len(x), np.nan), np.zeros(len(x), dtype=bool)
-    sign = np.sign(upper[:, -2, -2])
-    residual = np.abs(upper[:, -1, -1]) / np.sqrt(degrees)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tau = upper[:, -2, -1] * sign / residual
-    return tau, _regular(upper, columns)
-
-
-def _triangle(columns: list[FloatArray]) -> FloatArray:
-    """Return the upper triangular factors of the stacked regressions, n x k x width."""
-    factor = np.linalg.qr(np.stack(columns, axis=2), mode="r")
-    return np.asarray(factor, dtype=float)
-
-
-def _regular(upper: FloatArray, columns: list[FloatArray]) -> npt.NDArray[np.bool_]:
-    width = len(columns)
-    if upper.shape[1] < width:
-        return np.zeros(len(upper), dtype=bool)
-    norms = np.stack([np.sqrt(np.square(column).sum(axis=1)) for column in columns], axis=1)
-    diagonal = np.abs(np.diagonal(upper, axis1=1, axis2=2)[:, :width])
-    return np.asarray((diagonal > _SINGULAR * norms).all(axis=1) & (norms > 0).all(axis=1))
-
-
-def _reference(values: FloatArray) -> tuple[float, float]:
-    from statsmodels.tsa.stattools import adfuller
-
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Singular regressions warn; the answer is then whatever the reference says.
-        warnings.simplefilter("ignore")
-        result = adfuller(values)
-    return float(result[0]), float(result[1])

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.tsa.stattools import adfuller
 
-from dqsql.decisions.stationarity import Transform, adf_batch, choose_transforms, is_stationary
+from dqsql.decisions.adf import adf_batch
+from dqsql.decisions.stationarity import Transform, choose_transforms, is_stationary
 from dqsql.errors import DecisionError
 
 

@@ -1,0 +1,183 @@
+"""The augmented Dickey-Fuller test of many series at once, of whatever lengths.
+
+`statsmodels.tsa.stattools.adfuller` (regression 'c', autolag 'AIC') is the reference. All nested
+lag orders of all series are fitted by one stacked QR factorisation, and the regressions of the
+orders chosen by another one. Series differ in length and lag order: rows that a series has not are
+zero, and so is a lag that it has not, but for a one in a row of its own, where the response is
+zero. Neither changes a residual. Singular or nearly singular cases are left to statsmodels.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
+from dqsql.errors import DecisionError
+
+SHORTEST_FOR_ADF = 4
+_SINGULAR = 1e-6
+_AIC_TIE = 1e-7
+# Of a series scaled to unit variance: what is left is rounding.
+_EXACT_FIT = 1e-18
+# Numbers in one stack of regressions, at most.
+_MOST_NUMBERS = 4_000_000
+
+
+def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return the ADF statistic and p-value of many series of equal length.
+
+    Agrees with `adfuller(x)` (constant, lag order by AIC) to 1e-8.
+
+    Args:
+        series: n x K, finite, K >= 4. Constant series give NaN, which the reference refuses.
+
+    Returns:
+        Statistics and p-values, n each. The null hypothesis is a unit root, so a small p-value
+        says stationary.
+    """
+    values = np.atleast_2d(np.asarray(series, dtype=float))
+    return adf_ragged(values, np.full(len(values), values.shape[1]))
+
+
+def adf_ragged(series: FloatArray, lengths: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return what `adf_batch` does, of series of different lengths, >= 4.
+
+    Args:
+        series: n x K, each on the left; what is beyond its length is not looked at.
+        lengths: n.
+    """
+    longest = int(lengths.max(initial=SHORTEST_FOR_ADF))
+    values = series[:, :longest]
+    there = np.arange(longest) < lengths[:, None]
+    if (lengths < SHORTEST_FOR_ADF).any() or not np.isfinite(values[there]).all():
+        raise DecisionError("the ADF test needs at least 4 finite values per series")
+    lags = int(_max_lag(np.array([longest]))[0])
+    most = max(1, _MOST_NUMBERS // ((longest + lags) * (lags + 3)))
+    statistic, p_value = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    for start in range(0, len(values), most):
+        some = slice(start, start + most)
+        statistic[some], p_value[some] = _tested(values[some], lengths[some], there[some])
+    return statistic, p_value
+
+
+def _tested(
+    values: FloatArray, lengths: IntArray, there: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    x = np.where(there, values, 0.0)
+    center = x.sum(axis=1, keepdims=True) / lengths[:, None]
+    x = np.where(there, x - center, 0.0)
+    spread = np.sqrt(np.square(x).sum(axis=1) / lengths)
+    varying = np.where(there, values, values[:, :1]).std(axis=1) > 0
+    varying &= (np.where(there, values, values[:, :1]) != values[:, :1]).any(axis=1)
+    safe = varying & (spread > _SINGULAR * np.abs(np.where(there, values, 0.0)).max(axis=1))
+    x = np.divide(x, spread[:, None], out=np.zeros_like(x), where=safe[:, None])
+    statistic = np.full(len(values), np.nan)
+    able = np.flatnonzero(safe)
+    if able.size:
+        order, clear = _lag_order(x[able], lengths[able])
+        tau, regular = _level_t(x[able], lengths[able], order)
+        statistic[able] = np.where(clear & regular, tau, np.nan)
+        safe[able] &= clear & regular
+    p_value = mackinnon_p(statistic)
+    for row in np.flatnonzero(varying & ~safe):
+        statistic[row], p_value[row] = _reference(values[row, : lengths[row]])
+    return statistic, p_value
+
+
+def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
+    """Return MacKinnon's (1994) p-values of ADF statistics with a constant; NaN stays NaN."""
+    # Takes half a second, which commands that judge nothing do not spend.
+    from statsmodels.tsa import adfvalues as tables
+
+    tau = np.asarray(statistic, dtype=float)
+    small = np.polyval(tables.tau_c_smallp[0][::-1], tau)
+    large = np.polyval(tables.tau_c_largep[0][::-1], tau)
+    p = np.asarray(
+        scipy.special.ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float
+    )
+    p = np.where(tau > tables.tau_max_c[0], 1.0, np.where(tau < tables.tau_min_c[0], 0.0, p))
+    return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
+
+
+def _max_lag(lengths: IntArray) -> IntArray:
+    most = np.ceil(12.0 * (lengths / 100.0) ** 0.25).astype(np.int64)
+    return np.asarray(np.minimum(most, lengths // 2 - 2), dtype=np.int64)
+
+
+def _regression(
+    x: FloatArray, lengths: IntArray, lags: IntArray, level_last: bool
+) -> tuple[FloatArray, BoolArray]:
+    """Return the triangular factors of the regressions with so many lags, and which are regular.
+
+    Columns are the constant, the level, the lagged differences and, last, the response; with
+    `level_last` the level comes behind the lags.
+    """
+    differences = np.diff(x, axis=1)
+    count, rows = differences.shape
+    top = int(lags.max())
+    places = np.arange(rows)
+    use = (places >= lags[:, None]) & (places < lengths[:, None] - 1)
+    stack = np.zeros((count, rows + top, top + 3))
+    stack[:, :rows, 0] = use
+    first, place = (1, top + 1) if level_last else (2, 1)
+    stack[:, :rows, place] = np.where(use, x[:, :-1], 0.0)
+    for lag in range(1, top + 1):
+        has = lag <= lags
+        shifted = np.where(use[:, lag:] & has[:, None], differences[:, : rows - lag], 0.0)
+        stack[:, lag:rows, first + lag - 1] = shifted
+        stack[:, rows + lag - 1, first + lag - 1] = ~has
+    stack[:, :rows, -1] = np.where(use, differences, 0.0)
+    upper = np.asarray(np.linalg.qr(stack, mode="r"), dtype=float)
+    norms = np.sqrt(np.square(stack).sum(axis=1))
+    if upper.shape[1] < upper.shape[2]:
+        return upper, np.zeros(count, dtype=np.bool_)
+    diagonal = np.abs(np.diagonal(upper, axis1=1, axis2=2))
+    regular = ((diagonal > _SINGULAR * norms) & (norms > 0)).all(axis=1)
+    return upper, np.asarray(regular, dtype=np.bool_)
+
+
+def _lag_order(x: FloatArray, lengths: IntArray) -> tuple[IntArray, BoolArray]:
+    """Return the lag order of least AIC, and whether it is numerically beyond doubt."""
+    top = _max_lag(lengths)
+    upper, regular = _regression(x, lengths, top, level_last=False)
+    rows = lengths - 1 - top
+    # Row i of the last column is the response's component along the i-th added regressor, so the
+    # residual sums of squares of all nested models are the tails of its squares.
+    tails = np.cumsum(np.square(upper[:, :, -1])[:, ::-1], axis=1)[:, ::-1]
+    residual = tails[:, 2:]
+    orders = np.arange(residual.shape[1])
+    has = orders <= top[:, None]
+    exact = np.asarray(((residual <= _EXACT_FIT) & has).any(axis=1), dtype=np.bool_)
+    logs = np.log(np.where(exact[:, None], 1.0, residual) / rows[:, None])
+    aic = np.where(has, rows[:, None] * logs + 2 * orders, np.inf)
+    ranked = np.sort(aic, axis=1)
+    if ranked.shape[1] > 1:
+        regular &= ranked[:, 1] - ranked[:, 0] > _AIC_TIE
+    return aic.argmin(axis=1), regular & ~exact
+
+
+def _level_t(x: FloatArray, lengths: IntArray, lags: IntArray) -> tuple[FloatArray, BoolArray]:
+    """Return the t statistic of the level, and whether the fit is regular."""
+    upper, regular = _regression(x, lengths, lags, level_last=True)
+    degrees = lengths - 1 - lags - (lags + 2)
+    if upper.shape[1] < upper.shape[2]:
+        return np.full(len(x), np.nan), regular
+    sign = np.sign(upper[:, -2, -2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residual = np.abs(upper[:, -1, -1]) / np.sqrt(degrees)
+        tau = upper[:, -2, -1] * sign / residual
+    return np.asarray(tau, dtype=float), regular & (degrees > 0)
+
+
+def _reference(values: FloatArray) -> tuple[float, float]:
+    from statsmodels.tsa.stattools import adfuller
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        # Singular regressions warn; the answer is then whatever the reference says.
+        warnings.simplefilter("ignore")
+        result = adfuller(values)
+    return float(result[0]), float(result[1])
