@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dqsql.runner.notify import notify
     from dqsql.runner.report import write_report
     from dqsql.runner.review import review, waiting
+    from dqsql.runner.stream import stream, stream_checker
 
 __all__ = [
     "acknowledge",
@@ -35,6 +36,8 @@ __all__ = [
     "resolve",
     "review",
     "run",
+    "stream",
+    "stream_checker",
     "waiting",
     "write_report",
 ]
@@ -49,6 +52,8 @@ _MODULES = {
     "fit": "dqsql.runner.fit",
     "notify": "dqsql.runner.notify",
     "review": "dqsql.runner.review",
+    "stream": "dqsql.runner.stream",
+    "stream_checker": "dqsql.runner.stream",
     "waiting": "dqsql.runner.review",
     "write_report": "dqsql.runner.report",
 }

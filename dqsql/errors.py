@@ -213,7 +213,10 @@ def _nearest(name: str, candidates: tuple[str, ...], label: str) -> str | None:
 
 
 class CheckFailedError(DqsqlError):
-    """A run did not pass; raised by `RunResult.raise_for_status` only."""
+    """A run did not pass, and that was to end something.
+
+    Raised by `RunResult.raise_for_status`, and by streams that stop at failures.
+    """
 
     kind = "checks failed"
 

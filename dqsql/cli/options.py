@@ -68,6 +68,13 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--store-failures",),
         {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
     ),
+    "quarantine": (
+        ("--quarantine/--no-quarantine",),
+        {
+            "default": None,
+            "help": "Split rows into good and quarantined tables [default: as the project says].",
+        },
+    ),
     "only_new": (
         ("--only-new",),
         {

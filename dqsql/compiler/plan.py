@@ -60,7 +60,7 @@ from dqsql.templating import locate as locate_text
 
 # Options that mean something to a check: the rest is for monitors.
 _OF_DBT = (DBT_TEST, DBT_TEST_NAME, DBT_VALUES, DBT_LIMIT, DBT_FRESHNESS)
-_CHECK_OPTIONS = frozenset({"segments", "store_failures", *_OF_DBT, AFTER}).union(
+_CHECK_OPTIONS = frozenset({"quarantine", "segments", "store_failures", *_OF_DBT, AFTER}).union(
     THRESHOLD_SETTINGS
 )
 

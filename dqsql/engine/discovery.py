@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from dqsql.dialect import column, to_sql
+from dqsql.dialect import column, quoted, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
+from dqsql.engine.storage_sql import text_literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from dqsql.engine.storage import Store
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,62 @@ def sample_rows(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[s
 def count_values(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[str, Any]]:
     """Run the query of the values that tests of dbt report. Raises EngineError."""
     return _collect(spark, query, f"cannot count the failing values of {model}")
+
+
+def store_failing_rows(
+    spark: SparkSession,
+    store: Store,
+    table: str,
+    query: exp.Expr,
+    same: Mapping[str, str],
+    now: dt.datetime,
+    batches: Collection[str],
+    rank: str,
+    shown: int,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Let Spark write all rows of a query of failing rows, in place of those of `batches`.
+
+    Args:
+        spark: the session.
+        store: where the table is.
+        table: its name.
+        query: gives batch, check and row, and in the column `rank` the place in the sample.
+        same: texts that all rows share, by column.
+        now: when they were captured.
+        batches: those that the rows are of.
+        rank: that column.
+        shown: how many rows of a check and batch to return.
+
+    Returns:
+        The first rows of each check and batch, and how many there are.
+
+    Raises:
+        EngineError: the query does not work. StorageError: the rows cannot be written.
+    """
+    captured = f"timestamp_micros({int(now.timestamp() * 1_000_000)}L) as captured_at"
+
+    def computed() -> DataFrame:
+        with translated("cannot keep the failing rows"):
+            found: DataFrame = spark.sql(to_sql(query)).localCheckpoint()
+        return found
+
+    frame = sorting_if_too_large(spark, computed)
+    literals = [f"{text_literal(text)} as {name}" for name, text in same.items()]
+    names = [name for name in frame.columns if name != rank]
+    rows = frame.selectExpr(*map(quoted, names), *literals, captured)
+    store.replace_rows(table, rows, "batch", batches)
+    with translated("cannot count the failing rows"):
+        sample = frame.where(f"{quoted(rank)} <= {shown}").drop(rank).toArrow().to_pylist()
+        counts = frame.groupBy("batch", "check_id").count().withColumnRenamed("count", "rows")
+        return sample, counts.toArrow().to_pylist()
+
+
+def no_failing_rows(spark: SparkSession) -> DataFrame:
+    """Nothing, with the columns of a table of all failing rows."""
+    names = ("batch", "check_id", "row", "run_id", "model")
+    texts = ", ".join(f"{name} string" for name in names)
+    empty: DataFrame = spark.createDataFrame([], f"{texts}, captured_at timestamp_ltz")
+    return empty
 
 
 def _collect(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:

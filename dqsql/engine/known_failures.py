@@ -52,6 +52,12 @@ _KNOWN = (
         final=True,
     ),
     Known(
+        re.compile(r"ModuleNotFoundError: No module named '(dqsql|numpy|scipy|pandas|pyarrow)"),
+        "Spark's Python workers lack dqsql",
+        "install it where they run (PYSPARK_PYTHON names the Python), or set `sample_size` above"
+        " the rows of a batch",
+    ),
+    Known(
         re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST"),
         "a file was replaced or removed while it was read",
         "something else writes there; run again when it is done",

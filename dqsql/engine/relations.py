@@ -112,6 +112,15 @@ def _register_upstream(
             done.add(unique_id)
 
 
+def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:
+    """The rows of a model's SELECT, whose sources are registered. Raises EngineError."""
+    try:
+        rows: DataFrame = spark.sql(model.sql)
+    except SPARK_FAILURES as error:
+        raise translate_model_error(error, model) from error
+    return rows
+
+
 def column_types(spark: SparkSession, relation: str, name: str) -> dict[str, str]:
     """The columns of a relation (SQL text) in order, with their Spark types.
 

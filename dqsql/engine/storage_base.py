@@ -133,6 +133,22 @@ class Store(ABC):
         `rows` may be computed from the old ones.
         """
 
+    # --- users' rows ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is a table of this name."""
+
+    @abstractmethod
+    def replace_rows(
+        self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
+    ) -> None:
+        """Replace the rows of `batches`, or all, in a table that is laid out by the column `by`.
+
+        The table is made where it is missing, and gets columns that it lacks. Raises StorageError
+        also where a column has another type there.
+        """
+
     # --- what there is ---------------------------------------------------------------------------
 
     def versions(self, names: Iterable[str]) -> dict[str, int]:

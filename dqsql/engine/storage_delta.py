@@ -158,6 +158,42 @@ class DeltaFolderStore(Store):
         else:
             self._exchange(name, rows, None, large=family.large)
 
+    # --- users' rows ---------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """See `Store.has`."""
+        with self.telling(f"cannot read {name}"):
+            return self.table(name) is not None
+
+    def replace_rows(
+        self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
+    ) -> None:
+        """See `Store.replace_rows`."""
+        from dqsql.engine import row_files
+
+        wanted = Schema.from_json(delta_fields(rows.schema))
+
+        def write() -> None:
+            table = self.table(name)
+            if table is None:
+                table = self._create_empty(name, rows, [by])
+            row_files.refuse_other_rows(name, table, wanted)
+            table = self._widened(name, table, rows)
+            if self._is_out_of_reach:
+                condition = None if batches is None else among(by, batches)
+                held = _nullable(rows.toArrow())
+                write_deltalake(table, held, mode="overwrite", predicate=condition)
+                return
+            gone = row_files.removals(table, by, batches)
+            named = [*batches] if batches is not None else row_files.batches_of(rows, by)
+            added = row_files.additions(table, self._uri(name), rows, by, named)
+            if added or gone:
+                table.create_write_transaction(
+                    [*added, *gone], "append", table.schema(), partition_by=[by]
+                )
+
+        self._commit(name, write)
+
     # --- what there is ---------------------------------------------------------------------------
 
     def versions(self, names: Iterable[str]) -> dict[str, int]:
@@ -410,9 +446,16 @@ class DeltaFolderStore(Store):
 
         self._commit(name, write)
 
-    def _create_empty(self, name: str, rows: DataFrame) -> DeltaTable:
+    def _create_empty(
+        self, name: str, rows: DataFrame, partitions: Sequence[str] = ()
+    ) -> DeltaTable:
         schema = Schema.from_json(delta_fields(rows.schema))
-        return DeltaTable.create(self._uri(name), schema, configuration=_CONFIGURATION)
+        return DeltaTable.create(
+            self._uri(name),
+            schema,
+            partition_by=list(partitions) or None,
+            configuration=_CONFIGURATION,
+        )
 
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""

@@ -65,3 +65,12 @@ class MemoryStore(Store):
         self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
     ) -> None:
         """Keep nothing."""
+
+    def has(self, name: str) -> bool:
+        """No table is there."""
+        return False
+
+    def replace_rows(
+        self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
+    ) -> None:
+        """Keep nothing."""

@@ -144,6 +144,19 @@ class MergeStore(Store):
         name, keys = family.total(model), family.total_keys
         self._merge(name, self._sent(rows), keys, (), "true", "true", large=family.large)
 
+    # --- users' rows ---------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """See `Store.has`."""
+        return self._existing(name) is not None
+
+    def replace_rows(
+        self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
+    ) -> None:
+        """See `Store.replace_rows`."""
+        scope = "true" if batches is None else among(f"t.{quoted(by)}", batches)
+        self._merge(name, rows, (), (by,), "true", scope, large=True)
+
     # --- statements ----------------------------------------------------------------------------
 
     def _existing(self, name: str) -> DataFrame | None:

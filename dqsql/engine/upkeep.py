@@ -25,6 +25,7 @@ from dqsql.engine.storage_delta import FAILURES, DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.tables import (
     ALL_TABLES,
+    failures_table_name,
     frequency_table_name,
     frequency_total_table_name,
     state_table_name,
@@ -39,6 +40,7 @@ _OF_MODELS = (
     total_table_name,
     frequency_table_name,
     frequency_total_table_name,
+    failures_table_name,
 )
 
 

@@ -40,6 +40,8 @@ _SETTING_KEYS = frozenset(
         "meta",
         "on_finding",
         "openlineage",
+        "quarantine",
+        "row_anomalies",
         "scan_budget",
         "store_failures",
         "store_vars",

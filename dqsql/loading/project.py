@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
+from dqsql.dialect import quoted
+from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of, nearest
 from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
 from dqsql.loading.dbt.project import (
     DbtRequest,
@@ -45,20 +47,23 @@ def load_project(
     vars: Mapping[str, Any] | str | None = None,
     dbt_tests: bool | None = None,
     strict: bool = True,
+    in_place_of: Mapping[str, str] | None = None,
 ) -> Project:
     """Load the project in `project_dir`.
 
     `vars` (a mapping, or YAML text) overrides the project's variables. Models are in the order of
     their paths, disabled ones included. A folder with `dbt_project.yml` and no `dqsql_project.yml`
     is loaded as a dbt project; `dbt_tests` then says whether its generic tests are adopted (None:
-    as its settings say).
+    as its settings say). `in_place_of` gives names of views that are read instead of sources
+    (`shop.orders`).
 
     Raises ConfigError or ProfileError when the settings are wrong; what is wrong with sources,
     macros and models is collected and raised together as an ErrorGroup (a single error as
     itself). Unless `strict`, annotations that cannot be read are not raised: they are what
     `Project.broken` holds. Nothing is written and Spark is not started.
     """
-    project = _load(project_dir, target, profile, profiles_dir, vars, dbt_tests)
+    views = in_place_of or {}
+    project = _load(project_dir, target, profile, profiles_dir, vars, dbt_tests, views)
     if strict:
         _raise([error for errors in project.broken.values() for error in errors])
     return project
@@ -71,10 +76,13 @@ def _load(
     profiles_dir: str | PathLike[str] | None,
     vars: Mapping[str, Any] | str | None,
     dbt_tests: bool | None,
+    views: Mapping[str, str],
 ) -> Project:
     root = Path(project_dir).expanduser().resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
     if _is_dbt(root):
+        if views:
+            raise UsageError("sources of a dbt project cannot be replaced by a stream")
         return load_dbt_project(
             root, DbtRequest(target, profile, profiles_dir, overrides, dbt_tests)
         )
@@ -97,7 +105,7 @@ def _load(
         )
     )
     errors: list[DqsqlError] = []
-    sources = _load_sources(root, config, chosen, errors)
+    sources = _replaced(_load_sources(root, config, chosen, errors), views)
     macros = _macro_files(root, config, errors)
     _raise(errors)
     models, broken = _load_models(root, config, chosen, sources, macros)
@@ -155,6 +163,21 @@ def _is_hidden(file: Path, folder: Path) -> bool:
 
 def _relative(file: Path, root: Path) -> str:
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
+
+
+def _replaced(sources: Iterable[Source], views: Mapping[str, str]) -> tuple[Source, ...]:
+    """The sources, with views in place of some. Raises UsageError: there is no such source."""
+    found = tuple(sources)
+    names = [s.full_name for s in found]
+    for name in views:
+        if name not in names:
+            raise UsageError(f"there is no source {name}", hint=nearest(name, names))
+    return tuple(
+        replace(s, relation=quoted(views[s.full_name]), path=None, file_format=None, options={})
+        if s.full_name in views
+        else s
+        for s in found
+    )
 
 
 def _load_sources(

@@ -20,6 +20,8 @@ _EXTRAS = frozenset(
         "max_segments",
         "begin",
         "meta",
+        "quarantine",
+        "row_anomalies",
         "store_failures",
         "failures_limit",
         "scan_budget",
@@ -167,13 +169,46 @@ def as_scan_budget(key: str, value: object) -> dict[str, int]:
     return {str(name): as_int(key, limit, minimum=1) for name, limit in limits.items()}
 
 
+def as_failures_limit(key: str, value: object) -> int | None:
+    """A number of rows, or None for `all`."""
+    return None if value == "all" else as_int(key, value, minimum=1)
+
+
+_TABLE = re.compile(r"(?:\w|\{model\})+")
+_PRIVATE = ("hash", "keep", "drop")
+
+
+def as_quarantine(key: str, value: object) -> dict[str, Any]:
+    """True, false, or where the rows go: `{schema, good, quarantined, ..}`."""
+    if not isinstance(value, Mapping):
+        return {"enabled": as_bool(key, value)}
+    found: dict[str, Any] = {"enabled": True}
+    for name, given in value.items():
+        if name in ("enabled", "whole_batches"):
+            found[name] = as_bool(f"{key}.{name}", given)
+        elif name not in ("schema", "warehouse", "good", "quarantined", "private"):
+            known = "enabled, good, private, quarantined, schema, warehouse, whole_batches"
+            raise SettingProblem(f"{key!r} has no part {name!r}", key, f"parts are {known}")
+        else:
+            found[name] = as_text(f"{key}.{name}", given)
+    for name in ("good", "quarantined"):
+        if name in found and not _TABLE.fullmatch(found[name]):
+            hint = "letters, digits, underscores, and {model} for the model's name"
+            raise SettingProblem(f"{found[name]!r} is no name of a table", key, hint)
+    if found.get("private", _PRIVATE[0]) not in _PRIVATE:
+        hint = f"write {', '.join(_PRIVATE)}"
+        raise SettingProblem(f"'{key}.private' cannot be {_shown(found['private'])}", key, hint)
+    return found
+
+
 # Settings of the project and of models that bound what a run does.
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "begin": as_moment,
-    "failures_limit": lambda key, value: as_int(key, value, minimum=1),
+    "failures_limit": as_failures_limit,
     "false_alarm_budget": as_text,
     "lookback": as_int,
     "max_segments": lambda key, value: as_int(key, value, minimum=1),
+    "quarantine": as_quarantine,
     "scan_budget": as_scan_budget,
     "store_failures": as_bool,
     "store_vars": as_bool,
@@ -219,6 +254,7 @@ class _Known:
 
 # Settings of checks beyond those that all have.
 _CHECK_OPTIONS: Mapping[str, Callable[[str, Any], Any]] = {
+    "quarantine": as_bool,
     "segments": as_bool,
     "store_failures": as_bool,
     "warn": as_text,

@@ -194,6 +194,7 @@ class BatchRecord:
     which the tables may have anything.
 
     `start` and `end` are the first moment of the batch and of the next one, where it is a time.
+    `quarantined` is how many of its rows are quarantined; None where rows were not split.
     """
 
     model: str
@@ -207,6 +208,7 @@ class BatchRecord:
     stored: StoredRows | None = None
     start: datetime | None = None
     end: datetime | None = None
+    quarantined: int | None = None
 
     @property
     def counts(self) -> bool:

@@ -140,6 +140,7 @@ BATCHES = Table(
         text("versions", "Versions of the tables that have these rows, as JSON."),
         time("batch_start", "When the batch begins; null where its name is no time."),
         time("batch_end", "When the next one would begin; null where its length is not known."),
+        whole("quarantined", "Rows that were quarantined; null: rows were not split."),
     ),
     keys=("model", "batch"),
     scope=("model", "batch"),
@@ -216,6 +217,8 @@ FAILURES = Table(
         _SEGMENT,
         text("row", "The row as JSON; personal columns are left out."),
         time("captured_at", "Start of the run that took the sample."),
+        real("score", "How unlike other rows it is (`@row_anomalies`); null: it fails a check."),
+        text("reasons", "By which columns, as JSON: share, value, and a usual one."),
     ),
     # A row may be there twice.
     keys=(),
@@ -428,6 +431,11 @@ def total_table_name(model: str) -> str:
 def frequency_table_name(model: str) -> str:
     """The name of the table of how often values occur in the batches of a check model."""
     return f"dq_frequency__{model}"
+
+
+def failures_table_name(model: str) -> str:
+    """The name of the table of all failing rows of a check model (`failures_limit: all`)."""
+    return f"dq_failures__{model}"
 
 
 def frequency_total_table_name(model: str) -> str:

@@ -96,9 +96,9 @@ class MonitorContext:
 
     `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
     Spark could not compute, each with its error. `fpr` is the false-positive rate of a monitor
-    that names none. `derived` collects values that detectors compute from profiles. `settings` are
-    those of the project, by kind of monitor. `accepted_by_review` are batches that a person
-    accepted.
+    that names none. `derived` collects values that detectors compute, `failures` odd rows.
+    `settings` are those of the project, by kind of monitor. `accepted_by_review` are batches that
+    a person accepted. `store_failures` says whether rows are kept where a monitor does not say.
     """
 
     plan: Plan
@@ -110,6 +110,8 @@ class MonitorContext:
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
+    failures: list[Mapping[str, Any]] = field(default_factory=list)
+    store_failures: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
     _by_alias: dict[str, Metric] = field(init=False, repr=False)

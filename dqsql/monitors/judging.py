@@ -34,11 +34,15 @@ _KEEPS_OUT = (Status.FAIL, Status.ERROR)
 
 @dataclass(frozen=True)
 class Judged:
-    """What monitors found, what they measured, and what they learned (rows of dq_programs)."""
+    """What monitors found, measured and learned (rows of dq_programs), and odd rows.
+
+    `failures` are rows of dq_failures but for the run.
+    """
 
     results: tuple[Result, ...] = ()
     values: tuple[MetricValue, ...] = ()
     programs: tuple[Mapping[str, Any], ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass
@@ -57,6 +61,7 @@ class MonitorRun:
     accepted_by_review: frozenset[str] = frozenset()
     book: ProgramBook | None = None
     replayed: int = 0
+    store_failures: bool = False
 
     def judge(
         self,
@@ -97,7 +102,9 @@ class MonitorRun:
                 context.history.refused.add(batch)
         known = [m.id for m in self.place.plan.monitors]
         programs = context.programs.rows(self.place.plan.model.name, known, self.run_id, self.now)
-        return Judged(tuple(found), tuple(context.derived), tuple(programs))
+        return Judged(
+            tuple(found), tuple(context.derived), tuple(programs), tuple(context.failures)
+        )
 
     def after_all(self) -> MonitorContext:
         """What monitors know after all batches that were checked. Raises StorageError."""
@@ -134,6 +141,7 @@ class MonitorRun:
             rows=rows,
             settings=settings,
             accepted_by_review=self.accepted_by_review,
+            store_failures=self.store_failures,
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ def run(
     event_time_start: str | None = None,
     event_time_end: str | None = None,
     store_failures: bool = False,
+    quarantine: bool | None = None,
     only_new: bool = False,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
@@ -61,6 +62,8 @@ def run(
         event_time_start: check the batches from this time or number on, new or not; UTC.
         event_time_end: check the batches before this time or number, new or not; UTC.
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
+        quarantine: split the rows of checked batches into good and quarantined tables; None: as
+            the project says.
         only_new: do not fail where there is nothing new and the batches that the run before
             flagged still wait for a review.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
@@ -92,6 +95,7 @@ def run(
         event_time_start=event_time_start,
         event_time_end=event_time_end,
         store_failures=store_failures,
+        quarantine=quarantine,
         only_new=only_new,
         dbt_tests=dbt_tests,
         state=state,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -79,6 +79,8 @@ def compile_project(
     state: str | PathLike[str] | None = None,
     selector: str | None = None,
     default_selector: bool = False,
+    in_place_of: Mapping[str, str] | None = None,
+    change: Callable[[CheckModel], CheckModel] | None = None,
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
@@ -87,6 +89,7 @@ def compile_project(
     say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
     `selector` is a name of `selectors.yml`; with `default_selector` the file's default holds where
     nothing else is selected.
+    `in_place_of` gives views that are read instead of sources, `change` what is compiled of models.
     """
     project = load_project(
         project_dir,
@@ -96,7 +99,10 @@ def compile_project(
         vars=vars,
         dbt_tests=dbt_tests,
         strict=False,
+        in_place_of=in_place_of,
     )
+    if change is not None:
+        project = replace(project, models=tuple(map(change, project.models)))
     catalog = catalog_of(project)
     methods = methods_of(project, state)
     select = selection(project, select, exclude, selector, by_default=default_selector)

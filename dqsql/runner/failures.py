@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.privacy import pii_columns
-from dqsql.compiler.rowchecks import (
-    CHECK,
-    ROW,
-    FailingRows,
-    SampleQuery,
-    failing_rows,
-)
+from dqsql.compiler.rowchecks import FailingRows, failing_rows
+from dqsql.compiler.samples import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.scan import BatchFilter
-from dqsql.errors import EngineError
+from dqsql.errors import EngineError, StorageError
 from dqsql.model.plan import Plan
 from dqsql.model.results import Result, Status
-from dqsql.model.tables import FAILURES
+from dqsql.model.tables import FAILURES, failures_table_name
 from dqsql.runner.limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dqsql.engine.storage import Store
+
+# Rows of a check and batch in dq_failures where all are in a table of their own.
+_SHOWN = 100
 _FAILING = (Status.FAIL, Status.WARN)
 
 
@@ -44,6 +44,7 @@ class FailureSampler:
 
     plan: Plan
     spark: SparkSession
+    store: Store
     limits: RunLimits
     run_id: str
     now: dt.datetime
@@ -52,8 +53,9 @@ class FailureSampler:
         self, results: Sequence[Result], batch_type: str, columns: Mapping[str, str], label: str
     ) -> Samples:
         """Sample what failed. A sample that cannot be taken is a note, not an error."""
-        failed = self._failed(results)
+        failed = failed_batches(results)
         failing = [f for f in self._candidates() if f.check.id in failed]
+        self._clear(results)
         if not failing:
             return Samples(list(results))
         from dqsql.engine.discovery import sample_rows
@@ -70,23 +72,54 @@ class FailureSampler:
             limit=self.limits.failures_limit,
         )
         try:
+            if self.limits.keeps_all_failures:
+                return self._all(results, query, wanted)
             found = sample_rows(self.spark, self.plan.model.name, query.query())
+        except StorageError:
+            raise
         except EngineError as error:
             return Samples(list(results), notes=(error.message,), scans=1)
-        return Samples(self._told(results, found), [self._row(r) for r in found], scans=1)
+        counts = Counter((r[CHECK], r["batch"]) for r in found)
+        told = _told(results, counts, FAILURES.name)
+        return Samples(told, [self._row(r) for r in found], scans=1)
+
+    def _all(
+        self, results: Sequence[Result], query: SampleQuery, batches: Sequence[str]
+    ) -> Samples:
+        """All failing rows go to a table of their own, written by Spark; a sample to the usual one.
+
+        Raises StorageError.
+        """
+        from dqsql.engine.discovery import store_failing_rows
+
+        name = failures_table_name(self.plan.model.name)
+        found, counts = store_failing_rows(
+            self.spark,
+            self.store,
+            name,
+            query.query(),
+            {"run_id": self.run_id, "model": self.plan.model.name},
+            self.now,
+            batches,
+            RANK,
+            _SHOWN,
+        )
+        told = _told(results, {(r[CHECK], r["batch"]): r["rows"] for r in counts}, name)
+        return Samples(told, [self._row(r) for r in found], scans=1)
+
+    def _clear(self, results: Sequence[Result]) -> None:
+        """Take what earlier runs kept of these batches out of the table of all failing rows."""
+        from dqsql.engine.discovery import no_failing_rows
+
+        name = failures_table_name(self.plan.model.name)
+        batches = sorted({r.batch for r in results if r.batch is not None})
+        if batches and self.store.has(name):
+            self.store.replace_rows(name, no_failing_rows(self.spark), "batch", batches)
 
     def _candidates(self) -> list[FailingRows]:
         wanted = [c for c in self.plan.checks if self.limits.samples(c)]
         rows = [failing_rows(self.plan, c) for c in wanted]
         return [r for r in rows if r is not None]
-
-    def _failed(self, results: Sequence[Result]) -> dict[str, set[str]]:
-        """The batches in which each check failed, as a whole or in a segment."""
-        failed: dict[str, set[str]] = {}
-        for result in results:
-            if result.status in _FAILING and result.batch is not None:
-                failed.setdefault(result.check_id, set()).add(result.batch)
-        return failed
 
     def _row(self, found: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -99,21 +132,29 @@ class FailureSampler:
             "captured_at": self.now,
         }
 
-    def _told(self, results: Sequence[Result], found: Sequence[Mapping[str, Any]]) -> list[Result]:
-        """The verdicts, with the place of the sample in the messages of those that failed."""
-        counts: dict[tuple[str, str | None], int] = {}
-        for row in found:
-            key = (row[CHECK], row["batch"])
-            counts[key] = counts.get(key, 0) + 1
-        return [_with_sample(r, counts.get((r.check_id, r.batch), 0)) for r in results]
+
+def _told(
+    results: Sequence[Result], counts: Mapping[tuple[str, str | None], int], table: str
+) -> list[Result]:
+    """The verdicts, with the place of the rows in the messages of those that failed."""
+    return [_with_sample(r, counts.get((r.check_id, r.batch), 0), table) for r in results]
 
 
-def _with_sample(result: Result, rows: int) -> Result:
+def failed_batches(results: Iterable[Result]) -> dict[str, set[str]]:
+    """The batches in which each check failed, as a whole or in a segment."""
+    failed: dict[str, set[str]] = {}
+    for result in results:
+        if result.status in _FAILING and result.batch is not None:
+            failed.setdefault(result.check_id, set()).add(result.batch)
+    return failed
+
+
+def _with_sample(result: Result, rows: int, table: str) -> Result:
     if not rows or result.status not in _FAILING or result.segment is not None:
         return result
     word = "row is" if rows == 1 else "rows are"
     return replace(
         result,
-        message=f"{result.message}; {rows:,} failing {word} in {FAILURES.name}",
-        details={**result.details, "failures": {"table": FAILURES.name, "rows": rows}},
+        message=f"{result.message}; {rows:,} failing {word} in {table}",
+        details={**result.details, "failures": {"table": table, "rows": rows}},
     )

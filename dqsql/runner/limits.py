@@ -15,15 +15,21 @@ _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failu
 class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
-    `fpr` is the false-positive rate of a monitor that names none.
+    Without a `failures_limit` all failing rows are kept, in a table of the model's own. `fpr` is
+    the false-positive rate of a monitor that names none.
     """
 
     begin: str | None = None
     lookback: int = 0
     max_segments: int = 1_000
-    failures_limit: int = 100
+    failures_limit: int | None = 100
     store_failures: bool = False
     fpr: float = 0.01
+
+    @property
+    def keeps_all_failures(self) -> bool:
+        """Whether failing rows are kept without a limit."""
+        return self.failures_limit is None
 
     def samples(self, check: Check) -> bool:
         """Whether failing rows of a check are kept."""

@@ -54,6 +54,8 @@ from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.limits import RunLimits
 from dqsql.runner.phases import Phases
 from dqsql.runner.project_key import project_key
+from dqsql.runner.quarantine import RowSplitter, Split
+from dqsql.runner.quarantine_settings import Quarantine
 from dqsql.runner.returned import returned_rows
 from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
 from dqsql.runner.stages import ModelVerdicts, TestedBatches
@@ -66,7 +68,7 @@ from dqsql.runner.verdicts import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
 
@@ -82,7 +84,8 @@ class ModelRun:
 
     What it finds goes to the `journal`, and is stored when that is written. `tell` is told the
     model's name and what is being done. With `only_new`, flagged batches of an earlier run are no
-    failure of this one.
+    failure of this one. `label` names the batch of a model without `batch_by`; without it, the run
+    does. `good` are the rows that were not quarantined, once they are known.
     """
 
     plan: Plan
@@ -98,6 +101,9 @@ class ModelRun:
     limits: RunLimits = field(default_factory=RunLimits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     only_new: bool = False
+    quarantine: Quarantine | None = None
+    label: str | None = None
+    good: DataFrame | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     phases: Phases = field(default_factory=Phases)
     _own_batch: str = field(init=False)
@@ -108,7 +114,7 @@ class ModelRun:
 
     def __post_init__(self) -> None:
         # The ledger changes as the run goes on.
-        self._own_batch = batch_of_run(self.now, self.ledger)
+        self._own_batch = self.label or batch_of_run(self.now, self.ledger)
 
     def execute(self) -> ModelResult:
         """Check the model's batches. Raises DqsqlError."""
@@ -136,17 +142,49 @@ class ModelRun:
             samples.results,
             partial(BatchFilter, spark_type=batch_type, types=self._columns),
         )
-        self._keep(tested, found, samples, sound, replaced)
+        split = self._split(tested, found)
+        self._keep(tested, found, samples, sound, replaced, split)
         return self._result(
             start,
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
-            scans=self._scans(tested) + samples.scans + returned.scans,
+            scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
-            notes=(*self._notes(tested, found, samples, sound), *samples.notes, *returned.notes),
+            notes=(
+                *self._notes(tested, found, samples, sound),
+                *samples.notes,
+                *returned.notes,
+                *split.notes,
+            ),
         )
+
+    def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
+        """Write good and quarantined rows, where that is wanted; before the ledger, always."""
+        if self.quarantine is None:
+            return Split()
+        self._step("splitting rows")
+        splitter = RowSplitter(
+            self.plan,
+            tested.part.states,
+            self.spark,
+            self.project,
+            self.quarantine,
+            self.run_id,
+            self.now,
+            partial(project_key, self.project.root),
+        )
+        split = splitter.split(
+            found.all,
+            BatchFilter(tested.batches, tested.batch_type, self._columns),
+            self._own_batch,
+            whole=self.plan.model.config.batch_by is None and self.label is None,
+            rows=sum(found.measured.rows.values()),
+            accepted=self._reviewed,
+        )
+        self.good = split.good
+        return split
 
     def _analysed(self, choice: BatchChoice, batch_type: str) -> TestedBatches:
         """What there is to scan, as far as Spark can do it."""
@@ -355,6 +393,7 @@ class ModelRun:
             failed=tested.part.metric_errors,
             accepted_by_review=self._reviewed,
             book=self._book,
+            store_failures=self.limits.store_failures,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
@@ -363,7 +402,9 @@ class ModelRun:
         return self._streaks.judged(found)
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
-        sampler = FailureSampler(self.plan, self.spark, self.limits, self.run_id, self.now)
+        sampler = FailureSampler(
+            self.plan, self.spark, self.store, self.limits, self.run_id, self.now
+        )
         return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
     def _keep(
@@ -373,12 +414,14 @@ class ModelRun:
         samples: Samples,
         sound: Collection[str],
         replaced: Sequence[Row],
+        split: Split,
     ) -> None:
         """Hand over what is to be stored; the ledger has it from now on.
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        work = replace(self._work(tested.batches, found, samples, sound), replaced=replaced)
+        work = self._work(tested.batches, found, samples, sound, split)
+        work = replace(work, replaced=replaced)
         if found.cumulative is not None:
             found.cumulative.store_total()
         if tested.execution.holds_states:
@@ -391,13 +434,17 @@ class ModelRun:
         found: ModelVerdicts,
         samples: Samples,
         sound: Collection[str],
+        split: Split,
     ) -> Work:
         measured, judged = found.measured, found.judged
         plain = [v for v in measured.values if v.metric not in PROFILES]
         rows: dict[Table, Sequence[Row]] = {
             METRICS: [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)],
             RESULTS: [result_row(r, self.run_id, self.now) for r in samples.results],
-            FAILURES: samples.rows,
+            FAILURES: [
+                *samples.rows,
+                *({**r, "run_id": self.run_id, "captured_at": self.now} for r in judged.failures),
+            ],
         }
         if len(plain) < len(measured.values):
             profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
@@ -418,6 +465,7 @@ class ModelRun:
                     sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
                 ),
                 *batch_times(batch, self.plan.model.config.batch_by),
+                quarantined=None if self.quarantine is None else split.counts.get(batch, 0),
             )
         return Work(
             model,

@@ -17,7 +17,7 @@ from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
 from dqsql.model.phases import START, WRITE
 from dqsql.model.plan import Plan
-from dqsql.model.project import Project
+from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import CHECKS, COLUMNS, MODEL_RUNS, MODELS, RUNS
 from dqsql.report.notifications import SETTING, read_routes
@@ -39,6 +39,7 @@ from dqsql.runner.lineage import send_lineage
 from dqsql.runner.notify import tell
 from dqsql.runner.people import heed_people
 from dqsql.runner.phases import Phases
+from dqsql.runner.quarantine_settings import Quarantine, quarantine_of, refuse_shared_tables
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.rows import (
@@ -56,14 +57,21 @@ from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
+
+# Where a run says which micro-batch it was about.
+STREAM = "stream"
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run is asked for, in the words of the command line; `dqsql.run` explains them."""
+    """What a run is asked for, in the words of the command line; `dqsql.run` explains them.
+
+    `labels` name the batches of models without `batch_by`, by model; `stream` says which
+    micro-batch of which query they are.
+    """
 
     where: Where
     select: tuple[str, ...] = ()
@@ -74,12 +82,15 @@ class RunRequest:
     event_time_start: str | None = None
     event_time_end: str | None = None
     store_failures: bool = False
+    quarantine: bool | None = None
     only_new: bool = False
     dbt_tests: bool | None = None
     state: str | PathLike[str] | None = None
     selector: str | None = None
     threads: int | None = None
     batches_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    stream: Mapping[str, Any] | None = None
 
     def check(self) -> None:
         """Refuse what cannot be. Raises UsageError."""
@@ -125,8 +136,10 @@ class RunRequest:
             "event_time_start": self.event_time_start,
             "event_time_end": self.event_time_end,
             "store_failures": self.store_failures,
+            "quarantine": self.quarantine,
             "only_new": self.only_new,
             "dbt_tests": self.dbt_tests,
+            **({} if self.stream is None else {STREAM: dict(self.stream)}),
         }
 
 
@@ -143,20 +156,30 @@ def run_project(
         compiled.raise_errors()
     if spark is None:
         refuse_foreign_method(compiled.project.target)
+    models = [p.model for p in compiled.plans]
+    refuse_shared_tables(models, compiled.project, request.quarantine)
     read_routes(compiled.project.settings.get(SETTING))
     ensure_target(compiled.project)
     arguments = request.arguments(compiled.project)
-    return _ProjectRun(compiled, request, listener, arguments).execute(spark)
+    return ProjectRun(compiled, request, listener, arguments).execute(spark)
 
 
 @dataclass
-class _ProjectRun:
+class ProjectRun:
+    """One run of a compiled project.
+
+    Afterwards `ledgers` are those of all models, and `good` the rows that were not quarantined, by
+    model.
+    """
+
     compiled: CompileResult
     request: RunRequest
     listener: RunListener
     arguments: Mapping[str, Any]
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     started: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
+    ledgers: dict[str, dict[str, BatchRecord]] = field(default_factory=dict, init=False)
+    good: dict[str, DataFrame] = field(default_factory=dict, init=False)
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _fpr: float = DEFAULT_FPR
@@ -171,6 +194,7 @@ class _ProjectRun:
         return self.request.threads or self._project.target.threads
 
     def execute(self, spark: SparkSession | None) -> RunResult:
+        """Run it. Raises DqsqlError."""
         plans = self.compiled.plans
         checks = sum(len(p.checks) + len(p.monitors) for p in plans)
         self.listener.run_started(self.run_id, len(plans), checks, self._project.target.name)
@@ -201,7 +225,7 @@ class _ProjectRun:
         target = self._project.target
         store = open_store(session, target)
         journal = Journal(store)
-        ledgers = read_ledgers(store)
+        self.ledgers = ledgers = read_ledgers(store)
         if not self.request.full_refresh:
             refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
         names = [p.model.name for p in self.compiled.plans]
@@ -368,10 +392,14 @@ class _ProjectRun:
                 ),
                 reviews=self._reviews.get(model.name, {}),
                 only_new=self.request.only_new,
+                quarantine=self._quarantine(model),
+                label=self.request.labels.get(model.name),
                 findings=self._findings.get(model.name, ()),
                 phases=phases,
             )
             result = work.execute()
+            if work.good is not None:
+                self.good[model.name] = work.good
             read = None if read_before is None else bytes_read(spark)
             if read is None or read_before is None:
                 return result
@@ -381,6 +409,12 @@ class _ProjectRun:
             # What is wrong with single annotations is told all the same.
             told = error_of((*plan.rejected, error)) if plan.rejected else error
             return ModelResult(model.name, model.path, seconds=seconds, error=told)
+
+    def _quarantine(self, model: CheckModel) -> Quarantine | None:
+        found = quarantine_of(model, self._project, self.request.quarantine)
+        # What a stream hands on must have passed as a whole.
+        streamed = found is not None and model.name in self.request.labels
+        return replace(found, whole_batches=True) if found is not None and streamed else found
 
     def _result(
         self,

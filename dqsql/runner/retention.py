@@ -20,6 +20,7 @@ from dqsql.model.tables import (
     RESULT_HISTORY,
     RESULTS,
     RUNS,
+    failures_table_name,
 )
 from dqsql.runner.compilation import Variables
 from dqsql.runner.doctor import upkeep_of
@@ -29,11 +30,12 @@ from dqsql.runner.where import Where
 if TYPE_CHECKING:
     from dqsql.engine.upkeep import Upkeep
 
+_CAPTURED = "captured_at"
 # What is kept for people and not for detectors, with the column that tells its age.
 _AGING = (
     (RESULTS.name, "evaluated_at"),
     (RESULT_HISTORY.name, "replaced_at"),
-    (FAILURES.name, "captured_at"),
+    (FAILURES.name, _CAPTURED),
     (RUNS.name, "started_at"),
     (MODEL_RUNS.name, "started_at"),
 )
@@ -99,6 +101,7 @@ def age_of(text: str) -> dt.timedelta:
 def _cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
     ledgers = read_ledgers(upkeep.store)
     columns = dict(_AGING)
+    columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)
     _vouch_for_less(upkeep, before)
     for name in upkeep.tables(ledgers):
         rows = upkeep.delete_before(name, columns[name], before) if name in columns else 0

@@ -16,7 +16,7 @@ from dqsql.runner.variables import is_kept_hash, kept_variables
 # What the last run was told, and a retry is told again.
 _KEPT = (
     *("target", "profile", "profiles_dir", "vars", "dbt_tests"),
-    *("fail_fast", "full_refresh", "store_failures", "only_new"),
+    *("fail_fast", "full_refresh", "store_failures", "quarantine", "only_new"),
     *("batches", "event_time_start", "event_time_end"),
 )
 _SHAPE: Shape = {
@@ -37,6 +37,7 @@ _SHAPE: Shape = {
         "fail_fast?": bool,
         "full_refresh?": bool,
         "store_failures?": bool,
+        "quarantine?": bool,
         "batches?": [str],
         "event_time_start?": str,
         "event_time_end?": str,

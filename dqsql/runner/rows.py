@@ -117,6 +117,7 @@ def batch_row(record: BatchRecord) -> Row:
         "versions": stored and json.dumps(stored.versions, sort_keys=True),
         "batch_start": record.start,
         "batch_end": record.end,
+        "quarantined": record.quarantined,
     }
 
 
@@ -138,6 +139,7 @@ def batch_record(row: Row) -> BatchRecord:
         stored,
         row["batch_start"],
         row["batch_end"],
+        row["quarantined"],
     )
 
 

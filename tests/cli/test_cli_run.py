@@ -48,6 +48,7 @@ def test_the_options_reach_the_run(
         "event_time_start": "2025-03-01",
         "event_time_end": "2025-03-03",
         "store_failures": True,
+        "quarantine": None,
         "only_new": True,
         "threads": 3,
         "dbt_tests": None,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from tests.tables import table_rows
+
 from .conftest import MakeShop, Values
 
 MODEL = """\
@@ -82,6 +86,36 @@ def test_settings_choose_the_checks_and_the_number(make_shop: MakeShop) -> None:
     (sampled,) = shop.failures().values()
     assert len(sampled) == 7
     assert {(r["batch"], r["row"]) for r in sampled} == {("b", "r")}
+
+
+def test_all_failing_rows_are_kept_by_spark(make_shop: MakeShop) -> None:
+    sql = """\
+    {{ config(batch_by = 'to_date(at)', failures_limit = 'all', pii = ['email']) }}
+    select id, at, email,
+    price -- @positive @not_null
+    from {{ source('shop', 'orders') }}
+    """
+    rows: Values = [(i, "2024-01-01 10:00:00", -1.0, "e", "s") for i in range(250)]
+    rows += [(i, "2024-01-02 10:00:00", 1.0, "e", "s") for i in range(5)]
+    shop = make_shop(sql, rows, "store_failures: true")
+    result = shop.run()
+    (failed,) = (r for r in result.results if r.status == "fail")
+    assert failed.message.endswith("; 250 failing rows are in dq_failures__orders")
+    name, warehouse = "dq_failures__orders", shop.root / "warehouse" / "dq"
+    every = table_rows(warehouse, name)
+    assert {json.loads(r["row"])["id"] for r in every} == set(range(250))
+    assert {(r["batch"], r["check_id"]) for r in every} == {("2024-01-01", "orders.price.positive")}
+    assert "email" not in json.loads(every[0]["row"])
+    # A sample of them is where samples are.
+    assert [len(found) for found in shop.failures().values()] == [100]
+    shop.add([(1, "2024-01-02 10:00:00", None, "e", "s")])
+    shop.run(batches=["2024-01-02"])
+    assert len(table_rows(warehouse, name)) == 251
+    # Whoever takes back the word leaves no rows that are out of date.
+    (file,) = (shop.root / "checks").glob("*.sql")
+    file.write_text(file.read_text().replace("'all'", "7"))
+    shop.run(batches=["2024-01-01"])
+    assert {r["batch"] for r in table_rows(warehouse, name)} == {"2024-01-02"}
 
 
 def test_a_sample_that_cannot_be_taken_is_a_note(make_shop: MakeShop) -> None:

@@ -22,6 +22,7 @@ _RUN = (
     "event_time_start",
     "event_time_end",
     "store_failures",
+    "quarantine",
     "only_new",
     "threads",
     "timing",

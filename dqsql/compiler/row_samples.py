@@ -1,0 +1,111 @@
+"""Statements that read rows to be compared with each other: a sample by batch, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows
+from dqsql.dialect import call, column, formula, literal, parse_expression
+from dqsql.model.types import is_number, type_of
+
+ROW = "dqsql_row"
+_RANK, _HASH = "dqsql_rank", "dqsql_hash"
+_PARTS = 1_000_000
+# So much more than the sample is ranked, since hashes do not fall quite evenly.
+_SPARE = 2
+_LONGEST = 200
+_TEXTS = ("string", "char", "varchar", "boolean")
+# Types of values that Spark hashes.
+_UNHASHABLE = ("map<", "variant", "geometry", "geography", "interval")
+
+
+def comparable(types: Mapping[str, str], without: Collection[str]) -> list[str]:
+    """The columns whose values can be compared, but for those in `without` (in lower case)."""
+    return [
+        name
+        for name, kind in types.items()
+        if name.lower() not in without and _as_value(name, kind) is not None
+    ]
+
+
+def _as_value(name: str, kind: str) -> exp.Expr | None:
+    """A column as a number or a text: of times, the hour of the day."""
+    if is_number(kind):
+        return exp.Cast(this=column(name), to=exp.DataType.build("double"))
+    if kind.startswith("timestamp"):
+        return formula("hour({0}) + minute({0}) / 60.0D", column(name))
+    if kind.startswith(_TEXTS):
+        text = exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        return call("left", text, literal(_LONGEST))
+    return None
+
+
+def is_textual(kind: str) -> bool:
+    """Whether values of a Spark type are compared as texts."""
+    return kind.startswith(_TEXTS)
+
+
+@dataclass(frozen=True)
+class RowSample(MarkedRows):
+    """Builds statements that read `columns` of rows, as `comparable` names them.
+
+    `where` restricts the rows.
+    """
+
+    columns: Sequence[str]
+    where: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def sample(self, limit: int) -> exp.Select:
+        """At most `limit` rows of each batch, the same ones whenever it runs.
+
+        `sizes` are the batches' numbers of rows, where they are known: of large ones only a part,
+        chosen by a hash of all values, is ranked.
+        """
+        hashed = [
+            column(name)
+            for name, kind in self.batches.types.items()
+            if not any(word in kind for word in _UNHASHABLE)
+        ]
+        value = exp.alias_(call("xxhash64", *hashed), _HASH, quoted=True)
+        rows = self._values().select(value)
+        share = {
+            batch: int(_SPARE * limit * _PARTS / size)
+            for batch, size in self.sizes.items()
+            if size > _SPARE * limit
+        }
+        order = exp.Order(expressions=[exp.Ordered(this=column(_HASH))])
+        rank = exp.Window(this=call("row_number"), partition_by=[column(ROW_BATCH)], order=order)
+        ranked = exp.select(exp.Star(), exp.alias_(rank, _RANK, quoted=True))
+        ranked = ranked.from_(rows.subquery("values_of_rows"))
+        if share:
+            pairs = [literal(part) for pair in sorted(share.items()) for part in pair]
+            part = formula(
+                "pmod({0}, {1}) < coalesce({2}, {1})",
+                column(_HASH),
+                literal(_PARTS),
+                call("element_at", call("map", *pairs), column(ROW_BATCH)),
+            )
+            ranked = ranked.where(part)
+        query = exp.select(column(ROW_BATCH), *(column(name) for name in self.columns))
+        query = query.from_(ranked.subquery("ranked"))
+        return query.where(exp.LTE(this=column(_RANK), expression=literal(limit)))
+
+    def whole(self, shown: Sequence[str]) -> exp.Select:
+        """All rows, with the columns `shown` as JSON text beside the values."""
+        parts = [exp.alias_(column(name), name, quoted=True) for name in shown]
+        options = call("map", literal("ignoreNullFields"), literal("false"))
+        text = call("to_json", call("struct", *parts), options) if parts else literal("{}")
+        return self._values().select(exp.alias_(text, ROW, quoted=True))
+
+    def _values(self) -> exp.Select:
+        values = (self._value(name) for name in self.columns)
+        query = exp.select(column(ROW_BATCH), *values).from_(self.rows().subquery("model_rows"))
+        return query if self.where is None else query.where(parse_expression(self.where))
+
+    def _value(self, name: str) -> exp.Expr:
+        value = _as_value(name, type_of(name, self.batches.types))
+        return exp.alias_(value or column(name), name, quoted=True)

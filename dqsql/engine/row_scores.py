@@ -1,0 +1,103 @@
+"""Rows that leave Spark in samples, and functions of rows that run where the rows are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dqsql.dialect import to_sql
+from dqsql.engine.failures import translated
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+# Of rows as a frame: the score of each, and, of those rows whose places are asked for, a text that
+# says why.
+Scorer = Callable[["pd.DataFrame"], Any]
+Reasons = Callable[["pd.DataFrame"], Sequence[str]]
+
+
+def sampled_rows(spark: SparkSession, model: str, query: exp.Expr) -> pa.Table:
+    """Run the query of a sample. Raises EngineError."""
+    with translated(f"cannot sample rows of {model}"):
+        rows: pa.Table = spark.sql(to_sql(query)).toArrow()
+    return rows
+
+
+def scored_rows(
+    spark: SparkSession,
+    model: str,
+    query: exp.Expr,
+    score: Scorer,
+    reasons: Reasons,
+    threshold: float,
+    top: int,
+    row: str,
+) -> tuple[int, int, list[dict[str, Any]]]:
+    """Score all rows of a query where they are; only the oddest come back.
+
+    Args:
+        spark: the session.
+        model: the check model, for messages.
+        query: gives the values, and the row as text in the column `row`.
+        score: gives the scores of rows.
+        reasons: says of rows why they are odd.
+        threshold: rows above it are odd.
+        top: how many odd rows to return.
+        row: the column of the row's text.
+
+    Returns:
+        The number of rows, of odd ones, and the oddest (`score`, `reasons`, `row`), oddest first.
+
+    Raises:
+        EngineError: Spark fails on it, or its Python workers lack dqsql.
+    """
+
+    def scored(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        import pandas
+
+        for part in parts:
+            found = score(part)
+            odd = found > threshold
+            worst = [int(i) for i in (-found).argsort(kind="stable")[:top] if odd[i]]
+            rows = part.iloc[worst]
+            why = list(reasons(rows)) if worst else []
+            counts = [len(part), *([0] * len(worst))]
+            yield pandas.DataFrame(
+                {
+                    "rows": counts,
+                    "odd": [int(odd.sum()), *([0] * len(worst))],
+                    "score": [None, *(float(found[i]) for i in worst)],
+                    "reasons": [None, *why],
+                    "row": [None, *rows[row].tolist()],
+                }
+            )
+
+    _use_this_python(spark)
+    schema = "rows bigint, odd bigint, score double, reasons string, row string"
+    with translated(f"cannot score the rows of {model}"):
+        found = spark.sql(to_sql(query)).mapInPandas(scored, schema).toArrow().to_pylist()
+    rows, odd = (sum(f[name] for f in found) for name in ("rows", "odd"))
+    worst = [f for f in found if f["row"] is not None]
+    worst.sort(key=lambda f: (-f["score"], f["row"]))
+    kept: list[dict[str, Any]] = [_found(f) for f in worst[:top]]
+    return rows, odd, kept
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Let workers on this machine run the Python that dqsql is installed in."""
+    if ".connect." in type(spark).__module__ or "PYSPARK_PYTHON" in os.environ:
+        return
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        context.pythonExec = sys.executable
+
+
+def _found(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("score", "reasons", "row")}

@@ -1,0 +1,459 @@
+"""`@row_anomalies`: rows that are unlike the rows of the accepted batches before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dqsql.compiler.keys import batch_columns
+from dqsql.compiler.marked_rows import ROW_BATCH
+from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
+from dqsql.compiler.scan import BatchFilter
+from dqsql.decisions.row_anomalies import RowDetector, learn_rows
+from dqsql.errors import AnnotationError, DecisionError, QueryError
+from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.types import type_of
+from dqsql.monitors.context import (
+    MonitorContext,
+    Workplace,
+    failed_status,
+    finite,
+    learning,
+    result_of,
+    with_details,
+)
+from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict
+from dqsql.monitors.settings import a_count, a_flag, a_rate, read_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "row_anomalies"
+_SHARE = "row_anomaly_share"
+# Rows that are kept of a batch, and columns that are named for a row.
+_SHOWN_ROWS, _SHOWN_COLUMNS = 100, 5
+# Fewer rows are no picture of what is usual.
+_FEWEST_ROWS = 100
+
+
+SETTINGS: Mapping[str, Reader] = {
+    "contamination": a_rate,
+    "fpr": a_rate,
+    "min_history": a_count(2),
+    "window": a_count(2),
+    "refit_every": a_count(1),
+    "sample_size": a_count(50),
+    "store_failures": a_flag,
+}
+
+
+@dataclass(frozen=True)
+class RowSettings:
+    """The settings of a monitor.
+
+    A model is learned from the newest `window` accepted batches, of each at most `sample_size`
+    rows; anew with every `refit_every`-th accepted batch.
+    """
+
+    contamination: float = 0.002
+    fpr: float | None = None
+    min_history: int = 5
+    window: int = 14
+    refit_every: int = 7
+    sample_size: int = 2_000
+    store_failures: bool | None = None
+    columns: tuple[str, ...] = ()
+
+
+def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
+    """The settings of a monitor. Raises AnnotationError."""
+    given = read_settings(monitor, SETTINGS, defaults, positional=True)
+    columns = [text for name, text in monitor.arguments.items() if name.isdigit()]
+    found = RowSettings(**given, columns=tuple(c.strip("`") for c in columns))
+    if found.window < found.min_history:
+        raise AnnotationError(
+            f"@{NAME}: a window of {found.window} batches has no {found.min_history}",
+            span=monitor.span,
+            hint="make window larger, or min_history smaller",
+        )
+    return found
+
+
+def learned_from(accepted: Sequence[str], settings: RowSettings) -> list[str]:
+    """The batches to learn from: the newest at the last time that a model was learned."""
+    number = len(accepted) - len(accepted) % settings.refit_every
+    number = max(number, settings.min_history)
+    return list(accepted[:number][-settings.window :])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a model's batches."""
+
+    place: Workplace
+
+    def columns(self, settings: RowSettings) -> list[str]:
+        """The columns that are compared: those named, or all that can be."""
+        model = self.place.plan.model
+        keys = {c.lower() for c in batch_columns(model)}
+        found = comparable(self.place.types, {*keys, *pii_columns(model)})
+        wanted = {c.lower() for c in settings.columns}
+        return [c for c in found if not wanted or c.lower() in wanted]
+
+    def reader(
+        self,
+        batches: Sequence[str],
+        monitor: Monitor,
+        columns: Sequence[str],
+        sizes: Mapping[str, int],
+    ) -> RowSample:
+        """Statements about the rows of some batches."""
+        place = self.place
+        chosen = BatchFilter(tuple(batches), place.batch_type, place.types)
+        where = monitor.settings.where
+        # How many rows are left of a batch by a condition is not known.
+        known = sizes if where is None else {}
+        return RowSample(place.plan, (), chosen, place.label, columns, where, known)
+
+    def shown(self) -> list[str]:
+        """The columns that may be kept of a row."""
+        private = pii_columns(self.place.plan.model)
+        return [c for c in self.place.types if c.lower() not in private]
+
+    def size(self, batch: str) -> int:
+        """How many rows a batch of before the run had; 0 where that is not known."""
+        record = self.place.ledger.get(batch)
+        return 0 if record is None else record.rows
+
+
+@dataclass
+class _Unit:
+    """One monitor, with the rows of batches that were sampled, and the model learned last."""
+
+    monitor: Monitor
+    settings: RowSettings
+    columns: list[str]
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+    learned: tuple[tuple[str, ...], RowDetector | DecisionError] | None = None
+
+
+@dataclass
+class RowAnomalyDetector:
+    """Decides on all `@row_anomalies` of one model."""
+
+    context: MonitorContext
+    place: Workplace
+    units: list[_Unit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        defaults = self.context.defaults(NAME)
+        for monitor in self.context.plan.monitors:
+            if monitor.kind == NAME:
+                settings = row_settings(monitor, defaults)
+                self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
+
+    @property
+    def _rows(self) -> _Rows:
+        return _Rows(self.place)
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Sample the batches of the run, and those before the first of them, in one statement."""
+        for unit in self.units:
+            if not batches or not unit.columns or self.context.plan.model.config.batch_by is None:
+                continue
+            reach = unit.settings.window + unit.settings.refit_every
+            before = self.context.history.before(batches[0])[-reach:]
+            # What Spark refuses is told where the batches are judged.
+            with suppress(QueryError):
+                self._sample(unit, list(dict.fromkeys([*before, *batches])))
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self._verdict_or_error(unit, batch) for unit in self.units]
+
+    def _verdict_or_error(self, unit: _Unit, batch: str) -> Result:
+        try:
+            return self._verdict(unit, batch)
+        except QueryError as error:
+            monitor = unit.monitor
+            hint = f" ({error.hint})" if error.hint else ""
+            text = f"{monitor.span}: {error.message}{hint}"
+            return result_of(monitor, batch, Status.ERROR, text)
+
+    def _verdict(self, unit: _Unit, batch: str) -> Result:
+        monitor, settings = unit.monitor, unit.settings
+        if self.context.plan.model.config.batch_by is None:
+            text = "needs batch_by: the rows of earlier runs are not there to compare with"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        if not unit.columns:
+            text = f"{monitor.span}: no column can be compared"
+            return result_of(monitor, batch, Status.ERROR, text)
+        accepted = self.context.history.before(batch)
+        if len(accepted) < settings.min_history:
+            return learning(monitor, batch, len(accepted), settings.min_history, 0)
+        past = learned_from(accepted, settings)
+        self._sample(unit, [b for b in (*past, batch) if b not in unit.rows])
+        there = [b for b in past if unit.rows[b].num_rows]
+        number = sum(unit.rows[b].num_rows for b in there)
+        if len(there) < settings.min_history or number < _FEWEST_ROWS:
+            text = f"{number} rows of {len(there)} earlier batches are too few to compare with"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        detector = self._learned(unit, there)
+        if isinstance(detector, DecisionError):
+            return result_of(monitor, batch, Status.SKIPPED, detector.message)
+        return self._decided(unit, detector, batch, there)
+
+    def _decided(
+        self, unit: _Unit, detector: RowDetector, batch: str, past: Sequence[str]
+    ) -> Result:
+        found = self._scored(unit, detector, batch)
+        monitor = unit.monitor
+        if not found.rows:
+            return result_of(monitor, batch, Status.NO_DATA, "the batch has no rows")
+        limit, share = detector.limit(found.rows), found.odd / found.rows
+        is_odd = limit is not None and share > limit
+        self._measured(monitor, batch, share, found.rows)
+        result = result_of(monitor, batch, Status.PASS, "")
+        if is_odd:
+            if self._keeps_rows(unit) and not found.worst:
+                found = self._scored(unit, detector, batch, by_spark=True)
+            self._keep(unit, batch, found)
+            status = failed_status(monitor.severity)
+            result = replace(result, status=status, message=_told(found, limit or 0.0))
+        return with_details(
+            replace(result, observed=share, lower=0.0, upper=finite(limit)),
+            rows=found.rows,
+            odd=found.odd,
+            threshold=finite(detector.threshold),
+            contamination=unit.settings.contamination,
+            columns=found.columns,
+            left_out=dict(detector.left_out),
+            history=[past[0], past[-1], len(past)],
+        )
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _sample(self, unit: _Unit, batches: Sequence[str]) -> None:
+        from dqsql.engine.row_scores import sampled_rows
+
+        if not batches:
+            return
+        sizes = {b: self._size(b) for b in batches}
+        reader = self._rows.reader(batches, unit.monitor, unit.columns, sizes)
+        statement = reader.sample(unit.settings.sample_size)
+        found = sampled_rows(self.place.spark, self.context.plan.model.name, statement)
+        names = np.array(found[ROW_BATCH].to_pylist(), dtype=object)
+        for batch in batches:
+            mine = found.filter(pa.array(names == batch)) if len(names) else found
+            unit.rows[batch] = mine.drop_columns([ROW_BATCH])
+
+    def _size(self, batch: str) -> int:
+        return self.context.rows.get(batch, self._rows.size(batch))
+
+    def _values(self, unit: _Unit, rows: pa.Table) -> dict[str, Any]:
+        return {name: _values(rows[name], self._is_text(name)) for name in unit.columns}
+
+    def _is_text(self, name: str) -> bool:
+        return is_textual(type_of(name, self.place.types))
+
+    def _learned(self, unit: _Unit, past: Sequence[str]) -> RowDetector | DecisionError:
+        """What is usual in the rows of some batches; kept until there are others."""
+        if unit.learned is None or unit.learned[0] != tuple(past):
+            rows = pa.concat_tables([unit.rows[b] for b in past])
+            places = np.repeat(np.arange(len(past)), [unit.rows[b].num_rows for b in past])
+            rate = unit.settings.fpr or self.context.fpr
+            try:
+                found: RowDetector | DecisionError = learn_rows(
+                    self._values(unit, rows), places, unit.settings.contamination, rate
+                )
+            except DecisionError as error:
+                found = error
+            unit.learned = (tuple(past), found)
+        return unit.learned[1]
+
+    # --- scores --------------------------------------------------------------------------------
+
+    def _scored(
+        self, unit: _Unit, detector: RowDetector, batch: str, *, by_spark: bool = False
+    ) -> _Found:
+        rows = unit.rows[batch]
+        known = max(self._size(batch), rows.num_rows)
+        if known > unit.settings.sample_size or by_spark:
+            return self._scored_by_spark(unit, detector, batch)
+        values = self._values(unit, rows)
+        scores = detector.model.scores(values)
+        odd = np.flatnonzero(scores > detector.threshold)
+        reasons = detector.reasons(_taken(values, odd)) if len(odd) else []
+        return _Found(rows.num_rows, len(odd), _columns(reasons))
+
+    def _scored_by_spark(self, unit: _Unit, detector: RowDetector, batch: str) -> _Found:
+        from dqsql.engine.row_scores import scored_rows
+
+        reader = self._rows.reader([batch], unit.monitor, unit.columns, {})
+        scorer = RowScorer(detector, tuple((c, self._is_text(c)) for c in unit.columns))
+        rows, odd, worst = scored_rows(
+            self.place.spark,
+            self.context.plan.model.name,
+            reader.whole(self._rows.shown()),
+            scorer.scores,
+            scorer.reasons,
+            detector.threshold,
+            _SHOWN_ROWS,
+            ROW,
+        )
+        reasons = [json.loads(found["reasons"]) for found in worst]
+        return _Found(rows, odd, _columns(reasons), worst if self._keeps_rows(unit) else [])
+
+    # --- what is kept --------------------------------------------------------------------------
+
+    def _keeps_rows(self, unit: _Unit) -> bool:
+        own = unit.settings.store_failures
+        return self.context.store_failures if own is None else own
+
+    def _keep(self, unit: _Unit, batch: str, found: _Found) -> None:
+        for worst in found.worst:
+            self.context.failures.append(
+                {
+                    "check_id": unit.monitor.id,
+                    "model": unit.monitor.model,
+                    "batch": batch,
+                    "segment": None,
+                    "row": worst["row"],
+                    "score": worst["score"],
+                    "reasons": worst["reasons"],
+                }
+            )
+
+    def _measured(self, monitor: Monitor, batch: str, share: float, rows: int) -> None:
+        self.context.derived.append(
+            MetricValue(
+                model=monitor.model,
+                batch=batch,
+                segment=None,
+                column=None,
+                metric=_SHARE,
+                parameters=monitor.settings.where or "",
+                scope="delta",
+                value=share,
+                value_text=None,
+                sample_size=rows,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was found of a batch's rows.
+
+    `columns` says how much each column has to do with it, as shares. `worst` are the oddest rows.
+    """
+
+    rows: int
+    odd: int
+    columns: Mapping[str, float]
+    worst: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class RowScorer:
+    """Scores rows that are frames of pandas; Spark's workers get a copy of it."""
+
+    detector: RowDetector
+    columns: tuple[tuple[str, bool], ...]
+
+    def scores(self, rows: pd.DataFrame) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The score of each row."""
+        return self.detector.model.scores(self._values(rows))
+
+    def reasons(self, rows: pd.DataFrame) -> list[str]:
+        """Why each row is odd, as JSON."""
+        return [json.dumps(r) for r in self.detector.reasons(self._values(rows))]
+
+    def _values(self, rows: pd.DataFrame) -> dict[str, Any]:
+        return {
+            name: [None if v is None or v != v else str(v) for v in rows[name]]  # noqa: PLR0124
+            if is_text
+            else rows[name].to_numpy(dtype=float, na_value=np.nan)
+            for name, is_text in self.columns
+        }
+
+
+def _values(found: pa.ChunkedArray, is_text: bool) -> Any:
+    if is_text:
+        return found.to_pylist()
+    return found.to_numpy(zero_copy_only=False).astype(float)
+
+
+def _taken(values: Mapping[str, Any], places: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {
+        name: column[places] if isinstance(column, np.ndarray) else [column[int(p)] for p in places]
+        for name, column in values.items()
+    }
+
+
+def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
+    """The mean share of each column in the reasons of rows, largest first."""
+    shares: dict[str, float] = {}
+    for row in reasons:
+        for reason in row:
+            shares[reason["column"]] = shares.get(reason["column"], 0.0) + reason["share"]
+    ordered = sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_COLUMNS]
+    return {name: round(share / len(reasons), 3) for name, share in ordered}
+
+
+def _told(found: _Found, limit: float) -> str:
+    share = found.odd / found.rows
+    names = ", ".join(list(found.columns)[:3])
+    by = f", mostly by {names}" if names else ""
+    kept = f"; the oddest {len(found.worst):,} are in dq_failures" if found.worst else ""
+    return (
+        f"{found.odd:,} of {found.rows:,} rows ({share:.2%}) are unlike the rows before{by};"
+        f" expected at most {limit:.2%}{kept}"
+    )
+
+
+def _recomputed(stored: StoredVerdict) -> Recomputed:
+    """Rows and what was learned of them are not stored: their count and its limit are."""
+    row, details = stored.row, stored.details
+    share = details["odd"] / details["rows"]
+    limit = row["upper_bound"]
+    passes = limit is None or share <= limit
+    wanted = ("pass",) if passes else ("fail", "warn")
+    return Recomputed(
+        (
+            Compared("status", row["status"], row["status"] if row["status"] in wanted else wanted),
+            Compared("share of odd rows", row["observed"], share),
+        ),
+        note="rows are not stored: that their scores come out the same takes another run",
+    )
+
+
+def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    return [WatchedMetric(Family.ANY, "rows", "row_count()")]
+
+
+KIND = MonitorKind(
+    MonitorSpec(
+        name=NAME,
+        settings=SETTINGS,
+        watches=_watches,
+        several=True,
+        symptom="values",
+    ),
+    detector=lambda place, context: RowAnomalyDetector(context, place),
+    order=60,
+    # When a model is learned anew depends on how many batches were accepted in all.
+    reach=lambda monitor, defaults: Reach(None),
+    read=row_settings,
+    recompute=_recomputed,
+)

@@ -1,0 +1,176 @@
+"""Good rows and quarantined ones: the rows of each checked batch are split, once its verdicts are.
+
+The tables are written before the ledger says that the batch is checked, and a batch that is checked
+again replaces its part of both. So a run that dies loses no row and doubles none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.marked_rows import ROW_BATCH
+from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.rowchecks import FailingRows, failing_rows
+from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.splitting import (
+    FAILED_CHECKS,
+    OWN_COLUMNS,
+    QUARANTINED,
+    SplitQuery,
+    kept_columns,
+)
+from dqsql.dialect import literal, to_sql
+from dqsql.engine.storage import open_store
+from dqsql.errors import ConfigError, Span
+from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
+from dqsql.model.project import Project, Scope, Severity
+from dqsql.model.results import Result, Status
+from dqsql.runner.failures import failed_batches
+from dqsql.runner.quarantine_settings import DROP, KEEP, SETTING, Quarantine
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Split:
+    """How many rows of each batch were quarantined, and what a person should know of it.
+
+    `good` are the rows that were not, with the columns of the model's SELECT.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    scans: int = 0
+    good: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class RowSplitter:
+    """Splits the rows of one model, whose view is registered.
+
+    `states` are those that Spark could compute, ready to be scanned; `key` gives the project's key
+    of private values.
+    """
+
+    plan: Plan
+    states: Sequence[StateColumn]
+    spark: SparkSession
+    project: Project
+    quarantine: Quarantine
+    run_id: str
+    now: dt.datetime
+    key: Callable[[], str]
+
+    def split(
+        self,
+        results: Sequence[Result],
+        batches: BatchFilter,
+        label: str,
+        *,
+        whole: bool,
+        rows: int,
+        accepted: Collection[str] = (),
+    ) -> Split:
+        """Write the rows of the batches; of a model without batches, all rows are replaced.
+
+        `rows` is how many there are, for the note; `accepted` are batches that a person accepted,
+        which are not quarantined as a whole. Raises DqsqlError.
+        """
+        from dqsql.engine.splitting import split_rows
+
+        self._refuse_names(batches.types)
+        found = self._row_checks()
+        statement = SplitQuery(
+            plan=self.plan,
+            failing=found,
+            batches=batches,
+            label=label,
+            failed=failed_batches(r for r in results if _fails(r)),
+            routing=[f.check.id for f in found if _routes(f.check)],
+            columns=list(batches.types),
+            whole=self._whole(results, found, accepted),
+        ).query()
+        target = self.project.target
+        place = replace(target, schema=self.quarantine.schema, warehouse=self.quarantine.warehouse)
+        rows_of = split_rows(
+            self.spark,
+            open_store(self.spark, place),
+            statement,
+            kept=kept_columns(self._columns(batches.types), batches.types, self._private()),
+            key=self._with_key,
+            tables=(self.quarantine.good, self.quarantine.quarantined),
+            columns=(ROW_BATCH, FAILED_CHECKS, QUARANTINED),
+            batches=None if whole else batches.batches,
+            run=(self.run_id, self.now),
+        )
+        counts = rows_of.quarantined
+        return Split(counts, (self._told(sum(counts.values()), rows),), 1, rows_of.good)
+
+    def _with_key(self, text: str) -> str:
+        mark = to_sql(literal(PII_KEY))
+        return text.replace(mark, f"'{self.key()}'") if mark in text else text
+
+    def _whole(
+        self, results: Sequence[Result], found: Sequence[FailingRows], accepted: Collection[str]
+    ) -> dict[str, list[str]]:
+        """The batches that failed a check that no row is to blame for, with these checks."""
+        if not self.quarantine.whole_batches:
+            return {}
+        of_rows = {f.check.id for f in found}
+        whole: dict[str, list[str]] = {}
+        for result in results:
+            if result.status is not Status.FAIL or result.batch in (None, *accepted):
+                continue
+            name = result.check_id.removeprefix(f"{result.model}.")
+            names = whole.setdefault(str(result.batch), [])
+            if result.check_id not in of_rows and name not in names:
+                names.append(name)
+        return {batch: names for batch, names in whole.items() if names}
+
+    def _row_checks(self) -> list[FailingRows]:
+        """The checks about rows of a batch that are not left out."""
+        plan = replace(self.plan, states=tuple(self.states))
+        wanted = [
+            check
+            for check in plan.checks
+            if check.settings.scope is Scope.DELTA
+            and check.settings.options.get(SETTING) is not False
+        ]
+        rows = [failing_rows(plan, check) for check in wanted]
+        return [r for r in rows if r is not None]
+
+    def _columns(self, types: Mapping[str, str]) -> list[str]:
+        left = pii_columns(self.plan.model) if self.quarantine.private == DROP else frozenset()
+        return [name for name in types if name.lower() not in left]
+
+    def _private(self) -> frozenset[str]:
+        return frozenset() if self.quarantine.private == KEEP else pii_columns(self.plan.model)
+
+    def _refuse_names(self, types: Mapping[str, str]) -> None:
+        taken = sorted(OWN_COLUMNS.intersection(name.lower() for name in types))
+        if taken:
+            name = self.plan.model.name
+            raise ConfigError(
+                f"rows of {name} cannot be split: its SELECT has a column {taken[0]}",
+                span=Span(self.plan.model.path),
+                hint="the tables have columns of these names: leave it out, or rename it",
+            )
+
+    def _told(self, bad: int, rows: int) -> str:
+        where = f"{self.quarantine.schema}.{self.quarantine.quarantined}"
+        verb = "is" if bad == 1 else "are"
+        return f"{bad:,} of {rows:,} rows {verb} quarantined in {where}"
+
+
+def _fails(result: Result) -> bool:
+    """Whether rows are to blame, and not only told of by the milder one of two thresholds."""
+    return result.status is Status.FAIL or result.severity is Severity.WARN
+
+
+def _routes(check: Check) -> bool:
+    """Whether the rows that fail a check are quarantined."""
+    return bool(check.settings.options.get(SETTING, check.severity is Severity.ERROR))

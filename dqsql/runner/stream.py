@@ -1,0 +1,292 @@
+"""Streams: every micro-batch is a batch, and its checks decide whether it goes on.
+
+Structured Streaming gives a micro-batch the same number when it is repeated after a restart. That
+number is the batch's name here, so that what was stored of it is replaced: however often a query is
+killed, no row is lost and none is there twice.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from dqsql.engine.storage import open_store
+from dqsql.errors import CheckFailedError, UsageError, nearest
+from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.project import CheckModel
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
+from dqsql.model.tables import RUNS
+from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.folders import ensure_target
+from dqsql.runner.ledger import read_ledgers
+from dqsql.runner.project_run import STREAM, ProjectRun, RunRequest
+from dqsql.runner.quarantine_settings import refuse_shared_tables
+from dqsql.runner.where import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+STOP, QUARANTINE, WARN = "stop", "quarantine", "warn"
+_ON_FAILURE = (STOP, QUARANTINE, WARN)
+_DIGITS = 12
+
+Sink = Callable[["DataFrame", int], None]
+
+
+def stream(
+    rows: DataFrame,
+    model: str,
+    project_dir: str | PathLike[str] = ".",
+    *,
+    checkpoint: str | PathLike[str],
+    source: str | None = None,
+    on_failure: str = STOP,
+    then: Sink | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    listener: RunListener | None = None,
+) -> StreamingQuery:
+    """Check a stream with a check model, each micro-batch as a batch, and start it.
+
+    Args:
+        rows: a streaming DataFrame. It is what the model reads instead of its source.
+        model: name of the check model; its `batch_by` does not count here.
+        project_dir: folder of `dqsql_project.yml`.
+        checkpoint: folder where Spark keeps how far the query is; one for each stream.
+        source: the source that the stream takes the place of (`shop.orders`), where the model reads
+            several.
+        on_failure: what becomes of a micro-batch that a check of severity `error` fails on. `stop`:
+            the query ends with an error, and repeats the batch when it is started again.
+            `quarantine`: its bad rows, or all of them where no single row is to blame, go to the
+            quarantine table, good ones on. `warn`: it goes on.
+        then: is called with the rows that go on, as the model's SELECT gives them, and the number
+            of the micro-batch. It is called again when a batch is repeated.
+        trigger: arguments of Spark's `trigger`, for example `{"availableNow": True}`.
+        name: stands before the numbers in the names of batches, and is the query's name in Spark.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        listener: is told of the progress.
+
+    Returns:
+        Spark's query, which is running. An error of a micro-batch ends it: `awaitTermination()`
+        raises it.
+
+    Raises:
+        DqsqlError: the project or an argument is wrong.
+    """
+    if not rows.isStreaming:
+        raise UsageError("the DataFrame is no stream", hint="read it with spark.readStream")
+    checker = stream_checker(
+        model,
+        project_dir,
+        checkpoint=checkpoint,
+        source=source,
+        on_failure=on_failure,
+        then=then,
+        name=name,
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        listener=listener,
+    )
+    writer = rows.writeStream.foreachBatch(checker.check)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger is not None:
+        writer = writer.trigger(**trigger)
+    return writer.start()
+
+
+def stream_checker(
+    model: str,
+    project_dir: str | PathLike[str] = ".",
+    *,
+    checkpoint: str | PathLike[str] | None = None,
+    source: str | None = None,
+    on_failure: str = STOP,
+    then: Sink | None = None,
+    name: str | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    listener: RunListener | None = None,
+) -> MicroBatches:
+    """What `stream` hands to `foreachBatch`, for queries that you start yourself.
+
+    Raises DqsqlError: the project or an argument is wrong.
+    """
+    if on_failure not in _ON_FAILURE:
+        raise UsageError(
+            f"on_failure is {on_failure!r}", hint=f"write one of {', '.join(_ON_FAILURE)}"
+        )
+    compiling = partial(
+        compile_project,
+        project_dir,
+        select=(f"name:{model}",),
+        target=target,
+        profile=profile,
+        profiles_dir=profiles_dir,
+        vars=vars,
+        change=_without_batches,
+    )
+    view = f"dqsql_stream__{uuid.uuid4().hex}"
+    compiled = compiling(in_place_of={_source_of(model, source, compiling()): view})
+    compiled.raise_errors()
+    splits = on_failure == QUARANTINE
+    refuse_shared_tables([p.model for p in compiled.plans], compiled.project, splits)
+    ensure_target(compiled.project)
+    return MicroBatches(
+        Where(project_dir, target, profile, profiles_dir, vars),
+        compiled,
+        model,
+        view,
+        on_failure,
+        then,
+        name,
+        None if checkpoint is None else str(checkpoint),
+        listener or SilentListener(),
+    )
+
+
+def _without_batches(model: CheckModel) -> CheckModel:
+    return replace(model, config=replace(model.config, batch_by=None))
+
+
+def _source_of(model: str, source: str | None, compiled: CompileResult) -> str:
+    """The source that the stream takes the place of. Raises UsageError."""
+    models = {m.name: m for m in compiled.project.models}
+    if model not in models:
+        raise UsageError(f"there is no check model {model}", hint=nearest(model, list(models)))
+    if source is not None:
+        return source
+    read = [s for s in compiled.project.sources if s.unique_id in models[model].depends_on]
+    if len(read) == 1:
+        return read[0].full_name
+    names = ", ".join(s.full_name for s in read) or "none"
+    raise UsageError(
+        f"{model} reads several sources or none ({names}): which one is the stream?",
+        hint="name it: source='shop.orders'",
+    )
+
+
+@dataclass
+class MicroBatches:
+    """Checks the micro-batches of one stream; `check` is what `foreachBatch` calls."""
+
+    where: Where
+    compiled: CompileResult
+    model: str
+    view: str
+    on_failure: str
+    then: Sink | None
+    name: str | None
+    checkpoint: str | None
+    listener: RunListener
+    _query: str | None = field(default=None, init=False)
+
+    def check(self, rows: DataFrame, number: int) -> None:
+        """Check one micro-batch.
+
+        Raises DqsqlError: it could not be checked, or may not go on. Then the query ends, and
+        repeats the micro-batch when it is started again.
+        """
+        spark = rows.sparkSession
+        batch = self.batch(number)
+        # Checked, split and handed on: the source is to be read once.
+        kept = rows.persist()
+        try:
+            kept.createOrReplaceTempView(self.view)
+            run = self._run(spark, batch, number)
+            (model,) = run.execute(spark).models
+            self._refuse(model, run.ledgers[self.model].get(batch))
+            if self.then is not None:
+                good = run.good.get(self.model)
+                self.then(self._rows(spark) if good is None else good, number)
+        finally:
+            spark.catalog.dropTempView(self.view)
+            kept.unpersist()
+
+    def batch(self, number: int) -> str:
+        """The name of a micro-batch."""
+        text = f"{number:0{_DIGITS}d}"
+        return text if self.name is None else f"{self.name}-{text}"
+
+    def _run(self, spark: SparkSession, batch: str, number: int) -> ProjectRun:
+        query = self._query_id(spark)
+        self._refuse_other_stream(spark, batch, query)
+        request = RunRequest(
+            self.where,
+            select=(self.model,),
+            quarantine=True if self.on_failure == QUARANTINE else None,
+            only_new=True,
+            labels={self.model: batch},
+            stream={"query": query, "micro_batch": number, "on_failure": self.on_failure},
+        )
+        arguments = request.arguments(self.compiled.project)
+        return ProjectRun(self.compiled, request, self.listener, arguments)
+
+    def _rows(self, spark: SparkSession) -> DataFrame:
+        """All rows of the micro-batch, as the model's SELECT gives them."""
+        from dqsql.engine.relations import read_model
+
+        (plan,) = self.compiled.plans
+        return read_model(spark, plan.model)
+
+    def _refuse(self, model: ModelResult, record: BatchRecord | None) -> None:
+        """Raise what keeps a micro-batch from going on."""
+        if model.error is not None:
+            raise model.error
+        if record is None:
+            raise CheckFailedError(f"nothing of {self.model} was checked: it has no checks")
+        failed = [r for r in model.results if r.status in (Status.ERROR, Status.FAIL)]
+        reasons = "; ".join(r.message or r.check_name for r in failed)
+        if self.on_failure == WARN or record.status is BatchStatus.ACCEPTED:
+            return
+        if self.on_failure == QUARANTINE and record.status is not BatchStatus.INCOMPLETE:
+            return
+        raise CheckFailedError(
+            f"micro-batch {record.batch} of {self.model} may not go on: {reasons}",
+            hint=f"mend the data, or `dqsql review accept {self.model} {record.batch}`, and start"
+            " the query again",
+        )
+
+    def _query_id(self, spark: SparkSession) -> str | None:
+        """What Spark calls the query, also after a restart; None where that is not to be had."""
+        from dqsql.engine.streams import query_id
+
+        if self._query is None and self.checkpoint is not None:
+            self._query = query_id(spark, self.checkpoint)
+        return self._query
+
+    def _refuse_other_stream(self, spark: SparkSession, batch: str, query: str | None) -> None:
+        """Raise UsageError where the batch was checked by a query with another checkpoint.
+
+        Its numbers begin at 0 again, and would replace what is stored of other rows.
+        """
+        store = open_store(spark, self.compiled.project.target)
+        record = read_ledgers(store).get(self.model, {}).get(batch)
+        if record is None or query is None:
+            return
+        for row in store.select(RUNS, ("arguments",), {"run_id": [record.run_id]}):
+            before = json.loads(row["arguments"]).get(STREAM, {}).get("query")
+            if before not in (None, query):
+                raise UsageError(
+                    f"micro-batch {batch} of {self.model} was checked by another query, whose"
+                    " rows it would replace",
+                    hint="has the checkpoint been deleted? Give this query another `name`",
+                )
