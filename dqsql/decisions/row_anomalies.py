@@ -25,7 +25,13 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
-from dqsql.decisions.row_features import CONSTANT_STEP, Column, Feature, FloatArray, learn_feature
+from dqsql.decisions.row_features import (
+    CONSTANT_STEP,
+    Column,
+    FloatArray,
+    RowFeature,
+    learn_feature,
+)
 from dqsql.errors import DecisionError
 
 SUBSAMPLES, SUBSAMPLE = 50, 64
@@ -48,7 +54,7 @@ class RowModel:
     counts for by feature.
     """
 
-    features: tuple[Feature, ...]
+    features: tuple[RowFeature, ...]
     points: FloatArray
     size: int
     nulls: FloatArray
@@ -90,7 +96,7 @@ def _chunks(rows: FloatArray) -> list[FloatArray]:
 
 
 def fit_rows(
-    features: Sequence[Feature], columns: Columns, places: npt.NDArray[np.intp]
+    features: Sequence[RowFeature], columns: Columns, places: npt.NDArray[np.intp]
 ) -> RowModel:
     """Learn from good rows.
 
@@ -180,7 +186,7 @@ def learn_rows(
         DecisionError: no column can be compared.
     """
     read = {name: learn_feature(name, values, batches) for name, values in columns.items()}
-    features = [f for f in read.values() if isinstance(f, Feature)]
+    features = [f for f in read.values() if isinstance(f, RowFeature)]
     left_out = {name: why for name, why in read.items() if isinstance(why, str)}
     if not features:
         raise DecisionError(

@@ -31,7 +31,7 @@ CONSTANT_STEP = 10.0
 
 
 @dataclass(frozen=True)
-class Feature:
+class RowFeature:
     """How a column becomes a number, learned from rows without labels.
 
     `kind` is number, rarity or length. `centre` stands for nulls; `scale` is the spread, 0 of a
@@ -68,7 +68,7 @@ def _rarity(value: str | None, shares: Mapping[str, float], unseen: float) -> fl
     return np.nan if value is None else float(-np.log(shares.get(value, unseen)))
 
 
-def learn_feature(name: str, values: Column, batches: npt.NDArray[np.int64]) -> Feature | str:
+def learn_feature(name: str, values: Column, batches: npt.NDArray[np.int64]) -> RowFeature | str:
     """Learn how to read a column; a text that says why it is left out.
 
     Args:
@@ -81,17 +81,19 @@ def learn_feature(name: str, values: Column, batches: npt.NDArray[np.int64]) -> 
     return _text(name, list(values), batches)
 
 
-def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> Feature | str:
+def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> RowFeature | str:
     finite = values[np.isfinite(values)]
     if not finite.size:
         return "it has no values"
     if _moves(np.where(np.isfinite(values), values, np.nan), batches):
         return "it moves on from batch to batch"
     centre = float(np.median(finite))
-    return Feature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", {}, 0.0)
+    return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", {}, 0.0)
 
 
-def _text(name: str, values: Sequence[str | None], batches: npt.NDArray[np.int64]) -> Feature | str:
+def _text(
+    name: str, values: Sequence[str | None], batches: npt.NDArray[np.int64]
+) -> RowFeature | str:
     counts = Counter(v for v in values if v is not None)
     rows = sum(counts.values())
     if not rows:
@@ -103,7 +105,7 @@ def _text(name: str, values: Sequence[str | None], batches: npt.NDArray[np.int64
         finite = lengths[np.isfinite(lengths)]
         centre = float(np.median(finite))
         usual = f"{centre:.0f} characters"
-        return Feature(name, LENGTH, centre, _spread(finite), usual, {}, 0.0)
+        return RowFeature(name, LENGTH, centre, _spread(finite), usual, {}, 0.0)
     if _news(values, batches) > _MOVING:
         return "its values change from batch to batch"
     total = rows + len(counts) + 1
@@ -113,7 +115,7 @@ def _text(name: str, values: Sequence[str | None], batches: npt.NDArray[np.int64
     common = counts.most_common(1)[0][0]
     centre = float(np.median(numbers))
     # A column with one value has no spread; another value is then as odd as can be.
-    return Feature(name, RARITY, centre, _spread(numbers), common, shares, unseen)
+    return RowFeature(name, RARITY, centre, _spread(numbers), common, shares, unseen)
 
 
 def _spread(values: FloatArray) -> float:

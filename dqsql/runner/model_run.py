@@ -173,7 +173,6 @@ class ModelRun:
             self.quarantine,
             self.run_id,
             self.now,
-            partial(project_key, self.project.root),
         )
         split = splitter.split(
             found.all,

@@ -7,7 +7,7 @@ again replaces its part of both. So a run that dies loses no row and doubles non
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
 from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import Result, Status
 from dqsql.runner.failures import failed_batches
+from dqsql.runner.project_key import project_key
 from dqsql.runner.quarantine_settings import DROP, KEEP, SETTING, Quarantine
 
 if TYPE_CHECKING:
@@ -52,8 +53,7 @@ class Split:
 class RowSplitter:
     """Splits the rows of one model, whose view is registered.
 
-    `states` are those that Spark could compute, ready to be scanned; `key` gives the project's key
-    of private values.
+    `states` are those that Spark could compute, ready to be scanned.
     """
 
     plan: Plan
@@ -63,7 +63,6 @@ class RowSplitter:
     quarantine: Quarantine
     run_id: str
     now: dt.datetime
-    key: Callable[[], str]
 
     def split(
         self,
@@ -112,7 +111,7 @@ class RowSplitter:
 
     def _with_key(self, text: str) -> str:
         mark = to_sql(literal(PII_KEY))
-        return text.replace(mark, f"'{self.key()}'") if mark in text else text
+        return text.replace(mark, f"'{project_key(self.project.root)}'") if mark in text else text
 
     def _whole(
         self, results: Sequence[Result], found: Sequence[FailingRows], accepted: Collection[str]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows
-from dqsql.decisions.row_features import Feature, learn_feature
+from dqsql.decisions.row_features import RowFeature, learn_feature
 from dqsql.errors import DecisionError
 
 BATCHES, ROWS = 10, 300
@@ -125,5 +125,5 @@ def test_what_cannot_be_compared_is_told() -> None:
     words = [f"day {i // 50}" for i in range(100)]
     assert learn_feature("day", words, places) == "its values change from batch to batch"
     same = learn_feature("same", np.full(100, 3.0), places)
-    assert isinstance(same, Feature) and same.scale == 0
+    assert isinstance(same, RowFeature) and same.scale == 0
     assert same.numbers(np.array([3.0, 4.0, np.nan]))[:2].tolist() == [0.0, 10.0]
