@@ -74,7 +74,7 @@ def _line(column: Mapping[str, Any]) -> ColumnLine:
         mean,
         high,
         tuple(float(s) for s in column["histogram"]),
-        _frequent(column["distribution"]),
+        "(private)" if column.get("private") else _frequent(column["distribution"]),
     )
 
 

@@ -99,7 +99,10 @@ def measured_profile(
     measurer: Measurer, subject: Subject, step: Step = silent
 ) -> ProfileWithSketches:
     """Profile the view of a measurer, which has the columns of a subject. Raises EngineError."""
-    columns = [_Column(f"c{i}", n, t) for i, (n, t) in enumerate(subject.types.items())]
+    columns = [
+        _Column(f"c{i}", n, t, n.lower() in subject.private)
+        for i, (n, t) in enumerate(subject.types.items())
+    ]
     step(f"{subject.name}: counts and moments")
     times = [c for c in columns if c.kind is Kind.TIME][:_MAX_TIMES]
     pairs = [p for p in combinations(times, 2) if p[0].spark_type == p[1].spark_type]
@@ -145,6 +148,7 @@ class _Column:
     key: str
     name: str
     spark_type: str
+    private: bool = False
 
     @property
     def kind(self) -> Kind:
@@ -155,16 +159,16 @@ class _Column:
         return quoted(self.name)
 
     def counts(self) -> dict[str, str]:
-        """Pass 1."""
+        """Pass 1. Of a private column, only what tells no value."""
         found = {f"{self.key}.count": f"count({self.sql})"}
         if self.kind is Kind.TEXT:
             found |= {f"{self.key}.{t}": f"type_count({self.sql}, '{t}')" for t in DETECTED}
             found |= self._summary("length", f"length({self.sql})", spread=False)
-        if self.kind in (Kind.INTEGER, Kind.FRACTIONAL):
+        if self.kind in (Kind.INTEGER, Kind.FRACTIONAL) and not self.private:
             found |= self._summary("value", self.sql)
         if self.spark_type in FLOATS:
             found[f"{self.key}.nan"] = f"count_if(isnan({self.sql}))"
-        if self.kind is Kind.TIME:
+        if self.kind is Kind.TIME and not self.private:
             # As text: Python's calendar ends with the year 9999.
             zone = "+00:00" if self.spark_type == "timestamp" else ""
             found |= {
@@ -190,6 +194,7 @@ class _Column:
             earliest=_text(values.get(f"{self.key}.min")),
             latest=_text(values.get(f"{self.key}.max")),
             nan=int(values.get(f"{self.key}.nan") or 0),
+            private=self.private,
         )
 
     def sketches(self, found: ColumnProfile) -> dict[str, str]:
@@ -197,7 +202,7 @@ class _Column:
         wanted: dict[str, str] = {}
         if self.kind in _SKETCHED:
             wanted[f"{self.key}.distinct"] = f"approx_count_distinct({self.sql})"
-        if not found.is_numeric or not found.count:
+        if not found.is_numeric or not found.count or self.private:
             return wanted
         number = self.sql
         if self.kind is Kind.TEXT:
@@ -234,7 +239,7 @@ def _text(value: Any) -> str | None:
 
 def _has_few(column: ColumnProfile) -> bool:
     """Whether the exact distribution is worth a frequency table."""
-    if column.distinct is None or not column.count or column.kind is Kind.TIME:
+    if column.distinct is None or not column.count or column.kind is Kind.TIME or column.private:
         return False
     short = column.lengths is None or column.lengths.maximum <= MAX_VALUE_LENGTH
     return short and column.distinct <= MAX_VALUES

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import model_view
+from dqsql.compiler.privacy import pii_columns
 from dqsql.errors import UsageError
 from dqsql.model.project import CheckModel, ModelConfig, Project, Source, view_name
 from dqsql.runner.lake import Lake
@@ -22,7 +23,8 @@ class Subject:
 
     `table` is its name for people who read names (the last part). `reads` is what a check model
     that reads the whole relation says behind FROM. `model` is set when it is a check model,
-    `source` when it is a source.
+    `source` when it is a source. `private` are the columns, in lower case, of which no value may be
+    shown: those of the check model, of a source those of the check models that read it.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Subject:
     reads: str
     model: CheckModel | None = None
     source: Source | None = None
+    private: frozenset[str] = frozenset()
 
     @property
     def table(self) -> str:
@@ -111,7 +114,9 @@ class Subjects:
             raise UsageError(f"the check model {model.name} is disabled")
         register_model(self.spark, self.project, model, self._registered)
         types = column_types(self.spark, model_view(model), model.name)
-        return Subject(model.name, model.name, types, f"{{{{ ref('{model.name}') }}}}", model=model)
+        reads = f"{{{{ ref('{model.name}') }}}}"
+        private = pii_columns(model)
+        return Subject(model.name, model.name, types, reads, model=model, private=private)
 
     def _source(self, source: Source) -> Subject:
         from dqsql.engine.profiling import register
@@ -121,7 +126,9 @@ class Subjects:
         view = f"source__{source.name}__{source.table}"
         types = register(frame, view_name(view))
         reads = f"{{{{ source('{source.name}', '{source.table}') }}}}"
-        return Subject(source.full_name, view, types, reads, source=source)
+        readers = (m for m in self.project.models if source.unique_id in m.depends_on)
+        private = frozenset[str]().union(*map(pii_columns, readers))
+        return Subject(source.full_name, view, types, reads, source=source, private=private)
 
     def _other(self, name: str) -> Subject:
         from dqsql.engine.profiling import register

@@ -14,6 +14,9 @@ def wants_pattern(column: ColumnProfile) -> bool:
     """Whether a pattern may say something: texts that are no categories and no numbers."""
     if column.kind is not Kind.TEXT or column.count < MIN_ROWS or column.detected is not None:
         return False
+    if column.private:
+        # A pattern may spell out what all values have in common.
+        return False
     values = column.distribution
     return values is None or not values.complete or len(values.values) > MAX_CATEGORIES
 

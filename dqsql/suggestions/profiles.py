@@ -80,7 +80,8 @@ class ColumnProfile:
 
     `distinct` is approximate (relative standard error 1.6 %), None where the type has no sketch.
     `types` counts, for texts, the values that read as each type of `DETECTED`. `summary` is that of
-    numbers, also of numbers in texts. `earliest` and `latest` are those of dates and times.
+    numbers, also of numbers in texts. `earliest` and `latest` are those of dates and times. Of a
+    `private` column nothing that shows values is there.
     """
 
     name: str
@@ -95,6 +96,7 @@ class ColumnProfile:
     latest: str | None = None
     nan: int = 0
     distribution: Distribution | None = None
+    private: bool = False
 
     @property
     def kind(self) -> Kind:

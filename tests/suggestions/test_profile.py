@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from dqsql.errors import DqsqlError, UsageError
+from dqsql.report.profile import profile_table
 from dqsql.runner.profile import profile
 from dqsql.runner.where import Where
-from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.profiles import Profile, profile_record
 from tests.conftest import PROFILES_YML, PROJECT_YML
 from tests.suggestions.generators import write_parquet
 
@@ -27,6 +28,12 @@ sources:
     tables:
       - {name: many, path: data/many.parquet, format: parquet}
       - {name: none, path: data/none.parquet, format: parquet}
+      - {name: people, path: data/many.parquet, format: parquet}
+"""
+PRIVATE = """\
+{{ config(pii = ['TEXT', 'first']) }}
+select *, number as n  -- @not_null {pii: true}
+from {{ source('lake', 'people') }}
 """
 
 
@@ -34,6 +41,7 @@ FILES = {
     "dqsql_project.yml": PROJECT_YML,
     "profiles.yml": PROFILES_YML,
     "sources.yml": SOURCES,
+    "checks/private.sql": PRIVATE,
 }
 
 
@@ -62,6 +70,7 @@ def many() -> pd.DataFrame:
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Where:
     root = tmp_path_factory.mktemp("lake")
     for name, text in FILES.items():
+        (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
     (root / "data").mkdir()
     write_parquet(many(), root / "data/many.parquet")
@@ -128,3 +137,19 @@ def test_unknown_relations_and_none(lake: Where, spark: SparkSession) -> None:
 def test_files_are_relations(lake: Where, spark: SparkSession) -> None:
     (found,) = profile(lake, ["data/none.parquet"], spark=spark)
     assert found.rows == 0 and Path(found.relation).name == "none.parquet"
+
+
+def test_values_of_private_columns_are_not_shown(lake: Where, spark: SparkSession) -> None:
+    """Neither by the check model that marks them nor by the source that it reads."""
+    model, source = profile(lake, ["private", "lake.people"], spark=spark)
+    for each, hidden in ((model, ("text", "first", "n")), (source, ("text", "first"))):
+        for name in hidden:
+            found = each.column(name)
+            assert found.private and found.count, name
+            assert (found.summary, found.distribution) == (None, None), name
+            assert (found.earliest, found.latest) == (None, None), name
+        assert each.column("text").distinct == pytest.approx(4)
+        shown = each.column("whole")
+        assert shown.summary is not None and shown.distribution is not None
+    line = profile_table(profile_record(model)).columns[2]
+    assert (line.name, line.frequent) == ("text", "(private)")
