@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dqsql
+from dqsql.report.run_results import run_results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,3 +95,34 @@ def test_batches_are_those_of_dbt(days: Path, spark: SparkSession) -> None:
     assert checked(days, spark) == ["2025-01-03"]
     # What was checked after dbt built it is not checked again.
     assert checked(days, spark) == []
+
+
+def generic(name: str, namespace: str | None = None, **kwargs: object) -> dict[str, object]:
+    return {
+        "unique_id": f"test.days.{name}",
+        "resource_type": "test",
+        "name": name,
+        "package_name": "days",
+        "original_file_path": "models/schema.yml",
+        "attached_node": UID,
+        "config": {"enabled": True, "severity": "warn"},
+        "test_metadata": {"name": name, "namespace": namespace, "kwargs": kwargs},
+        "depends_on": {"nodes": [UID], "macros": []},
+    }
+
+
+def test_failures_are_about_all_batches_of_the_run(days: Path, spark: SparkSession) -> None:
+    """Rows are added up; a value that two batches have is one value."""
+    tests = [
+        generic("accepted_values", column_name="n", values=[9], quote=False),
+        generic("expression_is_true", "dbt_utils", expression="n > 1"),
+    ]
+    nodes = {**MANIFEST["nodes"], **{str(t["unique_id"]): t for t in tests}}  # type: ignore[dict-item]
+    content = json.dumps({**MANIFEST, "nodes": nodes})
+    (days / "target/manifest.json").write_text(content, encoding="utf-8")
+    result = dqsql.run(days, spark=spark, dbt_tests=True)
+    plans = dqsql.compile_project(days, dbt_tests=True).plans
+    failures = {e["unique_id"]: e["failures"] for e in run_results(result, plans)["results"]}
+    assert len(result.models[0].batches) == 3
+    assert failures["test.days.accepted_values"] == 1
+    assert failures["test.days.expression_is_true"] == 5
