@@ -33,6 +33,14 @@ _PLACES = {
 }
 
 
+# Pages of monitors that are not called like them.
+_PAGES = {
+    "schema": "../annotations.md",
+    "pattern": "../patterns.md",
+    "row_anomalies": "../rows.md",
+}
+
+
 # --- checks and metrics ------------------------------------------------------------------------
 
 
@@ -119,8 +127,8 @@ def settings_as_markdown() -> str:
     lines += ["| monitor | settings | configurable |", "|---|---|---|"]
     for name, spec in sorted(monitor_specs().items()):
         shown = ", ".join(f"`{s}`" for s in sorted(spec.settings)) or "none of its own"
-        page = "../annotations.md" if name == "schema" else f"../{name}.md"
-        page = page.replace("pattern.md", "patterns.md")
+        page = f"../{name}.md"
+        page = _PAGES.get(name, page)
         lines.append(f"| [`@{name}`]({page}) | {shown} | {'yes' if spec.configurable else 'no'} |")
     return "\n".join([*lines, ""])
 
