@@ -22,7 +22,7 @@ PAGES = {
     "CHANGELOG.md": "CHANGELOG.md",
     "macros/README.md": "macros.md",
 }
-_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -38,7 +38,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     written = next((path for path, name in PAGES.items() if name == at), f"docs/{at}")
 
     def rewritten(match: re.Match[str]) -> str:
-        text, target = match.group(1), match.group(2)
+        mark, text, target = match.groups()
         path, hash_, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target) or not path:
             return match.group(0)
@@ -47,6 +47,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if found not in PAGES and not found.startswith("docs/"):
             return text if (ROOT / found).exists() else match.group(0)
         relative = posixpath.relpath(on_site, posixpath.dirname(at) or ".")
-        return f"[{text}]({relative}{hash_}{anchor})"
+        return f"{mark}[{text}]({relative}{hash_}{anchor})"
 
     return _LINK.sub(rewritten, markdown)

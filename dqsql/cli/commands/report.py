@@ -106,7 +106,7 @@ def command(
     else:
         session.say(
             f"{plural(made.models, 'check model')}, {plural(made.batches, 'batch')},"
-            f" {plural(made.findings, 'finding')}."
+            f" {plural(made.findings, 'open finding')}."
         )
     session.say(printable(f"Wrote {made.path}"))
     return 0
