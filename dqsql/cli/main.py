@@ -30,6 +30,7 @@ COMMANDS = {
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),
     "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
+    "contract": CommandEntry(f"{_COMMANDS}.contract", "Read, write and compare data contracts."),
     "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
     "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Examine and mend the warehouse tables."),
     "export": CommandEntry(f"{_COMMANDS}.export", "Copy the tables to DuckDB or Parquet."),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from dqsql.compiler.auto import auto_annotations
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql
@@ -22,6 +23,9 @@ from dqsql.model.monitors import MonitorUse, WatchedMetric, monitor_specs
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
 from dqsql.model.types import FLOATS, is_number, type_of
+
+# A setting of models, and the monitor that it asks for.
+CADENCE = "cadence"
 
 
 def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
@@ -51,7 +55,7 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
     Left out are columns that have the annotation already, and those that name batches and segments.
     Raises CompileError: the columns are not known from the text.
     """
-    found: list[Annotation] = []
+    found = list(_declared_cadence(model))
     about_columns = (s.name for s in monitor_specs().values() if s.about_column)
     for kind in sorted(about_columns):
         if not model.config.extra.get(kind):
@@ -74,7 +78,17 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
             for c in model.columns
             if c.lower() not in taken
         ]
-    return found
+    known = replace(model, annotations=(*model.annotations, *found))
+    return [*found, *auto_annotations(known)]
+
+
+def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
+    """`config(cadence = 'daily')`, where no annotation says it."""
+    given = model.config.extra.get(CADENCE)
+    said = any(a.expression.strip().lower().startswith(CADENCE) for a in model.annotations)
+    if given and not said and model.config.batch_by is not None:
+        text = str(given).replace("'", "")
+        yield Annotation(f"{CADENCE}('{text}')", CheckSettings(), Span(model.path, text=CADENCE))
 
 
 def family_of(spark_type: str) -> Family:

@@ -38,6 +38,7 @@ _SETTING_KEYS = frozenset(
         "lookback",
         "max_segments",
         "meta",
+        "monitors",
         "on_finding",
         "openlineage",
         "quarantine",

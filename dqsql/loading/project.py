@@ -11,6 +11,7 @@ from typing import Any
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of, nearest
 from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
+from dqsql.loading.contracts.expand import with_contract
 from dqsql.loading.dbt.project import (
     DbtRequest,
     is_dbt_project,
@@ -269,6 +270,9 @@ def _load_models(
         if model is None:
             is_whole = False
             continue
+        model, wrong = with_contract(model, root)
+        if wrong is not None:
+            own.append(wrong)
         loaded.append(model)
         if own:
             broken[model.name] = tuple(own)

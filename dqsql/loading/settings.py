@@ -10,12 +10,15 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from dqsql.errors import DqsqlError, nearest
-from dqsql.model.monitors import monitor_specs
+from dqsql.model.monitors import AUTO, FEATURES, monitor_specs
 from dqsql.model.project import CheckSettings, NoData, Scope, Severity
 
 # Settings of a model that later parts of dqsql read from `ModelConfig.extra`, beside monitors'.
 _EXTRAS = frozenset(
     {
+        "cadence",
+        "contract",
+        "monitors",
         "lookback",
         "max_segments",
         "begin",
@@ -201,12 +204,30 @@ def as_quarantine(key: str, value: object) -> dict[str, Any]:
     return found
 
 
+def as_features(key: str, value: object) -> str | tuple[str, ...]:
+    """What is watched without annotations: `auto`, or a list of features; false for nothing."""
+    if value is False:
+        return ()
+    if value == AUTO:
+        return AUTO
+    names = as_names(key, value)
+    for name in names:
+        if name not in FEATURES:
+            known = f"'{AUTO}', or a list of {', '.join(FEATURES)}"
+            raise SettingProblem(
+                f"{key!r} knows no {name!r}", key, nearest(name, FEATURES) or known
+            )
+    return names
+
+
 # Settings of the project and of models that bound what a run does.
 LIMITS: Mapping[str, Callable[[str, Any], Any]] = {
     "begin": as_moment,
+    "cadence": as_text,
     "failures_limit": as_failures_limit,
     "false_alarm_budget": as_text,
     "lookback": as_int,
+    "monitors": as_features,
     "max_segments": lambda key, value: as_int(key, value, minimum=1),
     "quarantine": as_quarantine,
     "scan_budget": as_scan_budget,

@@ -14,6 +14,9 @@ from typing import Any
 from dqsql.model.plan import Family
 from dqsql.model.project import Annotation, CheckModel
 
+# `monitors: auto` watches all of these; where scans are bounded, the last are left out first.
+AUTO = "auto"
+FEATURES = ("volume", "cadence", "segments", "schema", "columns", "alive", "keys", "novelty")
 # Gives a setting's value as it is used; raises ValueError with what it must be.
 Reader = Callable[[Any], Any]
 

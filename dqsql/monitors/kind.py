@@ -6,12 +6,14 @@ else names it. `docs/internals.md` goes through an example.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
+from dqsql.model.results import BatchRecord
 from dqsql.monitors.context import Detector, MonitorContext, Workplace
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.recompute import Recomputed, StoredVerdict
@@ -69,6 +71,7 @@ class MonitorKind:
         before_scan: learns before the scan, and gives the plan with what is to be counted of it.
             Raises DqsqlError.
         with_learned: the plan with what is counted of all that was learned so far.
+        is_due: whether the newest batch is to be decided on again though nothing is new.
     """
 
     spec: MonitorSpec
@@ -82,6 +85,7 @@ class MonitorKind:
     recompute: Callable[[StoredVerdict], Recomputed] | None = None
     before_scan: Callable[[Workplace, BeforeScan], Plan] | None = None
     with_learned: Callable[[Plan, ProgramBook], Plan] | None = None
+    is_due: Callable[[Plan, Mapping[str, BatchRecord], dt.datetime], bool] | None = None
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ They are found in the package `kinds`: each module or folder there has one `KIND
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -13,6 +14,7 @@ from pkgutil import iter_modules
 from dqsql.errors import DecisionError
 from dqsql.model.monitors import forget_spec, register_spec
 from dqsql.model.plan import Plan
+from dqsql.model.results import BatchRecord
 from dqsql.monitors import kinds
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.kind import BeforeScan, MonitorKind
@@ -84,6 +86,11 @@ def learned_before_scan(place: Workplace, before: BeforeScan) -> Plan:
         if kind.before_scan is not None:
             place = replace(place, plan=kind.before_scan(place, before))
     return place.plan
+
+
+def is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
+    """Whether monitors want the newest batch to be decided on again though nothing is new."""
+    return any(k.is_due is not None and k.is_due(plan, ledger, now) for k in kinds_of(plan))
 
 
 def with_learned(plan: Plan, book: ProgramBook) -> Plan:

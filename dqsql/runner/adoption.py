@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from dqsql.compiler.auto import features_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.model.plan import Plan
@@ -26,7 +27,8 @@ class CompiledModel:
 
 def is_checked(model: CheckModel) -> bool:
     """Whether a run has anything to do with a model: of dbt's, most have no checks."""
-    return model.config.enabled and (model.relation is None or bool(model.annotations))
+    wanted = model.relation is None or model.annotations or features_of(model)
+    return model.config.enabled and bool(wanted)
 
 
 def compile_adopted(model: CheckModel, project: Project, catalog: Catalog) -> CompiledModel:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
+from dqsql.compiler.auto import features_of, with_features
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.derived import derived_warnings
@@ -22,7 +23,8 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
-from dqsql.runner.adoption import compile_adopted, is_checked
+from dqsql.runner.adoption import CompiledModel, compile_adopted, is_checked
+from dqsql.runner.auto import with_auto_monitors
 from dqsql.runner.budget import budget_errors
 from dqsql.runner.choosing import methods_of, selection
 from dqsql.runner.selection import select_models, unmatched
@@ -103,18 +105,22 @@ def compile_project(
     )
     if change is not None:
         project = replace(project, models=tuple(map(change, project.models)))
+    project = with_auto_monitors(project)
     catalog = catalog_of(project)
     methods = methods_of(project, state)
     select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)
     chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
-    compiled = [compile_adopted(m, project, catalog) for m in _upstream_first(chosen, project)]
+    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
+    by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
+    compiled = [
+        _affordable(m, project, catalog, by_model[m.name].get("model"))
+        for m in _upstream_first(chosen, project)
+    ]
     plans = tuple(_with_errors(c.plan, project) for c in compiled)
     left = (*project.left_tests, *(t for c in compiled for t in c.left))
     queries = _Queries({p.model.name: p for p in plans if not p.rejected})
-    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
-    by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     over_limit = over_budget(plans, queries, by_model, budget.get("total"))
     derived = (warning for model in chosen for warning in derived_warnings(model))
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
@@ -129,6 +135,45 @@ def compile_project(
             *over_limit,
         ),
     )
+
+
+def recompiled(compiled: CompileResult, project: Project, names: Collection[str]) -> CompileResult:
+    """What was compiled, with some models as they are in a project where more is known of them.
+
+    Those that were not compiled are added.
+    """
+    catalog = catalog_of(project)
+    budget: Mapping[str, int] = project.settings.get("scan_budget", {})
+    models = {m.name: m for m in project.models}
+
+    def again(name: str) -> Plan:
+        model = models[name]
+        limit = model.config.extra.get("scan_budget", budget).get("model")
+        return _with_errors(_affordable(model, project, catalog, limit).plan, project)
+
+    known = {p.model.name: p for p in compiled.plans}
+    plans = [again(n) if n in names else known[n] for n in dict.fromkeys((*known, *names))]
+    queries = _Queries({p.model.name: p for p in plans if not p.rejected})
+    return replace(
+        compiled,
+        project=replace(compiled.project, models=project.models),
+        plans=tuple(plans),
+        queries=queries,
+    )
+
+
+def _affordable(
+    model: CheckModel, project: Project, catalog: Catalog, limit: int | None
+) -> CompiledModel:
+    """A model compiled; of `monitors: auto` so much is left out that it keeps its scan budget."""
+    compiled = compile_adopted(model, project, catalog)
+    features = features_of(model)
+    while limit is not None and features and not compiled.plan.rejected:
+        if sum(q.scans for q in compiled_queries(compiled.plan)) <= limit:
+            break
+        features = features[:-1]
+        compiled = compile_adopted(with_features(model, features), project, catalog)
+    return compiled
 
 
 def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.auto import lacks_columns
 from dqsql.engine.lazy_session import LazySession
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
@@ -20,13 +21,15 @@ from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
 from dqsql.model.tables import CHECKS, COLUMNS, MODEL_RUNS, MODELS, RUNS
+from dqsql.monitors.registry import is_due
 from dqsql.report.notifications import SETTING, read_routes
 from dqsql.runner.adoption import (
     left_while_running,
     project_warnings,
 )
+from dqsql.runner.auto import keep_columns, with_columns_of_spark
 from dqsql.runner.batches import BatchRequest
-from dqsql.runner.compilation import CompileResult
+from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.exclusive import locked
 from dqsql.runner.folders import ensure_target
@@ -222,6 +225,7 @@ class ProjectRun:
     def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store
 
+        self._learn_columns(session)
         target = self._project.target
         store = open_store(session, target)
         journal = Journal(store)
@@ -286,6 +290,7 @@ class ProjectRun:
             described = [p for p in plans if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
             _store_dimensions(store, described, types, self.started)
+            keep_columns(self._project, types)
             store.append(
                 MODEL_RUNS,
                 [
@@ -302,6 +307,13 @@ class ProjectRun:
             result = replace(result, warnings=(*result.warnings, *told.problems))
         store.tidy()
         return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
+
+    def _learn_columns(self, session: LazySession) -> None:
+        """Ask Spark for the columns of what is watched automatically, where nothing names them."""
+        names = {p.model.name for p in self.compiled.plans if lacks_columns(p.model)}
+        if names:
+            project = with_columns_of_spark(self._project, names, session())
+            self.compiled = recompiled(self.compiled, project, names)
 
     def _report_unstored(
         self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
@@ -328,6 +340,8 @@ class ProjectRun:
         if now is None or now.fingerprint != before.get(model):
             return False
         if self.request.batches_for(model) != BatchRequest():
+            return False
+        if is_due(plan, ledger, self.started):
             return False
         return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,29 @@ _WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state", "se
 
 
 @click.command("run", cls=Command)
-@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, *_RUN, *GLOBAL)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
+@click.option(
+    "--auto",
+    multiple=True,
+    metavar="TABLE",
+    envvar="DQSQL_AUTO",
+    help="Watch tables without check files: schema.table, or all of a schema: 'sales.*'.",
+)
+@click.option(
+    "--batch-by",
+    metavar="EXPR",
+    envvar="DQSQL_BATCH_BY",
+    help="With --auto: what names the batch of a row [default: the date that a table is"
+    " partitioned by].",
+)
+@options(*_RUN, *GLOBAL)
 @with_session
 def command(
     session: Session,
     *,
     project_dir: Path,
+    auto: Sequence[str],
+    batch_by: str | None,
     select: Sequence[str],
     exclude: Sequence[str],
     batches: Sequence[str],
@@ -55,6 +72,8 @@ def command(
     from dqsql.report.timing import timing_lines
     from dqsql.runner import api
 
+    if auto:
+        return _watch(session, project_dir, words(auto), batch_by, batches, settings)
     where = {name: settings[name] for name in _WHERE}
     compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
     ensure_writable(target_dir(compiled))
@@ -74,4 +93,36 @@ def command(
     if timing:
         for line in timing_lines(result, loaded - began, time.monotonic() - checked):
             session.err.line(line)
+    return result.exit_code
+
+
+def _watch(
+    session: Session,
+    project_dir: Path,
+    names: Sequence[str],
+    batch_by: str | None,
+    batches: Sequence[str],
+    settings: Mapping[str, Any],
+) -> int:
+    """Check tables that have no check files."""
+    from dqsql.report.artefacts import ensure_writable
+    from dqsql.runner import api
+    from dqsql.runner.tables import compile_tables
+    from dqsql.runner.warehouse import open_spark
+    from dqsql.runner.where import Where
+
+    where = {name: settings[name] for name in ("target", "profile", "profiles_dir", "vars")}
+    project = Where(project_dir, **where).project()
+    with session.progress() as progress, open_spark(project, None, progress.step) as spark:
+        compiled = compile_tables(project_dir, names, spark, batch_by=batch_by, **where)
+        ensure_writable(target_dir(compiled))
+        result = api.run(
+            project_dir,
+            spark=spark,
+            batches=tuple(batches),
+            listener=session.listener(progress, compiled.plans),
+            compiled=compiled,
+            **settings,
+        )
+    write_run_artefacts(session, compiled, result)
     return result.exit_code

@@ -53,6 +53,18 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
     envvar="DQSQL_HOLDOUT",
     help="Share of rows that must not be learned from [default: all others].",
 )
+@click.option(
+    "--from-incidents",
+    is_flag=True,
+    envvar="DQSQL_FROM_INCIDENTS",
+    help="What would have caught the batches of a model that people rejected.",
+)
+@click.option(
+    "--monitors",
+    is_flag=True,
+    envvar="DQSQL_MONITORS",
+    help="What `monitors: auto` watches of a model, as annotations.",
+)
 @options(*PROJECT, "output", *GLOBAL)
 @with_session
 def command(
@@ -63,6 +75,8 @@ def command(
     yes: bool,
     sample: float | None,
     holdout: float | None,
+    from_incidents: bool,
+    monitors: bool,
     output: str,
     **where: Any,
 ) -> int:
@@ -71,7 +85,10 @@ def command(
     Each comes with its reason and the share of held-out rows that comply. Without --write, the
     check file (or, for a model, the change of its file) is printed. With --write it is written,
     after each suggestion was accepted, rejected or edited in the terminal; --yes accepts all.
+
+    --from-incidents and --monitors need a check model; they look at stored metrics, not at rows.
     """
+    from dqsql.runner.pinning import suggest_from_incidents, suggest_monitors
     from dqsql.runner.suggest import suggest
     from dqsql.runner.suggestion_files import draft
     from dqsql.runner.suggestion_files import write as write_file
@@ -84,8 +101,15 @@ def command(
             hint="add --yes to accept all of them, or leave --write out to see them",
         )
     place = Where(**where)
+    if from_incidents and monitors:
+        raise UsageError("--from-incidents and --monitors are two questions: ask one")
     with session.progress() as progress:
-        proposal = suggest(place, relation, sample=sample, holdout=holdout, step=progress.step)
+        if monitors:
+            proposal = suggest_monitors(place, relation)
+        elif from_incidents:
+            proposal = suggest_from_incidents(place, relation, step=progress.step)
+        else:
+            proposal = suggest(place, relation, sample=sample, holdout=holdout, step=progress.step)
     project = place.project()
     if not session.json:
         _explain(session, proposal)
@@ -114,10 +138,9 @@ def _explain(session: Session, proposal: Proposal) -> None:
 
     batches = f" in {plural(proposal.batches, 'batch')}" if proposal.batches else ""
     held_out = f"; coverage on {proposal.held_out:,} others" if proposal.held_out else ""
-    session.say(
-        f"{printable(proposal.subject.name)}: learned from {proposal.learned:,} of"
-        f" {proposal.rows:,} rows{batches}{held_out}"
-    )
+    rows = f"learned from {proposal.learned:,} of {proposal.rows:,} rows{batches}{held_out}"
+    what = rows if proposal.rows else f"{plural(len(proposal.new), 'annotation')}{batches}"
+    session.say(f"{printable(proposal.subject.name)}: {what}")
     refused = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.REFUSED]
     existing = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.EXISTS]
     for suggestion in proposal.new:

@@ -18,6 +18,9 @@ from dqsql.loading.annotations import (
 )
 from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
+from dqsql.loading.contracts.expand import SETTING as CONTRACT
+from dqsql.loading.contracts.expand import with_contract
+from dqsql.loading.dbt.contracts import contract_of
 from dqsql.loading.dbt.lineage import DbtBinder
 from dqsql.loading.dbt.manifest import Manifest, Node, checksum_of
 from dqsql.loading.dbt.places import Places
@@ -86,7 +89,7 @@ class DbtModels:
         if node.resource_type == "source":
             annotations += tuple(self._freshness(node))
         relation = node.relation
-        return CheckModel(
+        model = CheckModel(
             name=self.names[node.unique_id],
             path=self.path_of(node),
             raw_sql=raw,
@@ -99,6 +102,16 @@ class DbtModels:
             checksum=checksum_of(raw),
             relation=relation,
         )
+        return self._with_contract(model, node)
+
+    def _with_contract(self, model: CheckModel, node: Node) -> CheckModel:
+        """The model with the checks of its contract: of its settings, else the one of dbt."""
+        wanted = model.config.extra.get(CONTRACT) is True
+        declared = contract_of(node, self.places.of_node(node), always=wanted)
+        found, wrong = with_contract(model, self.root, declared)
+        if wrong is not None:
+            self.errors.append(wrong)
+        return found
 
     def path_of(self, node: Node) -> str:
         """The node's file, relative to the root project."""

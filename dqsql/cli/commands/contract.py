@@ -1,0 +1,105 @@
+"""`dqsql contract`: data contracts in the Open Data Contract Standard."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dqsql.cli.group import Command
+from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.session import Session, with_session
+from dqsql.model.wording import plural
+from dqsql.report.text import printable
+
+_OBJECT = click.option(
+    "--object", "name", metavar="NAME", envvar="DQSQL_OBJECT", help="The object [default: all]."
+)
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group("contract")
+def command() -> None:
+    """Write, read and compare data contracts (ODCS YAML, version 3).
+
+    A check model keeps a contract that its config names: config(contract = 'orders.odcs.yaml').
+    """
+
+
+@command.command("export", cls=Command)
+@click.argument("model")
+@click.option(
+    "--output-file", type=_FILE, envvar="DQSQL_OUTPUT_FILE", help="Write it there, not to stdout."
+)
+@options(*PROJECT, *GLOBAL)
+@with_session
+def export(
+    session: Session, *, model: str, output_file: Path | None, project_dir: Path, **where: Any
+) -> int:
+    """Write MODEL as a data contract: its columns, keys and checks.
+
+    Types are those of the last run.
+    """
+    from dqsql.report.artefacts import write_atomically
+    from dqsql.runner.contracts import export_contract
+
+    with session.progress() as progress:
+        text = export_contract(model, project_dir=project_dir, step=progress.step, **where)
+    if output_file is None:
+        session.out.line(text.rstrip("\n"))
+    else:
+        write_atomically(output_file, text)
+        session.say(f"Wrote {printable(str(output_file))}")
+    return 0
+
+
+@command.command("import", cls=Command)
+@click.argument("file", type=_FILE)
+@_OBJECT
+@click.option("--write", is_flag=True, envvar="DQSQL_WRITE", help="Write checks/NAME.sql.")
+@options(*PROJECT, *GLOBAL)
+@with_session
+def read(
+    session: Session, *, file: Path, name: str | None, write: bool, project_dir: Path, **where: Any
+) -> int:
+    """Make check models of the objects of a data contract in the project's folder.
+
+    What dqsql does not check of it is told.
+    """
+    from dqsql.runner.contracts import import_contract
+
+    for found in import_contract(file, name=name, write=write, project_dir=project_dir, **where):
+        verb = "Wrote" if found.written else "Left as it is:" if write else "--"
+        session.say(printable(f"{verb} {found.path}"))
+        if not write:
+            session.out.line(found.text.rstrip("\n"))
+        for rule in found.contract.left:
+            session.warn(printable(f"{found.contract.name}: not checked: {rule}"))
+    return 0
+
+
+@command.command("diff", cls=Command)
+@click.argument("before", type=_FILE)
+@click.argument("now", type=_FILE)
+@_OBJECT
+@options("output", *GLOBAL)
+@with_session
+def diff(session: Session, *, before: Path, now: Path, name: str | None, output: str) -> int:
+    """Tell what a new version of a contract changes; exit with 1 where it breaks readers."""
+    from dqsql.runner.contracts import compare_contracts
+
+    found = compare_contracts(before, now, name)
+    broken = sum(c.breaking for changes in found.values() for c in changes)
+    if session.json:
+        records = [{"object": n, **asdict(c)} for n, changes in found.items() for c in changes]
+        status = "fail" if broken else "success"
+        session.print_json({"status": status, "exit_code": int(broken > 0), "changes": records})
+    for each, changes in found.items():
+        for change in changes:
+            word = "BREAKING" if change.breaking else "compatible"
+            session.say(printable(f"{word} {each}: {change.kind} {change.text}"))
+    total = sum(map(len, found.values()))
+    session.say(f"{plural(total, 'change')}, {broken} of them breaking." if total else "No change.")
+    return int(broken > 0)

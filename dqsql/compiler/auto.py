@@ -1,0 +1,146 @@
+"""`monitors: auto`: the monitors of a model that nobody has annotated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from dqsql.compiler.keys import batch_columns
+from dqsql.errors import Span
+from dqsql.model.monitors import AUTO, FEATURES
+from dqsql.model.plan import Plan
+from dqsql.model.project import Annotation, CheckModel, CheckSettings, Severity
+from dqsql.model.types import is_textless, type_of
+
+SETTING = "monitors"
+# Of wider models only so many columns are watched, and fewer together by `@novelty`.
+MAX_COLUMNS, MAX_NOVELTY = 150, 40
+# Names of columns that may be keys: of others, values would be counted for nothing.
+_KEY = re.compile(r"(?:^|_)(?:id|key|uuid|guid|code|no|nr|number)$", re.IGNORECASE)
+_UNFIT = ("array", "map", "struct", "binary", "variant", "interval")
+
+
+def features_of(model: CheckModel) -> tuple[str, ...]:
+    """What `monitors` asks for; empty where it does not."""
+    given = model.config.extra.get(SETTING)
+    if given == AUTO:
+        return FEATURES
+    return tuple(f for f in FEATURES if isinstance(given, tuple) and f in given)
+
+
+def lacks_columns(model: CheckModel) -> bool:
+    """Whether the monitors of columns cannot be had, as their names are not in the text."""
+    return model.columns is None and "columns" in features_of(model)
+
+
+def with_features(model: CheckModel, features: tuple[str, ...]) -> CheckModel:
+    """The model with some features."""
+    extra = {**model.config.extra, SETTING: features}
+    return replace(model, config=replace(model.config, extra=extra))
+
+
+@dataclass(frozen=True)
+class _Auto:
+    model: CheckModel
+    features: tuple[str, ...]
+
+    def annotations(self) -> Iterator[Annotation]:
+        """What is watched, without what the model's own annotations watch already."""
+        own = {
+            (a.column.lower() if a.column else None, _name(a.expression))
+            for a in self.model.annotations
+        }
+        own |= {(None, f"{_name(a.expression)} {_first(a)}") for a in self.model.annotations}
+        for made in (*self._of_model(), *self._of_columns()):
+            column = made.column.lower() if made.column else None
+            about = {
+                (column, _name(made.expression)),
+                (column, f"{_name(made.expression)} {_first(made)}"),
+            }
+            several = made.expression.startswith("anomaly(")
+            if not (about - ({(column, "anomaly")} if several else set())) & own:
+                yield made
+
+    def _of_model(self) -> Iterator[Annotation]:
+        config, features = self.model.config, self.features
+        batches = config.batch_by is not None
+        segments = {"segments": True} if config.segment_by else {}
+        if "volume" in features:
+            yield self._made("anomaly(row_count)", options=segments)
+        if "cadence" in features and batches:
+            yield self._made("cadence")
+        if "segments" in features and config.segment_by:
+            yield self._made("expected_segments")
+        if "schema" in features:
+            yield self._made("schema", options={"allow": ("added",)})
+        known = self.model.columns
+        if "novelty" in features and known is not None and 1 < len(known) <= MAX_NOVELTY:
+            yield self._made("novelty")
+
+    def _of_columns(self) -> Iterator[Annotation]:
+        config = self.model.config
+        taken = {c.lower() for c in (*config.segment_by, *batch_columns(self.model))}
+        names = [c for c in self.model.columns or () if c.lower() not in taken]
+        for name in names[:MAX_COLUMNS]:
+            if "columns" in self.features:
+                yield self._made("avh", name)
+            if "alive" in self.features:
+                yield self._made("alive", name)
+            if "keys" in self.features and _KEY.search(name):
+                yield self._made("stays_unique", name)
+
+    def _made(
+        self,
+        expression: str,
+        column: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> Annotation:
+        # Nobody has looked at it: it does not stop a run.
+        severity = self.model.config.severity or Severity.WARN
+        settings = CheckSettings(severity=severity, tags=(AUTO,), options=options or {})
+        return Annotation(expression, settings, Span(self.model.path, text=expression), column)
+
+
+def auto_annotations(model: CheckModel) -> Iterator[Annotation]:
+    """The annotations that `monitors: auto` stands for.
+
+    Columns that name batches and segments are not watched by themselves, nor what the model's own
+    annotations watch.
+    """
+    features = features_of(model)
+    if features:
+        yield from _Auto(model, features).annotations()
+
+
+def fit_for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
+    """The plan without automatic monitors of columns whose type they say nothing about."""
+    unfit = {
+        m.id
+        for m in plan.monitors
+        if AUTO in m.tags and m.column and _is_unfit(type_of(m.column, types))
+    }
+    if not unfit:
+        return plan
+    kept = tuple(m for m in plan.monitors if m.id not in unfit)
+    needed = {alias for m in kept for alias in m.metrics}
+    needed |= {alias for c in plan.checks for alias in c.metrics}
+    metrics = tuple(m for m in plan.metrics if m.alias in needed)
+    used = {s for m in metrics for s in m.states}
+    used |= {n for s in plan.states if s.name in used for n in s.group}
+    states = tuple(s for s in plan.states if s.name in used)
+    return replace(plan, monitors=kept, metrics=metrics, states=states)
+
+
+def _is_unfit(kind: str) -> bool:
+    return kind.startswith(_UNFIT) or is_textless(kind)
+
+
+def _name(expression: str) -> str:
+    return re.split(r"\W", expression.strip().lower(), maxsplit=1)[0]
+
+
+def _first(annotation: Annotation) -> str:
+    """The first word in the parentheses of a call."""
+    found = re.match(r"\w+\(\s*(\w+)", annotation.expression.strip().lower())
+    return found[1] if found else ""

@@ -1,0 +1,274 @@
+"""When batches come: the rhythm of their names, which are missing, and which are late.
+
+A rhythm is a step (an hour, a day, a month) and, where one was seen, the places in the week that
+batches have: a weekend without any is no gap. Whether a missing batch is a finding depends on how
+often an expected one was missing before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+MIN_HISTORY = 7
+# So many steps are looked at between two batches, and so many missing ones are named.
+_MAX_STEPS = 10_000
+_NAMED = 5
+_DAY = dt.timedelta(days=1)
+_WEEK = dt.timedelta(days=7)
+_UNITS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+_WORDS = {"hourly": "1 hour", "daily": "1 day", "weekdays": "1 day", "weekly": "1 week"}
+_MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
+_STEP = re.compile(r"(\d{1,4})\s*(minute|hour|day|week)s?")
+# A share of places in the week that makes one a regular place.
+_REGULAR = 0.5
+# What is believed before anything was seen: one in eleven is missing, with the weight of 1.1.
+_PRIOR_MISSING, _PRIOR = 0.1, 1.1
+
+
+class CadenceError(ValueError):
+    """A cadence that cannot be read; the text says what it may be."""
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """A rhythm: `step`, or a number of `months`; of a declared one only `weekdays` may be left out.
+
+    `places` are the places in the week at which batches begin, where these were learned.
+    """
+
+    step: dt.timedelta | None = None
+    months: int = 0
+    weekdays: bool = False
+    places: frozenset[tuple[int, dt.time]] | None = None
+
+    def after(self, moment: dt.datetime) -> dt.datetime:
+        """The next place of the rhythm, whether a batch is expected there or not."""
+        if self.step is not None:
+            return moment + self.step
+        month = moment.month - 1 + self.months
+        year, month = moment.year + month // 12, month % 12 + 1
+        return moment.replace(year=year, month=month, day=min(moment.day, _days(year, month)))
+
+    def expects(self, moment: dt.datetime) -> bool:
+        """Whether a batch is expected at a place of the rhythm."""
+        if self.weekdays and moment.weekday() >= 5:
+            return False
+        return self.places is None or (moment.weekday(), moment.time()) in self.places
+
+    def between(self, first: dt.datetime, last: dt.datetime) -> list[dt.datetime]:
+        """The places at which a batch is expected after `first` and before `last`."""
+        return [m for m in self._steps(first, last) if self.expects(m)]
+
+    def next_after(self, moment: dt.datetime) -> dt.datetime:
+        """The next place at which a batch is expected."""
+        found = next((m for m in self._steps(moment, None) if self.expects(m)), None)
+        return self.after(moment) if found is None else found
+
+    def _steps(self, first: dt.datetime, last: dt.datetime | None) -> Iterator[dt.datetime]:
+        place = first
+        for _ in range(_MAX_STEPS):
+            try:
+                place = self.after(place)
+            except (OverflowError, ValueError):
+                return
+            # Steps of another length than the rhythm's may not meet the next batch exactly.
+            if last is not None and place >= last:
+                return
+            yield place
+
+    @property
+    def words(self) -> str:
+        """`every day`, `every 6 hours`."""
+        if self.months:
+            return "every month" if self.months == 1 else f"every {self.months} months"
+        seconds = int(self.step.total_seconds()) if self.step is not None else 0
+        unit = next((u for u in ("week", "day", "hour") if seconds % _UNITS[u] == 0), "minute")
+        number = max(1, seconds // _UNITS[unit])
+        some = " on some days" if self.weekdays or self._is_partial else ""
+        return f"every {unit}{some}" if number == 1 else f"every {number} {unit}s{some}"
+
+    @property
+    def _is_partial(self) -> bool:
+        if self.places is None or self.step is None:
+            return False
+        return len(self.places) * self.step < _WEEK
+
+
+def _days(year: int, month: int) -> int:
+    following = dt.date(year + month // 12, month % 12 + 1, 1)
+    return (following - dt.timedelta(days=1)).day
+
+
+def read_cadence(text: str) -> Cadence:
+    """A declared rhythm: `daily`, `weekdays`, `monthly`, `6 hours`. Raises CadenceError."""
+    word = text.strip().lower()
+    if word in _MONTHS:
+        return Cadence(months=_MONTHS[word])
+    match = _STEP.fullmatch(_WORDS.get(word, word))
+    if match is None or int(match[1]) == 0:
+        known = ", ".join([*_WORDS, *_MONTHS])
+        raise CadenceError(f"one of {known}, or '15 minutes', '6 hours'")
+    step = dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    return Cadence(step, weekdays=word == "weekdays")
+
+
+def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
+    """The rhythm of batches that began at these times, oldest first; None where there is none."""
+    gaps = [b - a for a, b in pairwise(times) if b > a]
+    if len(gaps) < 2:
+        return None
+    if all(dt.timedelta(days=27) < g < dt.timedelta(days=32) for g in gaps):
+        return Cadence(months=1)
+    step, often = Counter(gaps).most_common(1)[0]
+    if often * 2 < len(gaps):
+        return None
+    if step > _DAY:
+        return Cadence(step)
+    return Cadence(step, places=_places(times, step))
+
+
+def _places(times: Sequence[dt.datetime], step: dt.timedelta) -> frozenset[tuple[int, dt.time]]:
+    """The places in the week that a batch had in at least half of the weeks that were seen.
+
+    A place on a working day that was not reached yet is regular if others of its hour are.
+    """
+    seen = Counter((t.weekday(), t.time()) for t in times)
+    reached: Counter[tuple[int, dt.time]] = Counter()
+    place = times[0]
+    while place <= times[-1] and len(reached) < _MAX_STEPS and sum(reached.values()) < _MAX_STEPS:
+        reached[place.weekday(), place.time()] += 1
+        place += step
+    regular = {p for p, n in seen.items() if n >= _REGULAR * reached.get(p, n)}
+    hours = {time for _, time in regular}
+    unknown = {
+        (day, time)
+        for day in range(5)
+        for time in hours
+        if (day, time) not in reached and (day, time) not in seen
+    }
+    return frozenset(regular | unknown)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Expected batches that are not there.
+
+    Attributes:
+        missing: when they would begin, oldest first.
+        chance: how often so many are missing in a row, by those that were missing before.
+        alarm: whether that is rare enough to be told.
+        history: how many expected batches it was learned from.
+    """
+
+    missing: tuple[dt.datetime, ...]
+    chance: float
+    alarm: bool
+    history: int
+
+    @property
+    def words(self) -> str:
+        """The missing ones, `2024-03-06, 2024-03-07 and 3 more`."""
+        shown = [_shown(m) for m in self.missing[:_NAMED]]
+        more = len(self.missing) - len(shown)
+        return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown)
+
+
+def _shown(moment: dt.datetime) -> str:
+    return f"{moment:%Y-%m-%d}" if moment.time() == dt.time() else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def gap_before(
+    past: Sequence[dt.datetime],
+    batch: dt.datetime,
+    fpr: float,
+    declared: Cadence | None = None,
+    min_history: int = MIN_HISTORY,
+) -> Gap | None:
+    """What is missing between the newest of `past` (oldest first) and a batch.
+
+    A gap in a declared rhythm is always told; in a learned one, if gaps like it are rarer than
+    `fpr`. None: there is no rhythm yet.
+    """
+    rhythm = declared or learn_cadence(past)
+    if rhythm is None or not past:
+        return None
+    missing = tuple(rhythm.between(past[-1], batch))
+    if declared is not None:
+        return Gap(missing, 0.0, bool(missing), len(past))
+    expected = absent = 0
+    for first, last in pairwise(past):
+        lost = len(rhythm.between(first, last))
+        expected += 1 + lost
+        absent += lost
+    if expected < min_history:
+        return None
+    rate = (absent + _PRIOR_MISSING) / (expected + _PRIOR)
+    chance = rate ** len(missing)
+    return Gap(missing, chance, bool(missing) and chance < fpr, expected)
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """The next batch after the newest: when it is expected to be there, and whether it is late."""
+
+    missing: tuple[dt.datetime, ...]
+    due: dt.datetime
+    late: bool
+
+    @property
+    def words(self) -> str:
+        """The batches that should be there."""
+        return Gap(self.missing, 0.0, self.late, 0).words
+
+
+def lateness(
+    past: Sequence[dt.datetime],
+    delays: Sequence[dt.timedelta],
+    now: dt.datetime,
+    declared: Cadence | None = None,
+    grace: dt.timedelta | None = None,
+) -> Lateness | None:
+    """Whether a batch after the newest of `past` should have been there by `now`.
+
+    A batch is complete when the next one would begin; it is due after that by twice the delay that
+    was usual, and half a step (a whole one, where the rhythm is declared and nothing is known).
+
+    Args:
+        past: when the known batches began, oldest first.
+        delays: how long after their end batches were first checked, of those that were checked
+            as they came in.
+        now: the time.
+        declared: the rhythm, where it is declared.
+        grace: how late a batch may be; None: as was usual.
+    """
+    rhythm = declared or (learn_cadence(past) if len(past) >= MIN_HISTORY else None)
+    if rhythm is None or not past or (declared is None and len(delays) < 3):
+        return None
+    upcoming = rhythm.next_after(past[-1])
+    end = rhythm.after(upcoming)
+    if grace is None:
+        step = end - upcoming
+        usual = sorted(delays)[len(delays) // 2] if delays else step / 2
+        grace = max(2 * usual, dt.timedelta()) + step / 2
+    due = end + grace
+    behind = now - grace
+    missing = [
+        m for m in (upcoming, *rhythm.between(upcoming, behind)) if rhythm.after(m) <= behind
+    ]
+    return Lateness(tuple(missing), due, now > due)
+
+
+def live_delays(
+    ends: Sequence[tuple[dt.datetime, dt.datetime]], step: dt.timedelta
+) -> list[dt.timedelta]:
+    """How long after their end batches were checked, of those that were checked as they came in.
+
+    A backfill checks batches long after; these say nothing. `ends` are ends and checks, in time.
+    """
+    found = [checked - end for end, checked in ends]
+    return [d for d in found[-10:] if -step <= d <= 3 * step]

@@ -1,0 +1,181 @@
+"""What breaks a contract: columns of now against those that were promised, and two contracts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from dqsql.model.contract import Contract, ContractColumn, is_logical, is_of_logical
+from dqsql.model.project import Severity
+from dqsql.model.results import Status
+
+REMOVED, NARROWED, RETYPED, ADDED, WIDENED = "removed", "narrowed", "retyped", "added", "widened"
+_WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+# How many digits a whole number has at most.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+
+
+@dataclass(frozen=True, slots=True)
+class ContractChange:
+    """One difference: `kind` in a word, whether it breaks what readers rely on, and its text."""
+
+    kind: str
+    breaking: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContractVerdict:
+    """Status and message of the columns of a relation against its contract."""
+
+    status: Status
+    message: str
+    changes: tuple[ContractChange, ...]
+
+
+def change_of_type(before: str, now: str) -> str | None:
+    """What became of a type: `widened`, `narrowed`, `retyped`, or None where it is as before.
+
+    Widened is a type that has all values of before, exactly.
+    """
+    if before == now or not before or not now:
+        return None
+    if is_logical(before):
+        fits = before == now or (not is_logical(now) and is_of_logical(before, now))
+        return None if fits else RETYPED
+    if is_logical(now):
+        return None if is_of_logical(now, before) else RETYPED
+    if _holds(now, before):
+        return WIDENED
+    return NARROWED if _holds(before, now) else RETYPED
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether a type has all values of another one."""
+    for widths in _WIDTHS:
+        if wide in widths and narrow in widths:
+            return widths.index(wide) > widths.index(narrow)
+    if wide == "double" and narrow in ("tinyint", "smallint", "int"):
+        return True
+    outer, inner = _digits(wide), _digits(narrow)
+    if wide.startswith("decimal") and outer and inner:
+        return outer[0] >= inner[0] and outer[1] >= inner[1]
+    return False
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """How many digits a decimal or whole number has before and after the point."""
+    if kind in _DIGITS:
+        return _DIGITS[kind], 0
+    match = _DECIMAL.fullmatch(kind)
+    return None if match is None else (int(match[1]) - int(match[2]), int(match[2]))
+
+
+def column_changes(
+    promised: Mapping[str, str], now: Mapping[str, str], *, closed: bool = False
+) -> list[ContractChange]:
+    """What became of promised columns; both map names to types.
+
+    `closed` says whether a further column breaks the contract. Names are compared without regard to
+    case, as Spark does.
+    """
+    new = {name.casefold(): (name, kind) for name, kind in now.items()}
+    found = []
+    for name, kind in promised.items():
+        if name.casefold() not in new:
+            found.append(ContractChange(REMOVED, True, _with_type(name, kind)))
+            continue
+        shown, actual = new[name.casefold()]
+        change = change_of_type(kind, actual)
+        if change is not None:
+            text = f"{shown} ({kind} -> {actual})"
+            found.append(ContractChange(change, change != WIDENED, text))
+    known = {name.casefold() for name in promised}
+    found += [
+        ContractChange(ADDED, closed, _with_type(name, kind))
+        for key, (name, kind) in new.items()
+        if key not in known
+    ]
+    return found
+
+
+def decide_columns(
+    promised: Mapping[str, str], now: Mapping[str, str], *, closed: bool, severity: Severity
+) -> ContractVerdict:
+    """The verdict on the columns of now: what breaks the contract fails, what is widened warns."""
+    changes = tuple(column_changes(promised, now, closed=closed))
+    count = f"{len(promised):,} column{'s' if len(promised) != 1 else ''}"
+    if not changes:
+        return ContractVerdict(Status.PASS, f"{count}, as promised", ())
+    broken = any(c.breaking for c in changes)
+    if broken:
+        status = Status.FAIL if severity is Severity.ERROR else Status.WARN
+    else:
+        widened = any(c.kind == WIDENED for c in changes)
+        status = Status.WARN if widened else Status.PASS
+    return ContractVerdict(status, words_of(changes), changes)
+
+
+def words_of(changes: Sequence[ContractChange]) -> str:
+    """Changes in one line: what breaks readers first."""
+    parts = []
+    for breaking, title in ((True, "breaking"), (False, "compatible")):
+        mine = [c for c in changes if c.breaking is breaking]
+        kinds = sorted({c.kind for c in mine}, key=_told_at)
+        told = [f"{k} {', '.join(c.text for c in mine if c.kind == k)}" for k in kinds]
+        if told:
+            parts.append(f"{title}: {', '.join(told)}")
+    return "; ".join(parts)
+
+
+def _told_at(kind: str) -> tuple[int, str]:
+    known = (REMOVED, NARROWED, RETYPED, WIDENED, ADDED)
+    return (known.index(kind) if kind in known else len(known), kind)
+
+
+def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, ...]:
+    """What a new version of a contract changes for those who rely on the old one."""
+    found = column_changes(_types(before), _types(now))
+    old = {c.name.casefold(): c for c in before.columns}
+    for column in now.columns:
+        if column.name.casefold() in old:
+            found += _promises(old[column.name.casefold()], column)
+    if before.key != now.key:
+        text = f"{', '.join(before.key) or 'none'} -> {', '.join(now.key) or 'none'}"
+        found.append(ContractChange("key", bool(before.key), text))
+    found += _checks("", _texts(before), _texts(now))
+    return tuple(sorted(found, key=lambda c: not c.breaking))
+
+
+def _types(contract: Contract) -> dict[str, str]:
+    return {c.name: c.type for c in contract.columns}
+
+
+def _promises(before: ContractColumn, now: ContractColumn) -> list[ContractChange]:
+    found = []
+    for is_there, was_there, gained, lost in (
+        (now.required, before.required, "now required", "now nullable"),
+        (now.unique, before.unique, "now unique", "no longer unique"),
+    ):
+        if is_there != was_there:
+            found.append(ContractChange(gained if is_there else lost, was_there, now.name))
+    return [*found, *_checks(f"{now.name}: ", _texts(before), _texts(now))]
+
+
+def _texts(owner: Contract | ContractColumn) -> list[str]:
+    return [c.expression for c in owner.checks]
+
+
+def _checks(about: str, before: Collection[str], now: Collection[str]) -> list[ContractChange]:
+    gone = [c for c in before if c not in now]
+    new = [c for c in now if c not in before]
+    return [
+        *(ContractChange("no longer promised", True, f"{about}{text}") for text in gone),
+        *(ContractChange("newly promised", False, f"{about}{text}") for text in new),
+    ]
+
+
+def _with_type(name: str, kind: str) -> str:
+    return f"{name} ({kind})" if kind else name

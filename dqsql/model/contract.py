@@ -1,0 +1,222 @@
+"""Data contracts: what a relation promises to those who read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dqsql.errors import Span
+from dqsql.model.project import Severity
+from dqsql.model.types import WHOLE_NUMBERS, is_number
+
+# Types of the Open Data Contract Standard that several types of Spark are.
+LOGICAL = frozenset(
+    {"string", "date", "timestamp", "time", "number", "integer", "object", "array", "boolean"}
+    | {"map"}
+)
+_ALIASES = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "bool": "boolean",
+    "text": "string",
+    "varchar": "string",
+    "char": "string",
+    "character": "string",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+_PLAIN = frozenset(
+    {"boolean", "float", "double", "string", "binary", "date", "timestamp", "timestamp_ntz"}
+    | {"variant", "void"}
+    | WHOLE_NUMBERS
+)
+_NOWHERE = Span("")
+_WORD = re.compile(r"([a-z_]+)\s*(\([\d\s,]*\))?(?!\s*:)")
+_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+_NESTED = re.compile(r"(array|map|struct)<.*>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ContractCheck:
+    """What a contract promises beyond types, as the expression of an annotation."""
+
+    expression: str
+    name: str | None = None
+    severity: Severity | None = None
+    where: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContractColumn:
+    """A column that is promised.
+
+    Attributes:
+        name: its name.
+        type: a Spark type (`decimal(10,2)`), a logical type in angles (`<number>`), or "" for any.
+        required: whether every row has a value.
+        unique: whether no value occurs twice.
+        key: its place in the primary key, from 1; None: it is no part of it.
+        description: what it means.
+        checks: what else is promised of its values.
+    """
+
+    name: str
+    type: str = ""
+    required: bool = False
+    unique: bool = False
+    key: int | None = None
+    description: str = ""
+    checks: tuple[ContractCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a relation promises.
+
+    Attributes:
+        name: of the relation.
+        columns: those that are promised, in order.
+        checks: what is promised of the relation as a whole.
+        closed: whether further columns break it.
+        span: where it is written.
+        version: the contract's own.
+        description: what it is about.
+        left: rules in it that dqsql does not check, each with the reason.
+    """
+
+    name: str
+    columns: tuple[ContractColumn, ...]
+    checks: tuple[ContractCheck, ...] = ()
+    closed: bool = False
+    span: Span = _NOWHERE
+    version: str = ""
+    description: str = ""
+    left: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in its order."""
+        found = [(c.key, c.name) for c in self.columns if c.key is not None]
+        return tuple(name for _, name in sorted(found))
+
+
+def spark_type(text: str) -> str | None:
+    """A type as Spark's `simpleString` writes it; None where it is none of Spark's.
+
+    Names of other databases that mean one of Spark's types are taken for it: `VARCHAR(18)` is
+    `string`, as Spark reads it.
+    """
+    lower = " ".join(text.lower().split()).replace("double precision", "double")
+    found = _WORD.sub(_plain_type, lower).replace(" ", "")
+    is_known = found in _PLAIN or _DECIMAL.fullmatch(found) or _NESTED.fullmatch(found)
+    return found if is_known else None
+
+
+def _plain_type(match: re.Match[str]) -> str:
+    word, size = _ALIASES.get(match[1], match[1]), (match[2] or "").replace(" ", "")
+    if word == "decimal":
+        if not size:
+            return "decimal(10,0)"
+        return word + (size if "," in size else f"{size[:-1]},0)")
+    return word if word in ("string",) else word + size
+
+
+def is_logical(kind: str) -> bool:
+    """Whether a column's type is a logical one, in angles."""
+    return kind.startswith("<")
+
+
+def is_of_logical(kind: str, spark: str) -> bool:
+    """Whether a Spark type is one of those that a logical type (`<number>`) stands for."""
+    name = kind.strip("<>")
+    nested = spark.partition("<")[0]
+    by_name = {
+        "string": spark == "string",
+        "integer": spark in WHOLE_NUMBERS or re.fullmatch(r"decimal\(\d+,0\)", spark) is not None,
+        "number": is_number(spark),
+        "boolean": spark == "boolean",
+        # Before version 3.1 of the standard a date may have a time.
+        "date": spark in ("date", "timestamp", "timestamp_ntz"),
+        "timestamp": spark in ("timestamp", "timestamp_ntz"),
+        "time": spark.startswith("time"),
+        "object": nested in ("struct", "map") or spark == "variant",
+        "map": nested == "map",
+        "array": nested == "array",
+    }
+    return by_name.get(name, False)
+
+
+def logical_of(spark: str) -> str:
+    """The logical type of a Spark type."""
+    nested = spark.partition("<")[0]
+    if spark in WHOLE_NUMBERS:
+        return "integer"
+    if is_number(spark):
+        return "number"
+    if spark.startswith("timestamp"):
+        return "timestamp"
+    known = {"date": "date", "boolean": "boolean", "array": "array", "map": "map"}
+    return known.get(nested, "object" if nested in ("struct", "variant") else "string")
+
+
+class ColumnListError(ValueError):
+    """A list of columns with types that cannot be read; the text says why."""
+
+
+def column_list(text: str) -> dict[str, str]:
+    """The columns of `id bigint, amount decimal(10,2)` with their types, in order.
+
+    Raises ColumnListError.
+    """
+    found: dict[str, str] = {}
+    for part in _parts(text):
+        match = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\s`,]+))\s+(.+?)\s*", part, re.DOTALL)
+        if match is None:
+            raise ColumnListError(f"{part.strip()!r} is no column with its type")
+        name = (match[1] or match[2]).replace("``", "`")
+        given = match[3]
+        if given.lower().endswith("not null"):
+            raise ColumnListError(f"{name} says not null: write @not_null on the column")
+        kind = given.lower() if given.startswith("<") else spark_type(given)
+        if kind is None or (given.startswith("<") and kind.strip("<>") not in LOGICAL):
+            raise ColumnListError(f"{given!r} is no type of Spark")
+        if name.casefold() in {n.casefold() for n in found}:
+            raise ColumnListError(f"{name} is there twice")
+        found[name] = kind
+    if not found:
+        raise ColumnListError("no column is named")
+    return found
+
+
+def column_list_text(columns: dict[str, str]) -> str:
+    """The inverse of `column_list`."""
+    return ", ".join(f"{_name(name)} {kind}" for name, kind in columns.items())
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text between commas that stand in no brackets and no backticks."""
+    depth, start, quoted = 0, 0, False
+    for at, sign in enumerate(text):
+        if sign == "`":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif sign in "(<":
+            depth += 1
+        elif sign in ")>":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            yield text[start:at]
+            start = at + 1
+    if text[start:].strip():
+        yield text[start:]

@@ -1,0 +1,170 @@
+"""`@alive`: a column still says something: it varies, has its usual values, and numbers in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dqsql.compiler.privacy import hides_values
+from dqsql.decisions.silence import became_constant, listed, lost_values, taken_over
+from dqsql.dialect import quoted
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import Result, Status
+from dqsql.monitors.context import (
+    MonitorContext,
+    Workplace,
+    failed_status,
+    learning,
+    result_of,
+)
+from dqsql.monitors.history import MetricProfile, key_of
+from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.settings import a_count, a_rate, read_settings
+
+_NAME = "alive"
+_SETTINGS = {"fpr": a_rate, "min_history": a_count(2), "window": a_count(2)}
+_WINDOW = 30
+# A column with fewer rows than this may be constant by chance.
+_ENOUGH = 10
+
+
+@dataclass(frozen=True)
+class AliveDetector:
+    """Decides on all `@alive` of one model."""
+
+    context: MonitorContext
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Metrics and profiles are all that is needed."""
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
+
+    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        given = read_settings(monitor, _SETTINGS, self.context.defaults(_NAME))
+        error = self.context.first_error(monitor)
+        if error is not None:
+            return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
+        need = given.get("min_history", 7)
+        history, window = self.context.history, given.get("window", _WINDOW)
+        accepted = history.usual(monitor.id, history.before(batch, window), window)
+        count = self.context.metric(monitor, "count")
+        measured = [b for b in accepted if count and history.measured(key_of(count), b)]
+        if len(measured) < need:
+            unmeasured = len(accepted) - len(measured)
+            return learning(monitor, batch, len(measured), need, unmeasured)
+        fpr = given.get("fpr") or self.context.fpr
+        found = [
+            told
+            for told in (
+                self._constant(monitor, batch, measured, need),
+                self._not_numbers(monitor, batch, measured, need),
+                self._lost(monitor, batch, measured, fpr, need),
+            )
+            if told is not None
+        ]
+        status = failed_status(monitor.severity) if found else Status.PASS
+        result = result_of(monitor, batch, status, "; ".join(found))
+        extent = [measured[0], measured[-1], len(measured)]
+        return replace(result, details={**result.details, "history": extent})
+
+    def _value(self, monitor: Monitor, name: str, batch: str) -> float:
+        metric = self.context.metric(monitor, name)
+        history = self.context.history
+        return float("nan") if metric is None else history.value(key_of(metric), batch)
+
+    def _profile(self, monitor: Monitor, batch: str) -> MetricProfile | None:
+        metric = self.context.metric(monitor, "value_profile")
+        return None if metric is None else self.context.history.profile(key_of(metric), batch)
+
+    def _is_constant(self, monitor: Monitor, batch: str) -> bool:
+        """Whether there are rows enough with a value, and all have the same."""
+        if not self._value(monitor, "count", batch) >= _ENOUGH:
+            return False
+        profile = self._profile(monitor, batch)
+        if profile is not None:
+            return len(profile.labels) == 1 and not profile.other
+        low, high = (self._value(monitor, name, batch) for name in ("min", "max"))
+        return low == high
+
+    def _constant(self, monitor: Monitor, batch: str, past: Sequence[str], need: int) -> str | None:
+        before = [self._is_constant(monitor, b) for b in past]
+        if not became_constant(before, self._is_constant(monitor, batch), need):
+            return None
+        rows = self._value(monitor, "count", batch)
+        return (
+            f"{monitor.column} has become constant: {rows:,.0f} rows have one value, and it"
+            f" varied in all of {len(past):,} batches before"
+        )
+
+    def _not_numbers(
+        self, monitor: Monitor, batch: str, past: Sequence[str], need: int
+    ) -> str | None:
+        found = []
+        for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
+            before = [self._value(monitor, name, b) for b in past]
+            now = self._value(monitor, name, batch)
+            if taken_over(before, now, need):
+                found.append(f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before")
+        return f"{monitor.column}: {'; '.join(found)}" if found else None
+
+    def _lost(
+        self, monitor: Monitor, batch: str, past: Sequence[str], fpr: float, need: int
+    ) -> str | None:
+        now = self._profile(monitor, batch)
+        if now is None or now.other:
+            # What is not among the frequent values may be there all the same.
+            return None
+        before = [_shares(p) for b in past if (p := self._profile(monitor, b)) is not None]
+        rows = sum(now.counts) + now.other
+        found = lost_values(before, _shares(now), rows, fpr, need)
+        return f"{monitor.column}: no longer occurs: {listed(found)}" if found else None
+
+
+def _shares(profile: MetricProfile) -> dict[str, float]:
+    total = sum(profile.counts) + profile.other
+    if not total:
+        return {}
+    return {n: c / total for n, c in zip(profile.labels, profile.counts, strict=True) if c}
+
+
+def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    column = use.annotation.column
+    name = quoted(column or "")
+    hidden = "true" if hides_values(use.model, column, use.annotation.settings) else "false"
+    by_family = {
+        Family.ANY: {"count": f"count({name})", "null_ratio": f"1 - completeness({name})"},
+        Family.NUMERIC: {"min": f"min({name})", "max": f"max({name})"},
+        Family.FLOATING: {"nan_ratio": f"nan_ratio({name})"},
+        Family.TEXT: {"value_profile": f"value_profile({name}, {hidden})"},
+    }
+    return [
+        WatchedMetric(family, word, expression, column)
+        for family, metrics in by_family.items()
+        for word, expression in metrics.items()
+    ]
+
+
+def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
+    return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
+
+
+def _detector(place: Workplace, context: MonitorContext) -> AliveDetector:
+    return AliveDetector(context)
+
+
+KIND = MonitorKind(
+    MonitorSpec(
+        name=_NAME,
+        settings=_SETTINGS,
+        watches=_watches,
+        about_column=True,
+        symptom="nulls",
+    ),
+    detector=_detector,
+    order=90,
+    reach=_reach,
+)

@@ -1,0 +1,92 @@
+"""`@stays_unique`: a column that had no value twice in any batch before has none twice now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dqsql.dialect import quoted
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
+from dqsql.model.plan import Family, Monitor
+from dqsql.model.results import Result, Status
+from dqsql.monitors.context import (
+    MonitorContext,
+    Workplace,
+    failed_status,
+    learning,
+    result_of,
+)
+from dqsql.monitors.history import key_of
+from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.settings import a_count, read_settings
+
+_NAME = "stays_unique"
+_SETTINGS = {"min_history": a_count(2), "window": a_count(2)}
+_WINDOW = 30
+
+
+@dataclass(frozen=True)
+class UniqueDetector:
+    """Decides on all `@stays_unique` of one model."""
+
+    context: MonitorContext
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Numbers of duplicates are all that is needed."""
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
+
+    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+        given = read_settings(monitor, _SETTINGS, self.context.defaults(_NAME))
+        metric, history = self.context.metric(monitor, "duplicates"), self.context.history
+        if metric is None:
+            return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
+        window = given.get("window", _WINDOW)
+        accepted = history.usual(monitor.id, history.before(batch, window), window)
+        known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
+        need = given.get("min_history", 7)
+        if len(known) < need:
+            return learning(monitor, batch, len(known), need, len(accepted) - len(known))
+        now = history.value(key_of(metric), batch)
+        was_key = all(history.value(key_of(metric), b) == 0 for b in known)
+        broken = was_key and now > 0
+        message = (
+            f"{now:,.0f} rows repeat a value of {monitor.column}, which was unique in all of"
+            f" {len(known):,} batches before"
+        )
+        status = failed_status(monitor.severity) if broken else Status.PASS
+        found = result_of(monitor, batch, status, message if broken else "")
+        details = {**found.details, "history": [known[0], known[-1], len(known)]}
+        upper = 0.0 if was_key else None
+        return replace(found, observed=now if now >= 0 else None, upper=upper, details=details)
+
+
+def _watches(use: MonitorUse) -> list[WatchedMetric]:
+    name = quoted(use.annotation.column or "")
+    column = use.annotation.column
+    return [WatchedMetric(Family.ANY, "duplicates", f"duplicate_count({name})", column)]
+
+
+def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
+    return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
+
+
+def _detector(place: Workplace, context: MonitorContext) -> UniqueDetector:
+    return UniqueDetector(context)
+
+
+KIND = MonitorKind(
+    MonitorSpec(
+        name=_NAME,
+        settings=_SETTINGS,
+        watches=_watches,
+        about_column=True,
+        symptom="values",
+    ),
+    detector=_detector,
+    order=95,
+    reach=_reach,
+)

@@ -1,0 +1,187 @@
+"""Writes a check model as a data contract in the Open Data Contract Standard, version 3.1."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression
+from dqsql.model.contract import logical_of
+from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.project import Severity
+
+API_VERSION = "v3.1.0"
+# Rules that only dqsql understands are written for this engine.
+ENGINE = "dqsql"
+# What names its columns itself, wherever it stands.
+_FREE = (None, "satisfies", "expect")
+# Says the columns themselves.
+_COLUMNS = ("schema_is", "schema")
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://bitol.io/dqsql")
+Json = dict[str, Any]
+
+
+def odcs_text(project: str, plan: Plan, columns: Mapping[str, str]) -> str:
+    """A check model as YAML.
+
+    Args:
+        project: name of the project.
+        plan: the model with its checks and monitors.
+        columns: its columns with their Spark types, as far as they are known.
+    """
+    document = odcs_document(project, plan, columns)
+    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+    return text
+
+
+def odcs_document(project: str, plan: Plan, columns: Mapping[str, str]) -> Json:
+    """The same as data."""
+    model = plan.model
+    contract: Json = {
+        "apiVersion": API_VERSION,
+        "kind": "DataContract",
+        "id": str(uuid.uuid5(_NAMESPACE, f"{project}.{model.name}")),
+        "name": model.name,
+        "version": "1.0.0",
+        "status": "active",
+    }
+    if model.config.description:
+        contract["description"] = {"purpose": model.config.description}
+    if model.config.owner:
+        contract["team"] = {"name": model.config.owner}
+    if model.config.tags:
+        contract["tags"] = list(model.config.tags)
+    contract["schema"] = [_object(plan, columns)]
+    return contract
+
+
+def _object(plan: Plan, columns: Mapping[str, str]) -> Json:
+    names = plan.model.columns or tuple(columns)
+    types = {name.lower(): kind for name, kind in columns.items()}
+    properties = {name.lower(): _property(name, types.get(name.lower())) for name in names}
+    made: Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
+    rules: list[Json] = []
+    written: list[Check | Monitor] = [*plan.checks, *plan.monitors]
+    for check in written:
+        own = properties.get((check.column or "").lower())
+        if _is_said(check, own, properties):
+            continue
+        target = rules if own is None or not _on_column(check) else own.setdefault("quality", [])
+        target.append(_rule(check))
+    made["properties"] = list(properties.values())
+    if rules:
+        made["quality"] = rules
+    return made
+
+
+def _property(name: str, kind: str | None) -> Json:
+    made: Json = {"name": name}
+    if kind is not None:
+        made |= {"logicalType": logical_of(kind), "physicalType": kind}
+    return made
+
+
+def _on_column(check: Check | Monitor) -> bool:
+    """Whether an annotation stands on a column's line: else it names its columns itself."""
+    name, args = _call(check.expression)
+    return name in _FREE or not args or check.column is None or _fills(check)
+
+
+def _fills(check: Check | Monitor) -> bool:
+    return not any(
+        c.name.lower() == (check.column or "").lower()
+        for c in parse_expression(check.expression).find_all(exp.Column)
+    )
+
+
+def _is_said(check: Check | Monitor, own: Json | None, properties: Mapping[str, Json]) -> bool:
+    """Put a check into what the standard has words for; whether that says all of it."""
+    name, args = _call(check.expression)
+    if name in _COLUMNS:
+        return True
+    settings = check.settings
+    plain = settings.where is None and check.severity is Severity.ERROR and not settings.name
+    if name is None or not plain:
+        return False
+    if name == "primary_key":
+        return _is_key([a.name for a in args] or [check.column or ""], properties)
+    if name in ("not_null", "unique") and len(args) == 1 and args[0].name.lower() in properties:
+        own, args = properties[args[0].name.lower()], []
+    if own is None:
+        return False
+    if name in ("not_null", "unique") and not args:
+        own["required" if name == "not_null" else "unique"] = True
+        return True
+    options = _options(name, args)
+    if options is None:
+        return False
+    own["logicalTypeOptions"] = {**own.get("logicalTypeOptions", {}), **options}
+    return True
+
+
+def _is_key(names: Sequence[str], properties: Mapping[str, Json]) -> bool:
+    found = [properties.get(name.lower()) for name in names]
+    if any(p is None or p.get("primaryKey") for p in found):
+        return False
+    for place, entry in enumerate(found, 1):
+        if entry is not None:
+            entry |= {"required": True, "primaryKey": True, "primaryKeyPosition": place}
+    return True
+
+
+def _options(name: str, args: Sequence[exp.Expr]) -> Json | None:
+    values = [_value(a) for a in args]
+    if name == "in_range" and len(values) == 2 and all(isinstance(v, int | float) for v in values):
+        return {"minimum": values[0], "maximum": values[1]}
+    if name == "matches" and len(values) == 1 and isinstance(values[0], str):
+        return {"pattern": values[0]}
+    return None
+
+
+def _value(node: exp.Expr) -> Any:
+    if isinstance(node, exp.Neg):
+        inner = _value(node.this)
+        return -inner if isinstance(inner, int | float) else None
+    if isinstance(node, exp.RawString):
+        return str(node.this)
+    if not isinstance(node, exp.Literal):
+        return None
+    if node.is_string:
+        return str(node.this)
+    number = float(node.this)
+    return int(number) if number.is_integer() and "." not in node.this else number
+
+
+def _rule(check: Check | Monitor) -> Json:
+    name, args = _call(check.expression)
+    made: Json = {"name": check.settings.name} if check.settings.name else {}
+    if check.settings.description:
+        made["description"] = check.settings.description
+    values = [_value(a) for a in args]
+    if name == "accepted_values" and values and None not in values and not check.settings.where:
+        made |= {"metric": "invalidValues", "arguments": {"validValues": values}, "mustBe": 0}
+    else:
+        made |= {
+            "type": "custom",
+            "engine": ENGINE,
+            "implementation": f"@{check.expression.strip()}",
+        }
+        if check.settings.where:
+            made["customProperties"] = [{"property": "where", "value": check.settings.where}]
+    if check.severity is Severity.WARN:
+        made["severity"] = "warning"
+    return made
+
+
+def _call(expression: str) -> tuple[str | None, list[exp.Expr]]:
+    """The name and arguments of a call that stands alone; None for any other expression."""
+    node = parse_expression(expression)
+    if isinstance(node, exp.Column) and not node.table:
+        return node.name.lower(), []
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower(), list(node.expressions)
+    return None, []

@@ -1,0 +1,100 @@
+"""Columns of models that `monitors: auto` watches and whose text does not name them.
+
+Spark knows them. They are kept in `target/columns.json`, so that `dqsql ls` and others list what is
+watched without Spark; each run brings the file up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dqsql.compiler.auto import SETTING, lacks_columns
+from dqsql.errors import DqsqlError, Span
+from dqsql.json_text import read_json
+from dqsql.model.project import CheckModel, Project, Projection
+from dqsql.report.artefacts import write_atomically
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FILE = "columns.json"
+# Marks models whose columns the text does not name.
+_OPEN = "columns_of_spark"
+
+
+def with_auto_monitors(project: Project) -> Project:
+    """The project with `monitors` of the project in its models, and the columns of the last run.
+
+    The columns are those of models whose text does not name them.
+    """
+    wanted = project.settings.get(SETTING)
+    if wanted is not None:
+        project = replace(project, models=tuple(_wanting(m, wanted) for m in project.models))
+    if not any(map(lacks_columns, project.models)):
+        return project
+    known = _stored(project)
+    return replace(project, models=tuple(_with(m, known.get(m.name)) for m in project.models))
+
+
+def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSession) -> Project:
+    """The project with the columns of some models as Spark tells them.
+
+    Models that Spark cannot read stay as they are: that is told when they are checked.
+    """
+    from dqsql.compiler.keys import model_view
+    from dqsql.engine.relations import column_types, register_model
+
+    found: dict[str, list[str]] = {}
+    wanted = set(names)
+    for model in project.models:
+        if model.name not in wanted or not lacks_columns(model):
+            continue
+        try:
+            register_model(spark, project, model)
+            found[model.name] = list(column_types(spark, model_view(model), model.name))
+        except DqsqlError:
+            continue
+    return replace(project, models=tuple(_with(m, found.get(m.name)) for m in project.models))
+
+
+def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
+    """Remember the columns (by model) of models whose text does not name them."""
+    open_ones = {m.name for m in project.models if _is_open(m)}
+    known = _stored(project)
+    now = {**known, **{m: list(c) for m, c in seen.items() if m in open_ones and c}}
+    if now != known:
+        project.target_dir.mkdir(parents=True, exist_ok=True)
+        write_atomically(project.target_dir / _FILE, json.dumps(now, indent=1, sort_keys=True))
+
+
+def _is_open(model: CheckModel) -> bool:
+    return lacks_columns(model) or bool(model.config.extra.get(_OPEN))
+
+
+def _stored(project: Project) -> dict[str, list[str]]:
+    file = project.target_dir / _FILE
+    if not file.is_file():
+        return {}
+    try:
+        found: dict[str, list[str]] = read_json(file, {...: [str]})
+    except (OSError, ValueError):
+        # It is only a memory: the next run writes it anew.
+        return {}
+    return found
+
+
+def _wanting(model: CheckModel, wanted: object) -> CheckModel:
+    extra = {SETTING: wanted, **model.config.extra}
+    return replace(model, config=replace(model.config, extra=extra))
+
+
+def _with(model: CheckModel, columns: Iterable[str] | None) -> CheckModel:
+    if columns is None or not lacks_columns(model):
+        return model
+    place = Span(model.path)
+    config = replace(model.config, extra={**model.config.extra, _OPEN: True})
+    named = tuple(Projection(name, place) for name in columns)
+    return replace(model, config=config, projections=named)

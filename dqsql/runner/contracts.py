@@ -1,0 +1,188 @@
+"""Contracts of a project: written from check models, read into them, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dqsql.decisions.contract import ContractChange, contract_changes
+from dqsql.dialect import quoted
+from dqsql.errors import ConfigError, Span, UsageError, nearest
+from dqsql.loading.contracts.odcs import object_names, read_odcs
+from dqsql.model.contract import Contract
+from dqsql.model.project import Project
+from dqsql.model.tables import COLUMNS
+from dqsql.report.artefacts import write_atomically
+from dqsql.report.odcs import odcs_text
+from dqsql.runner.compilation import Variables
+from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.where import Where
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class ImportedContract:
+    """A check model for one object of a contract.
+
+    Attributes:
+        path: its file, relative to the project.
+        text: what is in it.
+        contract: the object.
+        written: whether the file was written.
+    """
+
+    path: str
+    text: str
+    contract: Contract
+    written: bool
+
+
+def export_contract(
+    model: str,
+    *,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+    step: Step = silent,
+) -> str:
+    """A check model as a data contract in ODCS YAML.
+
+    The types of its columns are those of the last run. Rules that the standard has no words for are
+    written for the engine `dqsql`.
+
+    Args:
+        model: name of the check model.
+        project_dir: folder of the project.
+        spark: an existing session to use.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: there is no such model, it does not compile, or the tables cannot be read.
+    """
+    compiled = Where(project_dir, target, profile, profiles_dir, vars).compile()
+    known = {p.model.name: p for p in compiled.plans}
+    if model not in known:
+        raise UsageError(
+            f"there is no check model {model!r} with checks",
+            hint=nearest(model, known) or "`dqsql ls` lists the check models",
+        )
+    with open_tables(compiled.project, spark, step) as store:
+        rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]
+    types = {r["column_name"]: r["data_type"] for r in sorted(rows, key=lambda r: r["position"])}
+    return odcs_text(compiled.project.name, known[model], types)
+
+
+def import_contract(
+    file: str | PathLike[str],
+    *,
+    name: str | None = None,
+    write: bool = False,
+    project_dir: str | PathLike[str] = ".",
+    target: str | None = None,
+    profile: str | None = None,
+    profiles_dir: str | PathLike[str] | None = None,
+    vars: Variables = None,
+) -> tuple[ImportedContract, ...]:
+    """Check models for the objects of a data contract: each reads its relation and names the file.
+
+    Args:
+        file: the contract, in the project's folder.
+        name: the object; None: all of them.
+        write: write the files into `checks/`; one that is there is left as it is.
+        project_dir: folder of the project.
+        target: output of the profile.
+        profile: profile name, instead of the project's.
+        profiles_dir: folder of `profiles.yml`.
+        vars: variables that override the project's.
+
+    Raises:
+        DqsqlError: the file is no contract, lies outside of the project, or cannot be written.
+    """
+    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    path, shown = _inside(project.root, Path(file))
+    names = object_names(path, shown) if name is None else [name]
+    alone = len(object_names(path, shown)) == 1
+    found = []
+    for each in names:
+        contract = read_odcs(path, shown, each)
+        text = _model_text(project, contract, shown if alone else f"{shown}#{each}")
+        target_file = f"checks/{_file_name(each)}.sql"
+        written = write and not (project.root / target_file).exists()
+        if written:
+            (project.root / "checks").mkdir(exist_ok=True)
+            write_atomically(project.root / target_file, text)
+        found.append(ImportedContract(target_file, text, contract, written))
+    return tuple(found)
+
+
+def compare_contracts(
+    before: str | PathLike[str], now: str | PathLike[str], name: str | None = None
+) -> Mapping[str, tuple[ContractChange, ...]]:
+    """What a new version of a contract changes, by object. Raises ConfigError."""
+    old, new = Path(before), Path(now)
+    for file in (old, new):
+        if not file.is_file():
+            raise ConfigError(f"there is no contract {str(file)!r}", span=Span(str(file)))
+    names = object_names(old, str(old)) if name is None else [name]
+    later = object_names(new, str(new))
+    found: dict[str, tuple[ContractChange, ...]] = {}
+    for each in names:
+        if each not in later:
+            found[each] = (ContractChange("removed", True, each),)
+            continue
+        found[each] = contract_changes(
+            read_odcs(old, str(old), each), read_odcs(new, str(new), each)
+        )
+    added = [n for n in later if n not in names and name is None]
+    return found | {n: (ContractChange("added", False, n),) for n in added}
+
+
+def _inside(root: Path, file: Path) -> tuple[Path, str]:
+    path = file if file.is_absolute() else Path.cwd() / file
+    if not path.is_file() and (root / file).is_file():
+        path = root / file
+    if not path.is_file():
+        raise ConfigError(f"there is no contract {str(file)!r}", span=Span(str(file)))
+    resolved = path.resolve()
+    if not resolved.is_relative_to(root.resolve()):
+        raise UsageError(
+            f"the contract {str(file)!r} lies outside of the project",
+            hint="check models name it relative to the project: copy it into contracts/",
+        )
+    return resolved, resolved.relative_to(root.resolve()).as_posix()
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name.lower())
+
+
+def _model_text(project: Project, contract: Contract, setting: str) -> str:
+    columns = ",\n".join(f"    {_plain(c.name)}" for c in contract.columns)
+    return (
+        f"{{{{ config(contract = '{setting}') }}}}\n"
+        f"select\n{columns}\nfrom {_relation(project, contract.name)}\n"
+    )
+
+
+def _relation(project: Project, name: str) -> str:
+    """The source of that name, else the table."""
+    for source in project.sources:
+        if source.table.lower() == name.lower():
+            return f"{{{{ source('{source.name}', '{source.table}') }}}}"
+    return ".".join(_plain(part) for part in name.split("."))
+
+
+def _plain(name: str) -> str:
+    return name if name.isidentifier() else quoted(name)

@@ -1,0 +1,167 @@
+"""Annotations for what is watched or would have helped: from a plan and stored metrics alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.errors import UsageError, nearest
+from dqsql.model.batches import batch_order
+from dqsql.model.monitors import AUTO
+from dqsql.model.plan import Monitor, Plan
+from dqsql.model.project import Project, Severity
+from dqsql.model.results import BatchStatus
+from dqsql.model.tables import BATCHES, METRICS
+from dqsql.model.wording import plural
+from dqsql.monitors.catalog import catalog_of
+from dqsql.runner.subjects import Subject
+from dqsql.runner.suggest import Proposal
+from dqsql.runner.warehouse import Step, open_tables, silent
+from dqsql.runner.where import Where
+from dqsql.suggestions.incidents import IncidentCheck, MetricSeries, catching
+from dqsql.suggestions.profiles import Profile
+from dqsql.suggestions.suggestion import Suggestion
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# So many rejected batches are named.
+_NAMED = 3
+
+
+def suggest_monitors(where: Where, name: str) -> Proposal:
+    """What `monitors: auto` watches of a model, as annotations. Raises DqsqlError."""
+    _, plan = _plan(where, name)
+    found = tuple(_of_monitor(m) for m in plan.monitors if AUTO in m.tags)
+    notes = () if found else ("nothing is watched automatically: set `monitors: auto`",)
+    return _proposal(plan, found, 0, notes)
+
+
+def suggest_from_incidents(
+    where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
+) -> Proposal:
+    """What would have caught the batches of a model that people rejected, the best first.
+
+    Args:
+        where: the project and target.
+        name: the check model.
+        spark: an existing session to use.
+        step: is told what is being done.
+
+    Raises:
+        DqsqlError: there is no such model, no batch of it was rejected, or the tables cannot be
+            read.
+    """
+    project, plan = _plan(where, name)
+    with open_tables(project, spark, step) as store:
+        step("Reading metrics")
+        ledger = [r for r in store.rows(BATCHES) if r["model"] == name]
+        rejected = _of_status(ledger, BatchStatus.REJECTED)
+        accepted = _of_status(ledger, BatchStatus.ACCEPTED)
+        if not rejected:
+            raise UsageError(
+                f"no batch of {name} was rejected",
+                hint=f"dqsql review reject {name} BATCH --reason '..'",
+            )
+        rows = store.select(METRICS, where={"model": [name], "segment": None})
+    found = catching(_series(project, rows), rejected, accepted)
+    caught = {b for c in found for b in c.caught}
+    missed = [b for b in rejected if b not in caught]
+    notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been told"]
+    if missed:
+        notes.append(f"no stored metric tells of {', '.join(missed[:_NAMED])}")
+    made = tuple(_of_incident(c, rejected) for c in found)
+    return _proposal(plan, made, len(accepted) + len(rejected), tuple(notes))
+
+
+def _plan(where: Where, name: str) -> tuple[Project, Plan]:
+    compiled = where.compile()
+    plans = {p.model.name: p for p in compiled.plans}
+    if name not in plans:
+        raise UsageError(
+            f"there is no check model {name!r} with checks",
+            hint=nearest(name, plans) or "`dqsql ls` lists the check models",
+        )
+    return compiled.project, plans[name]
+
+
+def _proposal(
+    plan: Plan, found: tuple[Suggestion, ...], batches: int, notes: tuple[str, ...]
+) -> Proposal:
+    model = plan.model
+    subject = Subject(model.name, model.name, {}, f"{{{{ ref('{model.name}') }}}}", model=model)
+    return Proposal(subject, Profile(model.name, 0, ()), 0, 0, 0, batches, found, notes)
+
+
+def _of_status(ledger: Sequence[Mapping[str, Any]], status: BatchStatus) -> list[str]:
+    return sorted((r["batch"] for r in ledger if r["status"] == status.value), key=batch_order)
+
+
+def _of_monitor(monitor: Monitor) -> Suggestion:
+    settings = {"severity": monitor.severity.value}
+    for name, value in monitor.settings.options.items():
+        listed = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+        settings[name] = listed.lower() if isinstance(value, bool) else listed
+    if monitor.severity is Severity.ERROR:
+        settings.pop("severity")
+    call, _, rest = monitor.expression.partition("(")
+    return Suggestion(
+        rule=AUTO,
+        promise=call,
+        column=monitor.column,
+        call=call,
+        reason="watched automatically",
+        arguments=(rest.removesuffix(")"),) if rest else (),
+        settings=settings,
+        takes_column=False,
+    )
+
+
+def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricSeries]:
+    """The stored metrics that an annotation can name, by column and name."""
+    catalog = catalog_of(project)
+    found: dict[tuple[str | None, str, str], dict[str, float]] = {}
+    for row in rows:
+        value, parameters = row["value"], row["parameters"] or ""
+        is_plain = row["scope"] == "delta" and "where " not in f" {parameters}"
+        if value is None or not math.isfinite(value) or not is_plain:
+            continue
+        if catalog.metric(row["metric"]) is not None:
+            key = (row["column_name"], row["metric"], parameters)
+            found.setdefault(key, {})[row["batch"]] = float(value)
+    return [
+        MetricSeries(column, metric, (parameters,) if parameters else (), values)
+        for (column, metric, parameters), values in sorted(found.items(), key=str)
+    ]
+
+
+def _of_incident(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
+    series = check.series
+    told = ", ".join(check.caught[:_NAMED])
+    more = f" and {len(check.caught) - _NAMED} more" if len(check.caught) > _NAMED else ""
+    reason = (
+        f"tells of {len(check.caught)} of {plural(len(rejected), 'rejected batch')} ({told}{more});"
+        f" {len(check.alarms)} false alarms on {check.judged} accepted"
+    )
+    metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call
+    if check.comparison:
+        return Suggestion(
+            rule="incident",
+            promise=series.call,
+            column=series.column,
+            call=series.call,
+            reason=reason,
+            arguments=series.arguments,
+            comparison=check.comparison,
+        )
+    return Suggestion(
+        rule="incident",
+        promise=series.call,
+        column=series.column,
+        call="anomaly",
+        reason=reason,
+        arguments=(to_sql(parse_expression(metric)),),
+        takes_column=False,
+    )

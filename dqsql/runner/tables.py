@@ -1,0 +1,92 @@
+"""Tables that have no check file, watched as check models of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from dqsql.compiler.auto import SETTING
+from dqsql.dialect import quoted
+from dqsql.errors import Span, UsageError
+from dqsql.model.monitors import AUTO
+from dqsql.model.project import CheckModel, ModelConfig, Projection
+from dqsql.runner.compilation import CompileResult, compile_project, recompiled
+from dqsql.runner.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def compile_tables(
+    project_dir: str | PathLike[str],
+    names: Sequence[str],
+    spark: SparkSession,
+    *,
+    batch_by: str | None = None,
+    **where: Any,
+) -> CompileResult:
+    """Compile a check model for each table, with automatic monitors and nothing else.
+
+    They are called `schema__table`. Where a table is partitioned by a date, its days are the
+    batches.
+
+    Args:
+        project_dir: folder of the project, whose target and settings count.
+        names: tables, or all of a schema: `sales.*`.
+        spark: the session that knows them.
+        batch_by: expression whose value names the batch of a row, for all of them.
+        **where: target, profile, profiles_dir and vars.
+
+    Raises:
+        DqsqlError: the project is wrong, or there is no such table.
+    """
+    compiled = compile_project(project_dir, **where)
+    project = compiled.project
+    frames = Lake(project, spark, 1).frames(names)
+    if not frames:
+        raise UsageError(f"no table is called {', '.join(names)}", hint="name a schema: 'sales.*'")
+    taken = {m.name.lower() for m in project.models}
+    models = [
+        _model(name, frame, batch_by or _day_of(spark, name))
+        for name, frame in frames.items()
+        if _model_name(name).lower() not in taken
+    ]
+    whole = replace(project, models=(*project.models, *models))
+    empty = replace(compiled, project=whole, plans=(), queries={}, errors=())
+    return recompiled(empty, whole, [m.name for m in models])
+
+
+def _model(name: str, frame: DataFrame, batch_by: str | None) -> CheckModel:
+    relation = quoted(*name.split("."))
+    place = Span(name)
+    return CheckModel(
+        name=_model_name(name),
+        path=name,
+        raw_sql="",
+        sql=f"select * from {relation}",
+        config=ModelConfig(batch_by=batch_by, extra={SETTING: AUTO}),
+        projections=tuple(Projection(c, place) for c in frame.columns),
+        annotations=(),
+        line_map=(1,),
+        relation=relation,
+    )
+
+
+def _model_name(name: str) -> str:
+    return "__".join(re.sub(r"\W+", "_", part) for part in name.split("."))
+
+
+def _day_of(spark: SparkSession, name: str) -> str | None:
+    """The column of dates that a table is partitioned by, if it is by one."""
+    from dqsql.engine.failures import SPARK_FAILURES
+
+    try:
+        columns = spark.catalog.listColumns(quoted(*name.split(".")))
+    except SPARK_FAILURES:
+        # Some catalogs do not tell.
+        return None
+    days = [c.name for c in columns if c.isPartition and c.dataType == "date"]
+    return quoted(days[0]) if len(days) == 1 else None

@@ -1,0 +1,153 @@
+"""What would have caught the batches that people rejected: checks on metrics that are stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+# Beside the range of accepted batches, so much of it is let pass; of a constant one, of its value.
+_SLACK = 0.1
+# A value so many robust standard deviations away from those before it is anomalous.
+_FAR = 6.0
+_BEFORE, _LEAST = 30, 7
+# A normal distribution's standard deviation by its median absolute deviation.
+_MAD = 1.4826
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MetricSeries:
+    """The values of one metric by batch.
+
+    `call` and `arguments` are the metric as an annotation writes it, on the line of `column`.
+    """
+
+    column: str | None
+    call: str
+    arguments: tuple[str, ...]
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class IncidentCheck:
+    """A check, and which batches it would have told of.
+
+    Attributes:
+        series: the metric.
+        comparison: what it is compared with; empty: `@anomaly` of it.
+        caught: the rejected batches that it tells of.
+        alarms: the accepted batches that it tells of.
+        judged: how many accepted batches it was tried on.
+        distance: how far out the caught ones lie, in ranges or deviations of the accepted.
+    """
+
+    series: MetricSeries
+    comparison: str
+    caught: tuple[str, ...]
+    alarms: tuple[str, ...]
+    judged: int
+    distance: float
+
+
+def catching(
+    series: Sequence[MetricSeries], rejected: Sequence[str], accepted: Sequence[str]
+) -> list[IncidentCheck]:
+    """Checks that would have caught rejected batches, the most useful first.
+
+    The first one catches most with the fewest false alarms; each further one adds most to those
+    before it. Those that add nothing are left out.
+
+    Args:
+        series: the stored metrics.
+        rejected: the batches that people rejected, oldest first.
+        accepted: those that were accepted, oldest first.
+    """
+    found = [c for s in series for c in _of_series(s, rejected, accepted) if c.caught]
+    ranked: list[IncidentCheck] = []
+    covered: set[str] = set()
+    while found:
+        best = max(found, key=lambda c: _worth(c, covered))
+        if not set(best.caught) - covered:
+            break
+        ranked.append(best)
+        covered |= set(best.caught)
+        found.remove(best)
+    return ranked
+
+
+def _worth(check: IncidentCheck, covered: set[str]) -> tuple[float, ...]:
+    added = len(set(check.caught) - covered)
+    rate = len(check.alarms) / max(check.judged, 1)
+    return (added and added - 5 * rate, -len(check.alarms), len(check.caught), check.distance)
+
+
+def _of_series(
+    series: MetricSeries, rejected: Sequence[str], accepted: Sequence[str]
+) -> Iterator[IncidentCheck]:
+    good = [b for b in accepted if math.isfinite(series.values.get(b, math.nan))]
+    bad = [b for b in rejected if math.isfinite(series.values.get(b, math.nan))]
+    if len(good) < _LEAST or not bad:
+        return
+    yield from _bounds(series, bad, good)
+    yield _anomaly(series, bad, good)
+
+
+def _bounds(
+    series: MetricSeries, bad: Sequence[str], good: Sequence[str]
+) -> Iterator[IncidentCheck]:
+    """A bound above and one below all accepted batches, as far as some rejected one lies out."""
+    values = np.array([series.values[b] for b in good])
+    for sign, comparison in ((1.0, "<="), (-1.0, ">=")):
+        limit, spread = _limit(sign * values)
+        out = {b: sign * series.values[b] - limit for b in bad}
+        caught = tuple(b for b in bad if out[b] > 0)
+        if not caught:
+            continue
+        # A bound from all others would have told of the outermost accepted one, or not.
+        last = int(np.argmax(sign * values))
+        others, _ = _limit(np.delete(sign * values, last))
+        alarms = (good[last],) if sign * values[last] > others else ()
+        bound = f"{comparison} {_rounded(sign * limit, up=sign > 0)}"
+        distance = min(out[b] for b in caught) / spread
+        yield IncidentCheck(series, bound, caught, alarms, len(good), distance)
+
+
+def _limit(values: FloatArray) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    spread = (high - low) or abs(high) or 1.0
+    return high + _SLACK * spread, spread
+
+
+def _rounded(value: float, *, up: bool) -> str:
+    """A bound in three digits, away from the accepted values."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    scaled = value * 10.0**digits
+    found = (math.ceil(scaled) if up else math.floor(scaled)) / 10.0**digits
+    return f"{found:.10g}"
+
+
+def _anomaly(series: MetricSeries, bad: Sequence[str], good: Sequence[str]) -> IncidentCheck:
+    """Each batch against the accepted ones before it."""
+    scores = {b: _score(series, b, good) for b in (*bad, *good)}
+    caught = tuple(b for b in bad if scores[b] > _FAR)
+    alarms = tuple(b for b in good if scores[b] > _FAR)
+    judged = sum(not math.isnan(scores[b]) for b in good)
+    distance = min((scores[b] / _FAR for b in caught), default=0.0)
+    return IncidentCheck(series, "", caught, alarms, judged, min(distance, 100.0))
+
+
+def _score(series: MetricSeries, batch: str, good: Sequence[str]) -> float:
+    before = [series.values[b] for b in good if b < batch][-_BEFORE:]
+    if len(before) < _LEAST:
+        return math.nan
+    middle = float(np.median(before))
+    away = np.abs(np.array(before) - middle)
+    scale = _MAD * float(np.median(away)) or float(away.max()) or abs(middle) * 0.01 or 1e-9
+    return abs(series.values[batch] - middle) / scale

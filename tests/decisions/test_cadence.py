@@ -1,0 +1,130 @@
+"""Rhythms of batches: learned and declared, what is missing in them, and what is late."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dqsql.decisions.cadence import (
+    CadenceError,
+    gap_before,
+    lateness,
+    learn_cadence,
+    live_delays,
+    read_cadence,
+)
+
+START = dt.datetime(2024, 1, 1)  # A Monday.
+DAY = dt.timedelta(days=1)
+HOUR = dt.timedelta(hours=1)
+
+
+def days(number: int, without: Sequence[int] = (), *, weekends: bool = True) -> list[dt.datetime]:
+    found = [START + DAY * i for i in range(number) if i not in without]
+    return [d for d in found if weekends or d.weekday() < 5]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (days(30), "every day"),
+        (days(30, weekends=False), "every day on some days"),
+        ([START + HOUR * 6 * i for i in range(40)], "every 6 hours"),
+        ([START + DAY * 7 * i for i in range(9)], "every week"),
+        ([dt.datetime(2024, m, 1) for m in range(1, 9)], "every month"),
+        ([START + DAY * i * i for i in range(9)], None),
+        (days(2), None),
+    ],
+)
+def test_learned_rhythms(times: list[dt.datetime], words: str | None) -> None:
+    found = learn_cadence(times)
+    assert (found and found.words) == words
+
+
+def test_a_missing_day_is_told_and_a_weekend_is_none() -> None:
+    gap = gap_before(days(20), START + DAY * 22, 0.01)
+    assert gap is not None
+    assert gap.alarm
+    assert gap.words == "2024-01-21, 2024-01-22"
+    work = days(26, weekends=False)
+    assert work[-1].weekday() == 4
+    monday = gap_before(work, work[-1] + 3 * DAY, 0.01)
+    assert monday is not None
+    assert not monday.alarm
+    tuesday = gap_before(work, work[-1] + 4 * DAY, 0.01)
+    assert tuesday is not None
+    assert tuesday.alarm
+    assert tuesday.words == "2024-01-29"
+
+
+def test_the_first_weekend_is_no_alarm() -> None:
+    """Nothing is known yet of Saturdays."""
+    gap = gap_before(days(5), START + 7 * DAY, 0.01, min_history=3)
+    assert gap is None or not gap.alarm
+
+
+def test_batches_that_are_often_missing_are_no_news_until_many_are() -> None:
+    past = days(80, without=range(10, 80, 12))
+    one = gap_before(past, past[-1] + 2 * DAY, 0.01)
+    assert one is not None
+    assert not one.alarm
+    four = gap_before(past, past[-1] + 5 * DAY, 0.01)
+    assert four is not None
+    assert four.alarm
+
+
+def test_false_alarms_stay_below_the_rate() -> None:
+    """Sources that lose two batches in a hundred: over 120 days each, few of them are told."""
+    alarms = told = 0
+    for seed in range(20):
+        lost = np.flatnonzero(np.random.default_rng(seed).random(180) < 0.02)
+        times = days(180, without=lost.tolist())
+        for i in range(60, len(times)):
+            gap = gap_before(times[:i], times[i], 0.01)
+            told += 1
+            alarms += gap is not None and gap.alarm
+    # Each is a true gap; of a source that is known to lose some, not every one is told.
+    assert alarms / told < 0.01
+
+
+def test_declared_rhythms() -> None:
+    weekdays = read_cadence("weekdays")
+    assert gap_before([START], START + DAY, 0.01, weekdays).alarm is False  # type: ignore[union-attr]
+    friday = START + 4 * DAY
+    assert not gap_before([friday], friday + 3 * DAY, 0.01, weekdays).alarm  # type: ignore[union-attr]
+    assert gap_before([friday], friday + 4 * DAY, 0.01, weekdays).alarm  # type: ignore[union-attr]
+    monthly = read_cadence("monthly")
+    end = dt.datetime(2024, 1, 31)
+    assert monthly.after(end) == dt.datetime(2024, 2, 29)
+    assert read_cadence("15 minutes").after(START) == START + HOUR / 4
+    for wrong in ("dayly", "0 hours", "", "3 fortnights"):
+        with pytest.raises(CadenceError, match="daily"):
+            read_cadence(wrong)
+
+
+def test_a_late_newest_batch() -> None:
+    times = days(20)
+    newest = times[-1]
+    usual = [2 * HOUR] * 5
+    # The batch of the next day is complete a day later, and due after the usual two hours twice
+    # and half a day.
+    in_time = lateness(times, usual, newest + 2 * DAY + 15 * HOUR)
+    assert in_time is not None
+    assert not in_time.late
+    late = lateness(times, usual, newest + 2 * DAY + 17 * HOUR)
+    assert late is not None
+    assert late.late
+    assert late.words == "2024-01-21"
+    later = lateness(times, usual, newest + 4 * DAY)
+    assert later is not None
+    assert later.words == "2024-01-21, 2024-01-22"
+    # Data of years ago, read in one go, is not late: nothing came in as time went by.
+    long_after = [(t + DAY, dt.datetime(2026, 1, 1)) for t in times]
+    assert live_delays(long_after, DAY) == []
+    assert lateness(times, [], dt.datetime(2026, 1, 1)) is None
+    declared = lateness([START], [], START + 10 * DAY, read_cadence("daily"))
+    assert declared is not None
+    assert declared.late

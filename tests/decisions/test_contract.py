@@ -1,0 +1,124 @@
+"""What breaks a contract, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from dqsql.decisions.contract import change_of_type, contract_changes, decide_columns
+from dqsql.model.contract import (
+    ColumnListError,
+    Contract,
+    ContractCheck,
+    ContractColumn,
+    column_list,
+    column_list_text,
+    spark_type,
+)
+from dqsql.model.project import Severity
+from dqsql.model.results import Status
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        ("int", "bigint", "widened"),
+        ("bigint", "int", "narrowed"),
+        ("float", "double", "widened"),
+        ("double", "float", "narrowed"),
+        ("int", "double", "widened"),
+        ("bigint", "double", "retyped"),
+        ("decimal(10,2)", "decimal(12,2)", "widened"),
+        ("decimal(10,2)", "decimal(12,4)", "widened"),
+        ("decimal(10,2)", "decimal(10,4)", "retyped"),
+        ("int", "decimal(12,2)", "widened"),
+        ("string", "int", "retyped"),
+        ("date", "timestamp", "retyped"),
+        ("bigint", "bigint", None),
+        ("", "bigint", None),
+        ("<number>", "decimal(3,1)", None),
+        ("<integer>", "double", "retyped"),
+        ("<timestamp>", "timestamp_ntz", None),
+        ("<array>", "array<int>", None),
+    ],
+)
+def test_types(before: str, now: str, change: str | None) -> None:
+    assert change_of_type(before, now) == change
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("VARCHAR(18)", "string"),
+        ("double precision", "double"),
+        ("Decimal( 10 , 2 )", "decimal(10,2)"),
+        ("numeric", "decimal(10,0)"),
+        ("array<struct<long:int, b: integer>>", "array<struct<long:int,b:int>>"),
+        ("json", None),
+        ("number(10,2)", None),
+        ("", None),
+    ],
+)
+def test_names_of_types(text: str, kind: str | None) -> None:
+    assert spark_type(text) == kind
+
+
+def test_lists_of_columns() -> None:
+    columns = {"id": "bigint", "a,`b": "map<string,int>", "n": "<number>"}
+    assert column_list(column_list_text(columns)) == columns
+    for text, reason in (
+        ("id", "no column with its type"),
+        ("id bigint, ID int", "there twice"),
+        ("id bigint not null", "write @not_null"),
+        ("id <numbers>", "no type of Spark"),
+        (" ", "no column is named"),
+    ):
+        with pytest.raises(ColumnListError, match=reason):
+            column_list(text)
+
+
+def test_verdicts_on_columns() -> None:
+    promised = {"id": "bigint", "amount": "decimal(10,2)"}
+
+    def told(now: dict[str, str], *, closed: bool = False, soft: bool = False) -> tuple[str, str]:
+        severity = Severity.WARN if soft else Severity.ERROR
+        found = decide_columns(promised, now, closed=closed, severity=severity)
+        return found.status.value, found.message
+
+    assert told({"AMOUNT": "decimal(10,2)", "Id": "bigint"}) == ("pass", "2 columns, as promised")
+    assert told({"id": "int", "x": "date"}) == (
+        "fail",
+        "breaking: removed amount (decimal(10,2)), narrowed id (bigint -> int);"
+        " compatible: added x (date)",
+    )
+    assert told({"id": "int"}, soft=True)[0] == Status.WARN.value
+    more = {**promised, "x": "date"}
+    assert told(more) == ("pass", "compatible: added x (date)")
+    assert told(more, closed=True) == ("fail", "breaking: added x (date)")
+
+
+def test_what_a_new_version_changes() -> None:
+    old = Contract(
+        "t",
+        (
+            ContractColumn("id", "bigint", required=True, key=1),
+            ContractColumn("a", "int", required=True, checks=(ContractCheck("matches('x')"),)),
+            ContractColumn("b", "int"),
+        ),
+    )
+    new = Contract(
+        "t",
+        (
+            ContractColumn("id", "bigint", required=True),
+            ContractColumn("a", "bigint", unique=True),
+            ContractColumn("c", "int"),
+        ),
+    )
+    assert [(c.breaking, c.kind, c.text) for c in contract_changes(old, new)] == [
+        (True, "removed", "b (int)"),
+        (True, "now nullable", "a"),
+        (True, "no longer promised", "a: matches('x')"),
+        (True, "key", "id -> none"),
+        (False, "widened", "a (int -> bigint)"),
+        (False, "added", "c (int)"),
+        (False, "now unique", "a"),
+    ]

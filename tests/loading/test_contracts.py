@@ -1,0 +1,161 @@
+"""Contracts that are read: rules of the standard, and what dbt enforces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.plan import compile_model
+from dqsql.errors import ConfigError
+from dqsql.loading import load_project
+from dqsql.loading.contracts.odcs import read_odcs
+from dqsql.loading.contracts.quality import Unfit, rule_of, value_checks
+from dqsql.model.project import Severity
+from dqsql.monitors import registry
+from dqsql.monitors.catalog import catalog_of
+
+# Loading asks which settings monitors have.
+assert registry.all_kinds()
+
+
+@pytest.mark.parametrize(
+    ("rule", "expression"),
+    [
+        ({"metric": "nullValues", "mustBe": 0}, "expect(count_if({c} is null) = 0)"),
+        (
+            {"metric": "nullValues", "mustBeLessThan": 1, "unit": "percent"},
+            "expect(count_if({c} is null) * 100.0 / nullif(count(*), 0) < 1)",
+        ),
+        (
+            {
+                "metric": "missingValues",
+                "arguments": {"missingValues": [None, "", "N/A"]},
+                "mustBeLessOrEqualTo": 100,
+            },
+            "expect(count_if({c} is null or {c} in ('', 'N/A')) <= 100)",
+        ),
+        (
+            {"rule": "invalidValues", "arguments": {"validValues": [1, 2]}, "mustNotBe": 3},
+            "expect(count_if({c} not in (1, 2)) <> 3)",
+        ),
+        (
+            {"metric": "invalidValues", "pattern": r"^\d'+$", "mustBe": 0},
+            "expect(count_if(not {c} rlike '^\\\\d\\'+$') = 0)",
+        ),
+        (
+            {"metric": "duplicateValues", "mustBeLessThan": 10},
+            "expect(coalesce(duplicate_count({c}), 0) < 10)",
+        ),
+        ({"metric": "rowCount", "mustBeBetween": [100, 120]}, "row_count between 100 and 120"),
+        (
+            {"type": "sql", "query": "SELECT max({property}) FROM {object}", "mustBe": 5},
+            "expect(MAX(`x`) = 5)",
+        ),
+        ({"type": "custom", "engine": "dqsql", "implementation": "@avh"}, "avh"),
+    ],
+)
+def test_rules(rule: dict[str, Any], expression: str) -> None:
+    assert rule_of(rule, "x").expression == expression
+
+
+def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
+    query = "select count(*) from ${object} where ${property} is not null and y > 1"
+    found = rule_of(
+        {"type": "sql", "query": query, "mustBeGreaterThan": 3, "severity": "Warning"}, "x"
+    )
+    assert (found.where, found.severity) == ("NOT `x` IS NULL AND y > 1", Severity.WARN)
+    for rule, reason in (
+        ({"type": "text", "description": "all is well"}, "it is prose"),
+        ({"type": "custom", "engine": "soda"}, "it is for soda"),
+        ({"metric": "nullValues"}, "compares with nothing"),
+        ({"metric": "odd", "mustBe": 1}, "none of the standard's"),
+        ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "no aggregate"),
+        (
+            {"type": "sql", "query": "select count(*) from {object} join u", "mustBe": 1},
+            "more than one aggregate",
+        ),
+        ({"metric": "rowCount", "mustBe": "many"}, "no number"),
+    ):
+        with pytest.raises(Unfit, match=reason):
+            rule_of(rule, "x")
+
+
+def test_options_of_logical_types() -> None:
+    options = {"minLength": 11, "pattern": "ACC[0-9]{8}", "exclusiveMaximum": "2021-01-01"}
+    found = value_checks(options, [{"value": "a"}, {"value": 3}], "date")
+    assert [c.expression for c in found] == [
+        "satisfies({c} is null or {c} < date '2021-01-01')",
+        "satisfies({c} is null or length({c}) >= 11)",
+        "matches('ACC[0-9]{8}')",
+        "accepted_values('a', 3)",
+    ]
+
+
+def test_objects_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    text = """\
+apiVersion: v3.0.2
+kind: DataContract
+schema:
+  - name: a
+    physicalName: db.a_1
+    properties:
+      - {name: x, physicalType: NUMBER(3), logicalType: integer, primaryKey: true, primaryKeyPosition: 2}
+      - {name: y, primaryKey: true, primaryKeyPosition: 1, quality: [{type: text, description: fine}]}
+  - name: b
+    properties: [{name: z}]
+"""  # noqa: E501
+    file.write_text(text)
+    contract = read_odcs(file, "c.yaml", "A_1".replace("A_1", "a"))
+    assert (contract.name, contract.key) == ("db.a_1", ("y", "x"))
+    assert [c.type for c in contract.columns] == ["<integer>", ""]
+    assert contract.left == ("y: fine: it is prose",)
+    with pytest.raises(ConfigError, match="2 objects"):
+        read_odcs(file, "c.yaml")
+    file.write_text(text.replace("v3.0.2", "v2.2.2"))
+    with pytest.raises(ConfigError, match="no data contract of version 3"):
+        read_odcs(file, "c.yaml", "b")
+
+
+def _enforced(shop: Path, meta: Any = None) -> list[tuple[str | None, str]]:
+    file = shop / "target" / "manifest.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    node = data["nodes"]["model.shop.stg_customers"]
+    node["config"]["contract"] = {"enforced": True}
+    node["config"]["meta"] = {"dqsql": meta} if meta else {}
+    node["columns"] = {
+        "customer_id": {
+            "name": "customer_id",
+            "data_type": "BIGINT",
+            "constraints": [{"type": "primary_key"}],
+        },
+        "name": {
+            "name": "name",
+            "data_type": "varchar(20)",
+            "constraints": [{"type": "check", "expression": "length(name) > 1"}],
+        },
+    }
+    node["constraints"] = [{"type": "unique", "columns": ["customer_id", "name"]}]
+    file.write_text(json.dumps(data), encoding="utf-8")
+    project = load_project(shop)
+    model = next(m for m in project.models if m.name == "stg_customers")
+    catalog: Catalog = catalog_of(project)
+    assert not compile_model(model, project, catalog).rejected
+    return [(a.column, a.expression) for a in model.annotations if "contract" in a.settings.tags]
+
+
+def test_what_dbt_enforces(shop: Path) -> None:
+    assert _enforced(shop) == [
+        (None, "schema_is('customer_id bigint, name string', closed => true)"),
+        # That the key is unique and not null is said in the model already.
+        ("name", "satisfies(coalesce(length(name) > 1, true))"),
+        (None, "unique(`customer_id`, `name`)"),
+    ]
+
+
+def test_a_contract_may_be_left_to_dbt(shop: Path) -> None:
+    assert _enforced(shop, {"contract": False}) == []

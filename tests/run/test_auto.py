@@ -1,0 +1,150 @@
+"""Models without annotations are watched; what is watched is listed, bounded and can be pinned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import dqsql
+from dqsql.cli.main import cli
+from dqsql.errors import ConfigError
+from dqsql.runner.review import review
+from dqsql.runner.tables import compile_tables
+
+from .conftest import NewProject, Project
+
+MODEL = """\
+{{ config(batch_by = 'day', monitors = 'auto') }}
+select day, order_id, price, currency, note from {{ source('raw', 't') }}
+"""
+DAYS = 40
+LAST = "2024-02-09"
+
+
+def orders(days: int, *, odd: bool = False) -> str:
+    """Days of 200 rows; the last one repeats keys, has one currency and prices in cents."""
+    last = f"id div 200 = {days - 1}" if odd else "false"
+    return f"""
+        select date_add(date '2024-01-01', cast(id div 200 as int)) as day,
+            if({last}, id div 2, id) as order_id,
+            (10 + (id * 7919) % 101 / 10.0D) * if({last}, 100, 1) as price,
+            if({last}, 'EUR', element_at(array('EUR', 'USD', 'CHF'), cast(id % 3 + 1 as int)))
+                as currency,
+            array(id) as note
+        from range({days * 200}) where not (id div 200 = 20)
+    """
+
+
+def call(project: Project, *words: str) -> str:
+    result = CliRunner().invoke(cli, [*words, "--project-dir", str(project.root)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
+    project = new_project(MODEL, orders(DAYS, odd=True))
+    result = project.run()
+    assert result.exit_code == 0  # It warns.
+    found: dict[str, Any] = {}
+    for verdict in result.results:
+        if verdict.is_finding:
+            found.setdefault(verdict.batch or "", {})[verdict.check_name, verdict.column] = verdict
+    assert set(found) == {"2024-01-22", LAST}
+    assert "2024-01-21" in found["2024-01-22"]["cadence", None].message
+    last = found[LAST]
+    assert last["stays_unique", "order_id"].message.startswith("100 rows repeat a value")
+    assert "has become constant" in last["alive", "currency"].message
+    assert ("avh", "price") in last
+    # Of arrays nothing is said, least of all an error.
+    assert not [r for r in result.results if r.column == "note"]
+    listed = call(project, "ls")
+    assert "m.price.avh" in listed
+    assert "m.cadence" in listed
+    call(project, "suggest", "m", "--monitors", "--write", "--yes")
+    pinned = (project.root / "checks" / "m.sql").read_text("utf-8")
+    assert "@stays_unique {severity: warn}" in pinned
+    before = {m.id for m in dqsql.compile_project(project.root).plans[0].monitors}
+    project.write({"checks/m.sql": pinned.replace(", monitors = 'auto'", "")})
+    assert {m.id for m in dqsql.compile_project(project.root).plans[0].monitors} == before
+
+
+def test_a_model_whose_columns_spark_knows_and_the_project_file(new_project: NewProject) -> None:
+    model = "{{ config(batch_by = 'day') }}\nselect * from {{ source('raw', 't') }}\n"
+    project = new_project(model, orders(9))
+    file = project.root / "dqsql_project.yml"
+    text = file.read_text("utf-8")
+    file.write_text(f"{text}\nmonitors: [volume, columns]\n", encoding="utf-8")
+    names = {(r.check_name, r.column) for r in project.run().results}
+    assert names == {("anomaly(row_count)", None)} | {
+        ("avh", c) for c in ("order_id", "price", "currency")
+    }
+    # Known from now on, without Spark.
+    assert "m.price.avh" in call(project, "ls")
+    file.write_text(f"{text}\nmonitors: [volume, colums]\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="knows no 'colums'"):
+        dqsql.compile_project(project.root)
+
+
+def test_scans_are_bounded(make_project: Any, tmp_path: Path) -> None:
+    def monitors(budget: str) -> tuple[set[str], int]:
+        text = MODEL.replace("'auto'", f"'auto', scan_budget = {budget}")
+        root = make_project(
+            {
+                "checks/m.sql": text,
+                "checks/sources.yml": "sources: [{name: raw, tables: [{name: t, path: d}]}]",
+            },
+            f"p{budget}",
+        )
+        compiled = dqsql.compile_project(root)
+        assert not compiled.errors
+        (plan,) = compiled.plans
+        return {m.kind for m in plan.monitors}, sum(q.scans for q in compiled.queries["m"])
+
+    everything, scans = monitors("20")
+    assert {"anomaly", "cadence", "schema", "avh", "alive", "stays_unique", "novelty"} == everything
+    few, fewer_scans = monitors(str(scans - 1))
+    assert "novelty" not in few
+    assert "avh" in few
+    assert fewer_scans < scans
+    assert monitors("2") == ({"anomaly", "cadence", "schema"}, 2)
+
+
+def test_what_would_have_caught_rejected_batches(new_project: NewProject) -> None:
+    model = MODEL.replace("'auto'", "['volume', 'schema']").replace("price", "price -- @max > 0\n")
+    project = new_project(model, orders(DAYS, odd=True))
+    project.run()
+    refused = CliRunner().invoke(
+        cli, ["suggest", "m", "--from-incidents", "--project-dir", str(project.root)]
+    )
+    assert "no batch of m was rejected" in refused.output
+    options: Any = {"project_dir": project.root, "spark": project.spark}
+    review("m", [LAST], "reject", "prices in cents", **options)
+    told = call(project, "suggest", "m", "--from-incidents")
+    assert "@max <= 22" in told
+    assert f"tells of 1 of 1 rejected batch ({LAST}); 0 false alarms on 38 accepted" in told
+    assert "@row_count" not in told
+
+
+def test_tables_that_have_no_check_file(new_project: NewProject) -> None:
+    """A partitioned table of Spark's catalog: its days are the batches."""
+    project = new_project("select 1 as a -- @not_null\n")
+    spark = project.spark
+    spark.sql("create database if not exists sales")
+    try:
+        spark.sql(
+            "create table sales.orders using parquet partitioned by (day)"
+            f" as select order_id, price, day from ({orders(9)})"
+        )
+        compiled = compile_tables(project.root, ["sales.*"], spark)
+        (plan,) = compiled.plans
+        assert plan.model.name == "sales__orders"
+        assert plan.model.config.batch_by == "`day`"
+        result = dqsql.run(project.root, spark=spark, compiled=compiled)
+        assert len(result.models[0].batches) == 9
+        assert not [r for r in result.results if r.is_finding]
+        assert {m.kind for m in plan.monitors} >= {"avh", "cadence", "schema", "stays_unique"}
+    finally:
+        spark.sql("drop database sales cascade")

@@ -1,0 +1,149 @@
+"""Contracts: the one in the documentation, kept and broken; written and read again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import dqsql
+from dqsql.cli.main import cli
+from dqsql.errors import ConfigError
+from dqsql.model.results import Status
+
+from .conftest import NewProject, Project
+
+DOCS = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text("utf-8")
+CONTRACT = re.findall(r"```yaml\n(.*?)```", DOCS, re.DOTALL)[0]
+MODEL, INLINE = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)[:2]
+FILE = "contracts/orders.odcs.yaml"
+GOOD = """\
+select cast(id as bigint) as order_id, cast(5 as decimal(10,2)) as amount, 'EUR' as currency
+from range(200)
+"""
+
+
+def call(project: Project, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(cli, [*words, "--project-dir", str(project.root)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def statuses(project: Project) -> dict[str, tuple[str, str]]:
+    found = project.run(full_refresh=True).results
+    return {f"{r.column or ''}:{r.check_name[:9]}": (r.status.value, r.message) for r in found}
+
+
+def test_the_contract_of_the_documentation(new_project: NewProject) -> None:
+    project = new_project(MODEL.replace("'orders')", "'t')"), GOOD, {FILE: CONTRACT})
+    assert {status for status, _ in statuses(project).values()} == {"pass"}
+    tags = {c.tags for c in dqsql.compile_project(project.root).plans[0].checks}
+    assert tags == {("contract",)}
+
+    # Spark reads the narrower type without a word, and no check on values can tell.
+    project.data(GOOD.replace("bigint", "int").replace("cast(5 as decimal(10,2)) as amount, ", ""))
+    found = statuses(project)
+    assert found[":contract"] == (
+        "fail",
+        "breaking: removed amount (decimal(10,2)), narrowed order_id (bigint -> int)",
+    )
+    assert found["order_id:unique"][0] == "pass"
+
+    project.data(
+        GOOD.replace("decimal(10,2)", "decimal(12,2)")
+        .replace("'EUR'", "if(id < 3, 'GBP', 'EUR')")
+        .replace("as currency", "as currency, 1 as more")
+        .replace("cast(5", "cast(if(id = 7, null, id - 1)")
+    )
+    found = statuses(project)
+    assert found[":contract"] == (
+        "warn",
+        "compatible: widened amount (decimal(10,2) -> decimal(12,2)), added more (int)",
+    )
+    assert found["amount:not_null"][0] == "fail"
+    assert found["amount:satisfies"][0] == "fail"
+    assert [s for n, (s, _) in found.items() if n.startswith("currency")] == ["fail"]
+
+    # Written and read again it is the same.
+    text = call(project, "contract", "export", "m")
+    exported = yaml.safe_load(text)
+    (made,) = exported["schema"]
+    assert made["properties"][0] == {
+        "name": "order_id",
+        "logicalType": "integer",
+        # The last run saw bigint again.
+        "physicalType": "bigint",
+        "required": True,
+        "unique": True,
+    }
+    project.write({"contracts/again.odcs.yaml": text})
+    assert "checks/m.sql" in call(project, "contract", "import", "contracts/again.odcs.yaml")
+    again = MODEL.replace("'orders')", "'t')").replace("orders.odcs", "again.odcs")
+    before = {(c.column, c.expression) for c in dqsql.compile_project(project.root).plans[0].checks}
+    project.write({"checks/m.sql": again})
+    compiled = dqsql.compile_project(project.root)
+    assert not compiled.errors
+    assert {(c.column, c.expression) for c in compiled.plans[0].checks} == before
+
+
+def test_a_contract_in_the_config_and_types_of_columns(new_project: NewProject) -> None:
+    model = INLINE + (
+        "select order_id, -- @has_type('<integer>')\n amount, -- @has_type('double')\n"
+        " currency from {{ source('raw', 't') }} -- @schema_is('currency string')\n"
+    )
+    project = new_project(model, GOOD)
+    found = {r.check_name[:20]: r for r in project.run().results}
+    closed = found["contract"]
+    assert (closed.status, closed.message) == (
+        Status.FAIL,
+        "breaking: added currency (string)",
+    )
+    assert found["has_type('<integer>'"].status is Status.PASS
+    wrong = found["has_type('double')"]
+    assert (wrong.status, wrong.message) == (
+        Status.FAIL,
+        "amount is retyped: double -> decimal(10,2)",
+    )
+    assert found["schema_is('currency "].status is Status.PASS
+    assert found["not_null"].status is Status.PASS
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("'contracts/none.yaml'", "there is no contract 'contracts/none.yaml'"),
+        (f"'{FILE}#order'", "the contract has no object 'order'"),
+        ("{'columns': {'a': 'number(3)'}}", "a: 'number(3)' is no type of Spark"),
+        ("{'colums': {}}", "unknown key 'colums' in a contract"),
+        ("{'columns': {'a': 'int'}, 'key': ['b']}", "the contract's key names 'b'"),
+    ],
+)
+def test_what_is_wrong_with_a_contract_is_told(
+    new_project: NewProject, setting: str, message: str
+) -> None:
+    model = f"{{{{ config(contract = {setting}) }}}}\nselect 1 as a -- @not_null\n"
+    project = new_project(model, files={FILE: CONTRACT})
+    (error,) = dqsql.compile_project(project.root).errors
+    assert isinstance(error, ConfigError)
+    assert error.message.startswith(message)
+
+
+def test_a_new_version_that_breaks_readers(new_project: NewProject) -> None:
+    new = CONTRACT.replace("physicalType: bigint", "physicalType: int").replace(
+        "required: true", "required: false"
+    )
+    new += "      - {metric: duplicateValues, mustBe: 0, arguments: {properties: [a, b]}}\n"
+    project = new_project("select 1 as a -- @not_null\n", files={"a.yaml": CONTRACT, "b.yaml": new})
+    files = (str(project.root / "a.yaml"), str(project.root / "b.yaml"))
+    result = CliRunner().invoke(cli, ["contract", "diff", *files])
+    assert result.exit_code == 1
+    assert "BREAKING orders: narrowed order_id (bigint -> int)" in result.output
+    assert "BREAKING orders: now nullable amount" in result.output
+    assert "compatible orders: newly promised" in result.output
+    assert CliRunner().invoke(cli, ["contract", "diff", files[0], files[0]]).exit_code == 0
+    assert "Wrote checks/orders.sql" in call(project, "contract", "import", files[0], "--write")
+    written = (project.root / "checks" / "orders.sql").read_text("utf-8")
+    assert written.startswith("{{ config(contract = 'a.yaml') }}\nselect\n    order_id,\n")

@@ -1,0 +1,96 @@
+"""Batches, segments, values and numbers that are not there any more are found."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+from dqsql.model.results import Result, Status
+
+from .conftest import NewProject
+
+DOCS = (Path(__file__).parents[2] / "docs" / "silence.md").read_text("utf-8")
+MODEL = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)[0].replace("'orders')", "'t')")
+DAYS = 14
+LAST = "2024-03-14"
+
+
+def orders(days: int, *, odd: bool, first: str = "2024-03-01") -> str:
+    """Days of 3 countries; with `odd` the fifth is not there, and of the last much is missing."""
+    last = f"id div 300 = {days - 1}" if odd else "false"
+    return f"""
+        select date_add(date '{first}', cast(id div 300 as int)) as day,
+            element_at(array('DE', 'FR', 'IT'), cast(id % 3 + 1 as int)) as country,
+            case when {last} then double('NaN') else cast(id % 17 as double) end as price,
+            element_at(array('EUR', 'USD', if({last}, 'EUR', 'CHF')), cast(id % 7 % 3 + 1 as int))
+                as currency
+        from range({days * 300})
+        where not ({str(odd).lower()} and id div 300 = 4) and not ({last} and id % 3 = 2)
+    """
+
+
+def told(results: tuple[Result, ...]) -> dict[tuple[str, str, str | None], Result]:
+    found = {}
+    for r in results:
+        if r.is_finding:
+            found[r.batch or "", f"{r.column or ''}:{r.check_name[:9]}", r.segment] = r
+    return found
+
+
+def test_what_is_missing(new_project: NewProject) -> None:
+    model = MODEL.replace("@row_count > 10", "@row_count > 10 @anomaly(row_count) {segments: true}")
+    project = new_project(model, orders(DAYS, odd=True))
+    found = told(project.run().results)
+    gap = found.pop(("2024-03-06", ":cadence('", None))
+    assert (gap.status, gap.message) == (
+        Status.WARN,
+        "1 batch is missing before this one: 2024-03-05; there is one every day, as declared",
+    )
+    vanished = found.pop((LAST, ":expected_", None))
+    assert vanished.status is Status.FAIL
+    assert vanished.message == "1 segment without rows: country=IT (in all of 12 batches before)"
+    none = found.pop((LAST, ":row_count", "country=IT"))
+    assert (none.status, none.observed) == (Status.FAIL, 0)
+    assert found.pop((LAST, ":anomaly(r", "country=IT")).observed == 0
+    # To Spark NaN is a value, so that the column is complete.
+    nan = found.pop((LAST, "price:alive", None)).message
+    assert "price: 100% of the rows are NaN, at most 0.0% before" in nan
+    lost = found.pop((LAST, "currency:alive", None)).message
+    assert lost.startswith("currency: no longer occurs: CHF (in all of 12 batches before)")
+    # The declared rhythm has ended years ago.
+    assert found.pop((LAST, ":cadence('", None)).message.startswith("no batch has come since")
+    # The whole batch has fewer rows, too.
+    assert not [key for key in found if key[2] is not None or not key[1].startswith(":anomaly")]
+    rows: list[dict[str, Any]] = project.rows("dq_metrics")
+    zero = [r for r in rows if r["metric"] == "row_count" and r["value"] == 0]
+    assert [(r["batch"], r["segment"]) for r in zero] == [(LAST, "country=IT")]
+    # Batch by batch it is the same.
+    apart = new_project(model, orders(DAYS, odd=True), name="apart")
+    batches = sorted({r["batch"] for r in project.rows("dq_batches")})
+    apart.run(batches=batches[:9])
+    apart.run()
+    assert apart.rows("dq_metrics") != []
+    for table in ("dq_metrics", "dq_results"):
+        keys = ("batch", "segment", "metric", "check_id", "value", "status", "message")
+        both = [[str([r.get(k) for k in keys]) for r in p.rows(table)] for p in (apart, project)]
+        assert sorted(both[0]) == sorted(both[1])
+
+
+def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> None:
+    today = dt.datetime.now(dt.UTC).date()
+    first = (today - dt.timedelta(days=12)).isoformat()
+    project = new_project(MODEL, orders(8, odd=False, first=first))
+    project.run()
+    again = project.run()
+    newest = (today - dt.timedelta(days=5)).isoformat()
+    assert again.models[0].batches == (newest,)
+    assert "as one should have come since" in again.models[0].notes[0]
+    (late,) = [r for r in again.results if r.detector == "cadence"]
+    assert late.status is Status.WARN
+    assert late.message.startswith(f"no batch has come since {newest}")
+    assert again.exit_code == 0
+    # As soon as it comes, all is well.
+    project.data(orders(13, odd=False, first=first))
+    assert not [r for r in project.run().results if r.detector == "cadence" and r.is_finding]
