@@ -52,7 +52,9 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     for verdict in result.results:
         if verdict.is_finding:
             found.setdefault(verdict.batch or "", {})[verdict.check_name, verdict.column] = verdict
-    assert set(found) == {"2024-01-22", LAST}
+    # The budget is one false alarm a week.
+    assert {"2024-01-22", LAST} <= set(found)
+    assert len(found) <= 2 + DAYS / 7, {b: list(f) for b, f in found.items()}
     assert "2024-01-21" in found["2024-01-22"]["cadence", None].message
     last = found[LAST]
     assert last["stays_unique", "order_id"].message.startswith("100 rows repeat a value")
@@ -113,7 +115,9 @@ def test_scans_are_bounded(make_project: Any, tmp_path: Path) -> None:
 
 
 def test_what_would_have_caught_rejected_batches(new_project: NewProject) -> None:
-    model = MODEL.replace("'auto'", "['volume', 'schema']").replace("price", "price -- @max > 0\n")
+    model = MODEL.replace("'auto'", "['volume', 'schema']").replace(
+        "price, ", "\n    price, -- @max > 0\n    "
+    )
     project = new_project(model, orders(DAYS, odd=True))
     project.run()
     refused = CliRunner().invoke(

@@ -74,7 +74,11 @@ def test_what_is_missing(new_project: NewProject) -> None:
     assert apart.rows("dq_metrics") != []
     for table in ("dq_metrics", "dq_results"):
         keys = ("batch", "segment", "metric", "check_id", "value", "status", "message")
-        both = [[str([r.get(k) for k in keys]) for r in p.rows(table)] for p in (apart, project)]
+        both = [
+            # Whether the newest batch is late depends on the day.
+            [str([r.get(k) for k in keys]) for r in p.rows(table) if r.get("detector") != "cadence"]
+            for p in (apart, project)
+        ]
         assert sorted(both[0]) == sorted(both[1])
 
 
