@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.auto import auto_annotations
+from dqsql.compiler.auto import auto_annotations, fit_for_types
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql
@@ -101,6 +101,7 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
 
     `types` gives the Spark types of the model's columns.
     """
+    plan = fit_for_types(plan, types)
     if not any(w.family is not Family.ANY for m in plan.monitors for w in m.watched):
         return plan
     monitors = tuple(_for_type(m, types) for m in plan.monitors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query, segment_count_query
 from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord
+from dqsql.monitors.registry import is_due
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches, period_of
 from dqsql.runner.limits import RunLimits
+from dqsql.runner.verdicts import checks_about_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,3 +112,17 @@ class Discovery:
         batches = BatchFilter(tuple(chosen), self.batch_type, self.columns)
         query = segment_count_query(self.model, batches)
         return count_segments(self.spark, self.model.name, query)
+
+
+def newest_again(
+    choice: BatchChoice, plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime
+) -> BatchChoice:
+    """The choice; where nothing is new, the newest batch if its age is checked or one is late."""
+    if choice.batches or choice.newest is None:
+        return choice
+    due = is_due(plan, ledger, now)
+    if not due and not checks_about_now(plan):
+        return choice
+    why = "as one should have come since" if due else "as its age is checked"
+    note = f"nothing new: {choice.newest} is checked again, {why}"
+    return BatchChoice((choice.newest,), (), (*choice.notes, note), sizes=choice.sizes)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.auto import fit_for_types
 from dqsql.compiler.counts import counted_states, scanned_states
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
@@ -42,11 +41,11 @@ from dqsql.monitors.held_back import held_back_note
 from dqsql.monitors.judging import Judged, MonitorRun, stored_book
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook
-from dqsql.monitors.registry import is_due, learned_before_scan, learns_before_scan
+from dqsql.monitors.registry import learned_before_scan, learns_before_scan
 from dqsql.monitors.streaks import streaks_of
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
-from dqsql.runner.discovery import Discovery
+from dqsql.runner.discovery import Discovery, newest_again
 from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.impact import with_impact
 from dqsql.runner.journal import Journal, Work
@@ -63,7 +62,6 @@ from dqsql.runner.stages import ModelVerdicts, TestedBatches
 from dqsql.runner.vanished import with_vanished
 from dqsql.runner.verdicts import (
     batch_statuses,
-    checks_about_now,
     constraint_results,
     flagged_last,
     unevaluated,
@@ -190,7 +188,7 @@ class ModelRun:
     def _analysed(self, choice: BatchChoice, batch_type: str) -> TestedBatches:
         """What there is to scan, as far as Spark can do it."""
         batches = tuple(sorted(choice.batches, key=batch_order))
-        self.plan = with_meaning(for_types(self._fitting(), self._columns), self._columns)
+        self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
         self._meaning = Meaning.of(self.plan, self._columns)
         self._learn_before_scan(batches, batch_type)
         self._step(f"analysing {plural(len(self.plan.states), 'aggregate')}")
@@ -200,9 +198,6 @@ class ModelRun:
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
         return TestedBatches(batches, choice, batch_type, execution, part, dict(self.ledger))
-
-    def _fitting(self) -> Plan:
-        return fit_for_types(self.plan, self._columns)
 
     def _notes(
         self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
@@ -277,16 +272,7 @@ class ModelRun:
             self._step("looking for new batches")
         discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
-        due = not choice.batches and is_due(self.plan, self.ledger, self.now)
-        if (
-            not choice.batches
-            and choice.newest is not None
-            and (checks_about_now(self.plan) or due)
-        ):
-            why = "as one should have come since" if due else "as its age is checked"
-            note = f"nothing new: {choice.newest} is checked again, {why}"
-            notes = (*choice.notes, note)
-            choice = BatchChoice((choice.newest,), (), notes, sizes=choice.sizes)
+        choice = newest_again(choice, self.plan, self.ledger, self.now)
         return choice, kind
 
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
