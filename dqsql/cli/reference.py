@@ -35,6 +35,12 @@ _PLACES = {
 
 # Pages of monitors that are not called like them.
 _PAGES = {
+    "alive": "../silence.md",
+    "cadence": "../silence.md",
+    "expected_segments": "../silence.md",
+    "has_type": "../contracts.md",
+    "schema_is": "../contracts.md",
+    "stays_unique": "../auto.md",
     "schema": "../annotations.md",
     "pattern": "../patterns.md",
     "row_anomalies": "../rows.md",
