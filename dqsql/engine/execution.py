@@ -166,11 +166,15 @@ class ModelExecution:
     _held: pa.Table | None = None
     _local: DataFrame | None = None
     _exposed: frozenset[str] = frozenset()
+    _analysed: tuple[str, DataFrame] | None = None
 
     def _query(self, statement: exp.Expr) -> DataFrame:
+        return self.spark.sql(self._text(statement))
+
+    def _text(self, statement: exp.Expr) -> str:
         text = to_sql(statement)
         mark = to_sql(literal(PII_KEY))
-        return self.spark.sql(text.replace(mark, f"'{self.key()}'") if mark in text else text)
+        return text.replace(mark, f"'{self.key()}'") if mark in text else text
 
     def statement(self, states: Sequence[StateColumn], types: Mapping[str, str]) -> exp.Expr:
         """What scans some states."""
@@ -225,7 +229,10 @@ class ModelExecution:
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
-            return self._query(self.statement(states, {})).schema
+            text = self._text(self.statement(states, {}))
+            frame = self.spark.sql(text)
+            self._analysed = text, frame
+            return frame.schema
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
         with translated("Spark refuses it"):
@@ -305,7 +312,7 @@ class ModelExecution:
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self._query(self.statement(part.scanned, part.types))
+            frame = self._scan_of(part)
             if local:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
@@ -317,6 +324,13 @@ class ModelExecution:
                 # What is stored lacks values that measuring needs.
                 self._local = frame = frame.localCheckpoint()
         self.store.replace_state(model, without_values(frame, self._exposed), batches)
+
+    def _scan_of(self, part: Feasible) -> DataFrame:
+        """What scans the states: mostly what was analysed, which Spark need not do twice."""
+        text = self._text(self.statement(part.scanned, part.types))
+        known, self._analysed = self._analysed, None
+        # A second try needs another plan: a frame keeps the one that it was executed by.
+        return known[1] if known is not None and known[0] == text else self.spark.sql(text)
 
     @property
     def holds_states(self) -> bool:
