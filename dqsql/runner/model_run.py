@@ -254,6 +254,7 @@ class ModelRun:
             types=self._columns,
             batch_type=batch_type,
             label=self._own_batch,
+            failures_limit=self.limits.failures_limit,
         )
 
     def _step(self, text: str) -> None:
