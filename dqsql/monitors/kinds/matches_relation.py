@@ -60,6 +60,8 @@ _SETTINGS = {"store_failures": a_flag, "warn_if": as_given, "error_if": as_given
 _NUMBER = re.compile(r">\s*(\d+)")
 # More buckets than these are no filter worth a join.
 _MANY = 20 * BUCKETS
+# Where all rows are wanted: they pass through this process.
+_ALL_ROWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,8 @@ class MatchDetector:
                 if row[DIFFERENCE] == CHANGED:
                     one.columns = changed_counts(row, diff.values)
             if monitor.settings.options.get("store_failures", self.context.store_failures):
-                for row in collected(
-                    spark, sampled_differences(view, self.place.failures_limit), doing
-                ):
+                limit = self.place.failures_limit or _ALL_ROWS
+                for row in collected(spark, sampled_differences(view, limit), doing):
                     found[self._batch(row)].rows.append(row[ROW])
         return found
 
