@@ -396,8 +396,7 @@ class ModelRun:
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        found = constraint_results(self.plan, measured.outcomes, self.ledger)
-        return self._streaks.judged(found)
+        return self._streaks.judged(constraint_results(self.plan, measured.outcomes, self.ledger))
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(

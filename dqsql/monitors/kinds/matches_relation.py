@@ -115,7 +115,7 @@ def _names(node: exp.Expr, argument: str, span: Span) -> tuple[str, ...]:
 
 
 @dataclass
-class _Found:
+class _BatchDiff:
     """What differs in one batch: rows by kind and by changed column, and rows of both sides."""
 
     here: int = 0
@@ -136,7 +136,7 @@ class MatchDetector:
 
     place: Workplace
     context: MonitorContext
-    _found: dict[str, Mapping[str, _Found] | DqsqlError] = field(default_factory=dict)
+    _found: dict[str, Mapping[str, _BatchDiff] | DqsqlError] = field(default_factory=dict)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Compare the relations in all batches of the run at once."""
@@ -152,14 +152,14 @@ class MatchDetector:
 
     # --- comparing -----------------------------------------------------------------------------
 
-    def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _Found]:
+    def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _BatchDiff]:
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name
         doing = f"cannot compare {name} with {self._relation(monitor).name}"
-        found: dict[str, _Found] = defaultdict(_Found)
+        found: dict[str, _BatchDiff] = defaultdict(_BatchDiff)
         pairs: list[dict[str, Any]] = []
         for row in collected(spark, diff.buckets(), doing):
-            found[self._batch(row)] = _Found(int(row[HERE]), int(row[THERE]))
+            found[self._batch(row)] = _BatchDiff(int(row[HERE]), int(row[THERE]))
             pairs += [{BATCH: row[BATCH], BUCKET: bucket} for bucket in row[BUCKET]]
         if not pairs:
             return found
@@ -253,7 +253,7 @@ class MatchDetector:
             text = f"{monitor.span}: {monitor.expression}: {found.message}"
             failed = result_of(monitor, batch, Status.ERROR, text)
             return with_details(failed, hint=found.hint)
-        one, other = found.get(batch, _Found()), self._relation(monitor).name
+        one, other = found.get(batch, _BatchDiff()), self._relation(monitor).name
         if not one.here and not one.there:
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"neither side has rows, here and in {other}")
@@ -281,7 +281,7 @@ class MatchDetector:
             result = replace(result, message=message)
         return with_details(result, **details)
 
-    def _keep(self, monitor: Monitor, batch: str, found: _Found) -> None:
+    def _keep(self, monitor: Monitor, batch: str, found: _BatchDiff) -> None:
         """Store the number of differing rows, and some of them."""
         call = match_call(monitor.expression, monitor.span)
         self.context.derived.append(
@@ -310,7 +310,7 @@ class MatchDetector:
         ]
 
 
-def _words(found: _Found, other: str) -> str:
+def _words(found: _BatchDiff, other: str) -> str:
     rows = f"{plural(found.here, 'row')} here, {found.there:,} in {other}"
     if not found.total:
         return f"{rows}: all the same"

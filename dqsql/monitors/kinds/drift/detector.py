@@ -34,7 +34,7 @@ _Parts = tuple[MetricProfile, float]
 
 
 @dataclass(frozen=True)
-class _Unit:
+class _DriftUnit:
     """One monitor: its call, its demands, and the metrics that it watches."""
 
     monitor: Monitor
@@ -58,7 +58,7 @@ class DriftDetector:
     place: Workplace
     context: MonitorContext
     kind: str
-    _units: dict[str, _Unit | str] = field(default_factory=dict)
+    _units: dict[str, _DriftUnit | str] = field(default_factory=dict)
     _relations: dict[str, ReferenceValues] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class DriftDetector:
     def _monitors(self) -> list[Monitor]:
         return [m for m in self.context.plan.monitors if m.kind == self.kind]
 
-    def _unit(self, monitor: Monitor) -> _Unit | str:
+    def _unit(self, monitor: Monitor) -> _DriftUnit | str:
         """The monitor taken apart; what is wrong, where it cannot be decided on."""
         call = drift_call(monitor.expression, monitor.column, monitor.span)
         metric = self.context.metric
@@ -84,7 +84,7 @@ class DriftDetector:
         hidden = hides_values(self.place.plan.model, monitor.column, monitor.settings)
         if hidden and (profile.name == QUANTILES or call.against.relation is not None):
             return f"no distribution of the private column {monitor.column} is kept to compare"
-        return _Unit(
+        return _DriftUnit(
             monitor,
             call,
             demands_of(monitor),
@@ -98,7 +98,7 @@ class DriftDetector:
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Measure the relations that batches are compared with, and read the counts of batches."""
-        units = [u for u in self._units.values() if isinstance(u, _Unit)]
+        units = [u for u in self._units.values() if isinstance(u, _DriftUnit)]
         by_sql = {r.sql: r for r in self.place.plan.relations}
         asked = tuple(self.context.rows)
         for sql in dict.fromkeys(u.relation for u in units if u.relation is not None):
@@ -131,7 +131,7 @@ class DriftDetector:
         text = f"{monitor.span}: {monitor.expression}: {error.message}"
         return result_of(monitor, batch, Status.ERROR, text)
 
-    def _verdict(self, unit: _Unit, batch: str, segment: str | None) -> Result:
+    def _verdict(self, unit: _DriftUnit, batch: str, segment: str | None) -> Result:
         monitor = unit.monitor
         now = self._stored(unit, batch, segment)
         named, parts, why = self._reference(unit, batch, segment)
@@ -145,7 +145,7 @@ class DriftDetector:
         return self._told(unit, batch, segment, self._drift(unit, parts, now), named)
 
     def _reference(
-        self, unit: _Unit, batch: str, segment: str | None
+        self, unit: _DriftUnit, batch: str, segment: str | None
     ) -> tuple[str, list[_Parts], str | None]:
         """What the batch is compared with, in words; its distributions; or why with nothing yet."""
         to, history = unit.call.against, self.context.history
@@ -168,7 +168,7 @@ class DriftDetector:
         named = batches[0] if len(batches) == 1 else f"{batches[0]} to {batches[-1]}"
         return named, found, None
 
-    def _stored(self, unit: _Unit, batch: str, segment: str | None) -> _Parts | None:
+    def _stored(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
         history = self.context.history
         profile = history.profile(key_of(unit.profile, segment), batch)
         if profile is None:
@@ -178,13 +178,13 @@ class DriftDetector:
             rows = history.value(key_of(unit.count, segment), batch)
         return (profile, rows) if rows > 0 else None
 
-    def _of_relation(self, unit: _Unit, batch: str, segment: str | None) -> _Parts | None:
+    def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
         found = self._relations[unit.relation or ""]
         profile, count = (found.of(w, batch, segment) for w in _wanted(unit))
         rows = 0.0 if count is None else float(str(count))
         return (MetricProfile.from_json(str(profile)), rows) if profile and rows else None
 
-    def _drift(self, unit: _Unit, parts: Sequence[_Parts], now: _Parts) -> Drift:
+    def _drift(self, unit: _DriftUnit, parts: Sequence[_Parts], now: _Parts) -> Drift:
         if unit.numeric:
             old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
             return numeric_drift(
@@ -195,7 +195,7 @@ class DriftDetector:
         return categorical_drift(unit.call.measure, reference, _categories(now[0]), told=not hidden)
 
     def _told(
-        self, unit: _Unit, batch: str, segment: str | None, drift: Drift, named: str
+        self, unit: _DriftUnit, batch: str, segment: str | None, drift: Drift, named: str
     ) -> Result:
         monitor, measure = unit.monitor, unit.call.measure
         value = drift.p_value if self.kind == P_VALUE else drift.value
@@ -225,7 +225,9 @@ class DriftDetector:
             thresholds=dict(unit.demands.shown(monitor.severity)),
         )
 
-    def _value(self, unit: _Unit, batch: str, segment: str | None, value: float) -> MetricValue:
+    def _value(
+        self, unit: _DriftUnit, batch: str, segment: str | None, value: float
+    ) -> MetricValue:
         where = unit.monitor.settings.where
         suffix = "" if where is None else f" where {where}"
         return MetricValue(
@@ -242,7 +244,7 @@ class DriftDetector:
         )
 
 
-def _wanted(unit: _Unit) -> tuple[Wanted, Wanted]:
+def _wanted(unit: _DriftUnit) -> tuple[Wanted, Wanted]:
     """The profile and the number of values of the relation that a unit is compared with."""
     watched = next(w for w in unit.monitor.watched if w.alias == unit.profile.alias)
     about, where = unit.monitor.column or "", unit.monitor.settings.where
