@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.decisions.arrays import FloatArray
-
+FloatArray = npt.NDArray[np.float64]
 # A column: numbers with NaN for nulls, or texts with None for them.
 Column = FloatArray | Sequence[str | None]
 
