@@ -49,6 +49,7 @@ def test_the_options_reach_the_run(
         "event_time_end": "2025-03-03",
         "store_failures": True,
         "quarantine": None,
+        "selector": None,
         "only_new": True,
         "threads": 3,
         "dbt_tests": None,
