@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.auto import fit_for_types
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
@@ -13,7 +14,7 @@ from dqsql.model.monitors import AUTO
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import BATCHES, METRICS
+from dqsql.model.tables import BATCHES, COLUMNS, METRICS
 from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.subjects import Subject
@@ -31,9 +32,14 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def suggest_monitors(where: Where, name: str) -> Proposal:
+def suggest_monitors(
+    where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
+) -> Proposal:
     """What `monitors: auto` watches of a model, as annotations. Raises DqsqlError."""
-    _, plan = _plan(where, name)
+    project, plan = _plan(where, name)
+    with open_tables(project, spark, step) as store:
+        rows = [r for r in store.rows(COLUMNS) if r["model"] == name and r["valid_to"] is None]
+    plan = fit_for_types(plan, {r["column_name"]: r["data_type"] for r in rows})
     found = tuple(_of_monitor(m) for m in plan.monitors if AUTO in m.tags)
     notes = () if found else ("nothing is watched automatically: set `monitors: auto`",)
     return _proposal(plan, found, 0, notes)

@@ -83,7 +83,10 @@ def catching(
 def _worth(check: IncidentCheck, covered: set[str]) -> tuple[float, ...]:
     added = len(set(check.caught) - covered)
     rate = len(check.alarms) / max(check.judged, 1)
-    return (added and added - 5 * rate, -len(check.alarms), len(check.caught), check.distance)
+    worth = added and added - 5 * rate
+    # A bound needs no history, and says more than that something is odd.
+    is_bound = bool(check.comparison)
+    return (worth, -len(check.alarms), len(check.caught), is_bound, check.distance)
 
 
 def _of_series(

@@ -18,7 +18,13 @@ from .conftest import NewProject, Project
 
 MODEL = """\
 {{ config(batch_by = 'day', monitors = 'auto') }}
-select day, order_id, price, currency, note from {{ source('raw', 't') }}
+select
+    day,
+    order_id,
+    price,
+    currency,
+    note
+from {{ source('raw', 't') }}
 """
 DAYS = 40
 LAST = "2024-02-09"
@@ -68,7 +74,9 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     call(project, "suggest", "m", "--monitors", "--write", "--yes")
     pinned = (project.root / "checks" / "m.sql").read_text("utf-8")
     assert "@stays_unique {severity: warn}" in pinned
+    assert "@" not in pinned.split("currency,")[1].split("from")[0]
     before = {m.id for m in dqsql.compile_project(project.root).plans[0].monitors}
+    before -= {"m.note.avh", "m.note.alive"}
     project.write({"checks/m.sql": pinned.replace(", monitors = 'auto'", "")})
     assert {m.id for m in dqsql.compile_project(project.root).plans[0].monitors} == before
 
@@ -115,9 +123,7 @@ def test_scans_are_bounded(make_project: Any, tmp_path: Path) -> None:
 
 
 def test_what_would_have_caught_rejected_batches(new_project: NewProject) -> None:
-    model = MODEL.replace("'auto'", "['volume', 'schema']").replace(
-        "price, ", "\n    price, -- @max > 0\n    "
-    )
+    model = MODEL.replace("'auto'", "['volume', 'schema']").replace("price,", "price, -- @max > 0")
     project = new_project(model, orders(DAYS, odd=True))
     project.run()
     refused = CliRunner().invoke(

@@ -105,7 +105,7 @@ def command(
         raise UsageError("--from-incidents and --monitors are two questions: ask one")
     with session.progress() as progress:
         if monitors:
-            proposal = suggest_monitors(place, relation)
+            proposal = suggest_monitors(place, relation, step=progress.step)
         elif from_incidents:
             proposal = suggest_from_incidents(place, relation, step=progress.step)
         else:
