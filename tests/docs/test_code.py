@@ -73,7 +73,7 @@ def test_commands_have_these_options(place: str, words: str) -> None:
 
 
 def is_model(block: Block) -> bool:
-    return "@" in block.text and "{% macro" not in block.text
+    return ("@" in block.text or "{{" in block.text) and "{% macro" not in block.text
 
 
 def as_model(block: Block) -> str:
@@ -81,8 +81,12 @@ def as_model(block: Block) -> str:
     text = re.sub(r"materialized = '\w+', ", "", block.text)
     some = "select 1 as amount, '' as email from raw.t"
     text = text.replace("select ...", some)
+    # A file of its own that the text names is not there.
+    text = re.sub(r"contract = '[^']+'", "contract = {'columns': {'order_id': 'bigint'}}", text)
     if re.search(r"(?i)\bselect\b", text):
         return text
+    if text.lstrip().startswith("{{ config"):
+        return f"{text}\nselect 1 as order_id, 2 as amount -- @not_null(amount)"
     if all(line.lstrip().startswith("--") for line in text.splitlines() if line.strip()):
         return f"{text}\n{some}"
     return f"select\n{text.rstrip().rstrip(',')}\nfrom raw.t"
