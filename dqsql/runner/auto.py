@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.auto import SETTING, lacks_columns
+from dqsql.compiler.auto import SETTING, features_of, lacks_columns
 from dqsql.errors import DqsqlError, Span
 from dqsql.json_text import read_json
 from dqsql.model.project import CheckModel, Project, Projection
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _FILE = "columns.json"
+# What is watched without anybody's asking may not cry wolf more often.
+_BUDGET, AUTO_BUDGET = "false_alarm_budget", "1 per week"
 # Marks models whose columns the text does not name.
 _OPEN = "columns_of_spark"
 
@@ -33,10 +35,18 @@ def with_auto_monitors(project: Project) -> Project:
     wanted = project.settings.get(SETTING)
     if wanted is not None:
         project = replace(project, models=tuple(_wanting(m, wanted) for m in project.models))
+    project = with_alarm_budget(project)
     if not any(map(lacks_columns, project.models)):
         return project
     known = _stored(project)
     return replace(project, models=tuple(_with(m, known.get(m.name)) for m in project.models))
+
+
+def with_alarm_budget(project: Project) -> Project:
+    """The project with a budget of false alarms, if it watches models automatically."""
+    if _BUDGET in project.settings or not any(map(features_of, project.models)):
+        return project
+    return replace(project, settings={**project.settings, _BUDGET: AUTO_BUDGET})
 
 
 def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSession) -> Project:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dqsql.compiler.auto import features_of
 from dqsql.errors import ConfigError, DecisionError
 from dqsql.loading.places import place_of
 from dqsql.model.project import Project
@@ -13,18 +12,11 @@ if TYPE_CHECKING:
     from dqsql.decisions.budget import Budget
 
 SETTING = "false_alarm_budget"
-# What is watched without anybody's asking may not cry wolf more often.
-AUTO_BUDGET = "1 per week"
 
 
 def read_budget(project: Project) -> Budget | None:
-    """The budget of false alarms of a project, or None where it has none. Raises ConfigError.
-
-    A project with automatic monitors has one in any case.
-    """
+    """The budget of false alarms of a project, or None where it has none. Raises ConfigError."""
     text = project.settings.get(SETTING)
-    if text is None and any(map(features_of, project.models)):
-        text = AUTO_BUDGET
     if text is None:
         return None
     # Imported here because it starts with numpy, which a project without a budget does not need.

@@ -156,7 +156,7 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
     queries = _Queries({p.model.name: p for p in plans if not p.rejected})
     return replace(
         compiled,
-        project=replace(compiled.project, models=project.models),
+        project=replace(compiled.project, models=project.models, settings=project.settings),
         plans=tuple(plans),
         queries=queries,
     )

@@ -13,6 +13,7 @@ from dqsql.dialect import quoted
 from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
 from dqsql.model.project import CheckModel, ModelConfig, Projection
+from dqsql.runner.auto import with_alarm_budget
 from dqsql.runner.compilation import CompileResult, compile_project, recompiled
 from dqsql.runner.lake import Lake
 
@@ -54,7 +55,7 @@ def compile_tables(
         for name, frame in frames.items()
         if _model_name(name).lower() not in taken
     ]
-    whole = replace(project, models=(*project.models, *models))
+    whole = with_alarm_budget(replace(project, models=(*project.models, *models)))
     empty = replace(compiled, project=whole, plans=(), queries={}, errors=())
     return recompiled(empty, whole, [m.name for m in models])
 

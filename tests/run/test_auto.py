@@ -110,6 +110,8 @@ def test_scans_are_bounded(make_project: Any, tmp_path: Path) -> None:
         )
         compiled = dqsql.compile_project(root)
         assert not compiled.errors
+        # All of them share one budget, which they know of as if it was written.
+        assert compiled.project.settings["false_alarm_budget"] == "1 per week"
         (plan,) = compiled.plans
         return {m.kind for m in plan.monitors}, sum(q.scans for q in compiled.queries["m"])
 
