@@ -22,8 +22,9 @@ _CONSTANT = 0.5
 # Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
 _SHARE_OF_GAP = 0.29
 _STILL = 1e-6
-# Of many forecasts the one that missed the past least misses what comes a little more often. With
-# heavy tails (tests/benchmarks/false_alarms.py) by so much; with light ones bands are wide enough.
+# With heavy tails, bands of 0.27 % were broken twice as often as promised. Part may be that of many
+# forecasts the one that missed the past least was taken; the tails themselves have a part, too.
+# With light tails bands are wide enough without. See docs/quality.md.
 _SELECTION = 1.4
 # With several batches a day a forecast is missed often that nobody wants to hear of. There a value
 # is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
