@@ -148,7 +148,9 @@ def dqsql(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> DqSql:
 
     given = session.open_session
     monkeypatch.setattr(
-        session, "open_session", lambda target, log_dir, _=None: given(target, log_dir, spark)
+        session,
+        "open_session",
+        lambda target, log_dir, _=None, **more: given(target, log_dir, spark, **more),
     )
 
     def call(project: Project | Path, *args: str) -> Result:
