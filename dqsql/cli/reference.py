@@ -44,6 +44,8 @@ _PAGES = {
     "schema": "../annotations.md",
     "pattern": "../patterns.md",
     "row_anomalies": "../rows.md",
+    "drift_pvalue": "../drift.md",
+    "matches_relation": "../between-relations.md",
 }
 
 

@@ -38,8 +38,10 @@ class MarkedRows:
         name = literal(self.label) if batch is None else batch
         query = exp.select(exp.Star(), exp.alias_(name, ROW_BATCH, quoted=True))
         for failing in self.failing:
-            for flag, table in zip(self._flags(failing), failing.unique, strict=True):
-                query = query.select(exp.alias_(self._repeats(table), flag, quoted=True))
+            marks = [self._repeats(t) for t in failing.unique]
+            marks += [self._conflicts(t) for t in failing.dependent]
+            for flag, mark in zip(self._flags(failing), marks, strict=True):
+                query = query.select(exp.alias_(mark, flag, quoted=True))
         query = query.from_(model_table(self.plan.model))
         condition = self.batches.condition(self.plan.model)
         return query if condition is None else query.where(condition)
@@ -50,7 +52,8 @@ class MarkedRows:
 
     def _flags(self, failing: FailingRows) -> list[str]:
         number = self.failing.index(failing)
-        return [f"{_DUPLICATE}_{number}_{i}" for i in range(len(failing.unique))]
+        flags = len(failing.unique) + len(failing.dependent)
+        return [f"{_DUPLICATE}_{number}_{i}" for i in range(flags)]
 
     def _repeats(self, table: FrequencyTable) -> exp.Expr:
         """Whether the row's value (or tuple) occurs in another row of the batch, too."""
@@ -64,6 +67,21 @@ class MarkedRows:
         keys = [*([batch] if batch is not None else []), *values]
         times = exp.Window(this=call("count", mark), partition_by=keys)
         return formula("coalesce({0}, false) and {1} > 1", exp.Paren(this=counted.copy()), times)
+
+    def _conflicts(self, table: FrequencyTable) -> exp.Expr:
+        """Whether the determinant of the row has several values in the batch."""
+        batch = batch_text(self.plan.model)
+        values = [self._comparable(c) for c in table.columns]
+        counted = exp.true() if table.where is None else table.where
+        keys = [where_met(counted, v) for v in values]
+        partition = [*([batch] if batch is not None else []), *keys[:-1]]
+        least, most = (
+            exp.Window(this=call(name, keys[-1].copy()), partition_by=[k.copy() for k in partition])
+            for name in ("min", "max")
+        )
+        return formula(
+            "coalesce({0} and {1} <> {2}, false)", exp.Paren(this=counted.copy()), least, most
+        )
 
     def _comparable(self, value: exp.Expr) -> exp.Expr:
         """A value as rows can be grouped by it: maps and variants as texts, as they are counted."""

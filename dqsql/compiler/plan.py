@@ -28,6 +28,7 @@ from dqsql.compiler.thresholds import (
     CheckLimits,
     Limit,
     limits_of,
+    refuse_idle_after,
 )
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
@@ -267,22 +268,35 @@ class _ModelCompiler:
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
         _check_options(annotation, call.kind)
+        refuse_idle_after(annotation, self._severity(annotation))
         name = annotation.settings.name or slug(annotation.expression)
         arguments = {str(i): a for i, a in enumerate(call.args)} | call.kwargs
+        watched = self._watched(annotation, call)
+        about = {w.about for w in watched if w.about}
+        named = monitor_specs()[call.kind].compared and len(about) == 1
+        column = about.pop() if named else annotation.column
         return Monitor(
-            id=self._free_id(annotation.column, name),
+            id=self._free_id(column, name),
             name=annotation.settings.name or annotation.expression.strip(),
             kind=call.kind,
             model=self.model.name,
-            column=annotation.column,
+            column=column,
             expression=annotation.expression.strip(),
             arguments=arguments,
             severity=self._severity(annotation),
             settings=annotation.settings,
             span=annotation.span,
             tags=self._tags(annotation),
-            watched=self._watched(annotation, call),
+            watched=watched,
+            demand=call.demand,
+            relations=self._relations(annotation, call),
         )
+
+    def _relations(self, annotation: Annotation, call: MonitorCall) -> tuple[str, ...]:
+        """The other relations that a monitor reads."""
+        use = MonitorUse(call.args, annotation, self.model, self._options(annotation, call))
+        names = monitor_specs()[call.kind].relations(use)
+        return tuple(self.relations.named(name, annotation.span).sql for name in names)
 
     def _watched(self, annotation: Annotation, call: MonitorCall) -> tuple[Watched, ...]:
         """The metrics that a monitor needs; the rows are those of its `where`."""

@@ -22,6 +22,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
+from dqsql.compiler.privacy import pii_columns
 from dqsql.dialect import parse_prefix, quoted, to_sql
 from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
@@ -52,14 +53,29 @@ class RelationNames:
             own = find_own(call)
             names_relation = own is not None and own.names_relation
             if name == ORPHAN or names_relation:
-                call.meta[AS_WRITTEN] = call.copy()
+                call.meta.setdefault(AS_WRITTEN, call.copy())
             if name == ORPHAN:
                 self._resolve_orphan(call, span)
             elif names_relation:
-                if len(call.expressions) != 1:
-                    raise CompileError(f"{name} takes one relation", span=span)
+                if not call.expressions:
+                    raise CompileError(f"{name} takes a relation", span=span)
                 found = self._relation(call.expressions[0], span)
-                call.set("expressions", [exp.Literal.string(found.sql)])
+                self._refuse_private(found, call.expressions[1:], span)
+                names = [exp.Literal.string(found.sql), *call.expressions[1:]]
+                call.set("expressions", names)
+
+    def _refuse_private(self, relation: Relation, texts: Sequence[exp.Expr], span: Span) -> None:
+        """Metrics of another model's private columns would be stored with this one."""
+        mine = [m for m in self.models.values() if m.unique_id == relation.unique_id]
+        private = pii_columns(mine[0]) if mine else frozenset()
+        used = [c.name for t in texts for c in parse_prefix(t.name, span).find_all(exp.Column)]
+        for name in used:
+            if name.lower() in private:
+                raise CompileError(
+                    f"{name} is a private column of {relation.name}",
+                    span=span,
+                    hint=f"check it in {relation.name} itself",
+                )
 
     def _resolve_orphan(self, call: exp.Expr, span: Span) -> None:
         if len(call.expressions) != 3:
@@ -76,6 +92,10 @@ class RelationNames:
         found = self._relation(call.expressions[1], span)
         pairs = [e for c, k in zip(columns, keys, strict=True) for e in (c, _key_text(k))]
         call.set("expressions", [exp.Literal.string(found.sql), *pairs])
+
+    def named(self, text: str, span: Span) -> Relation:
+        """The relation that an annotation names. Raises CompileError."""
+        return self._relation(parse_prefix(text, span), span)
 
     def _relation(self, node: exp.Expr, span: Span) -> Relation:
         found = self._find(_unwrapped(node), span)

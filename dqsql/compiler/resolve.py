@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.registry import find_own
+from dqsql.compiler.aggregates.relations import METRIC_OF
+from dqsql.compiler.arguments import argument_text, named_text, plain, split_arguments
 from dqsql.compiler.catalog import Catalog, Macro
+from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
 from dqsql.compiler.misuse import (
     is_bare_name,
     locate,
@@ -79,11 +82,15 @@ class Predicate:
 
 @dataclass(frozen=True)
 class MonitorCall:
-    """`@monitor(args)`: positional and named arguments as SQL text."""
+    """`@monitor(args)`: positional and named arguments as SQL text.
+
+    `demand` is what is demanded of one that gives a number: `< 0.2`.
+    """
 
     kind: str
     args: tuple[str, ...]
     kwargs: dict[str, str]
+    demand: str | None = None
 
 
 @dataclass(frozen=True)
@@ -126,10 +133,18 @@ class Resolver:
     def monitor(self, annotation: Annotation) -> MonitorCall | None:
         """The monitor that the annotation calls, or None when it is a constraint."""
         ast = parse_expression(annotation.expression, annotation.span)
-        name, args = name_and_args(ast)
-        if name is None or name.lower() not in monitor_specs():
+        compared = ast.unnest() if isinstance(ast.unnest(), COMPARISONS) else None
+        name, args = name_and_args(ast if compared is None else measured_side(compared)[0])
+        spec = None if name is None else monitor_specs().get(name.lower())
+        if name is None or spec is None or (compared is not None and not spec.compared):
             return None
-        positional, named = _split_arguments(args)
+        if spec.compared and compared is None:
+            raise CompileError(
+                f"@{name} is a number and demands nothing",
+                span=annotation.span,
+                hint=f"compare it, for example: @{to_sql(ast)} < 0.2",
+            )
+        positional, named = split_arguments(args)
         if self._catalog.check(name) and any(_is_text(a) for a in positional):
             # `@pattern('<digit>+')`: given what to look for, there is nothing to learn.
             return None
@@ -137,6 +152,7 @@ class Resolver:
             name.lower(),
             tuple(to_sql(a) for a in positional),
             {k: to_sql(v) for k, v in named.items()},
+            None if compared is None else demand_text(compared),
         )
 
     def predicate(self, annotation: Annotation, columns: tuple[str, ...] | None) -> Predicate:
@@ -194,6 +210,8 @@ class Resolver:
         catalog = self._catalog
         if name.lower() == EXPECT:
             return self._expand_expect(args, context)
+        if name.lower() == METRIC_OF:
+            return self._expand_other(node, args, context)
         macro = None
         if name.lower() not in context.stack:
             macro = catalog.check(name) or catalog.metric(name)
@@ -219,8 +237,23 @@ class Resolver:
             raise CompileError(f"expect takes one condition, not {len(args)}", span=context.span)
         return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
 
+    def _expand_other(self, node: exp.Expr, args: list[exp.Expr], context: _Context) -> exp.Expr:
+        """`metric('ledger', 'completeness(amount)')`: the metric's macros are expanded, too."""
+        if len(args) != 2:
+            raise CompileError(
+                f"{METRIC_OF} takes a relation and a metric of it",
+                span=locate(context.span, METRIC_OF),
+                hint="for example: @expect(sum(amount) = metric('ledger', 'sum(amount)'))",
+            )
+        inner = parse_expression(args[1].this, context.span) if _is_text(args[1]) else args[1]
+        alone = replace(context, column=None, columns=())
+        text = to_sql(self._expand(inner, alone))
+        other = exp.Anonymous(this=METRIC_OF, expressions=[args[0], exp.Literal.string(text)])
+        other.meta[AS_WRITTEN] = node.copy()
+        return other
+
     def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
-        positional, named = _split_arguments(args)
+        positional, named = split_arguments(args)
         if macro.definition.catches_varargs:
             # As dbt writes them: `accepted_values(['a', 'b'])`.
             positional = [
@@ -233,8 +266,8 @@ class Resolver:
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
-                tuple(_argument_text(a) for a in positional),
-                {k: _argument_text(v) for k, v in named.items()},
+                tuple(argument_text(a) for a in positional),
+                {k: named_text(v) for k, v in named.items()},
                 context.span,
             )
         except PatternError as error:
@@ -339,7 +372,7 @@ def _display(node: exp.Expr) -> str:
         if AS_WRITTEN in part.meta:
             part = part.meta[AS_WRITTEN]
         if isinstance(part, exp.Column):
-            return exp.Var(this=_plain(part))
+            return exp.Var(this=plain(part))
         return map_children(part, rename)
 
     return to_sql(rename(node))
@@ -414,35 +447,6 @@ def _named_candidate(ast: exp.Expr, annotation: Annotation) -> str | None:
     )
 
 
-def _split_arguments(
-    args: list[exp.Expr],
-) -> tuple[list[exp.Expr], dict[str, exp.Expr]]:
-    positional = [a for a in args if not isinstance(a, exp.Kwarg)]
-    named = {a.this.name: a.expression for a in args if isinstance(a, exp.Kwarg)}
-    return positional, named
-
-
-_ATOMS = (
-    exp.Column,
-    exp.Literal,
-    exp.Anonymous,
-    exp.Star,
-    exp.Distinct,
-    exp.Boolean,
-    exp.Null,
-    exp.Paren,
-    exp.Tuple,
-    exp.Neg,
-    exp.Cast,
-)
-
-
-def _argument_text(arg: exp.Expr) -> str:
-    """An argument as SQL that stays one operand wherever a macro puts it."""
-    text = to_sql(arg)
-    return text if isinstance(arg, _ATOMS) else f"({text})"
-
-
 def _label(
     macro: Macro,
     positional: list[exp.Expr],
@@ -454,16 +458,9 @@ def _label(
     if positional and isinstance(positional[0], exp.Column) and not positional[0].table:
         about, rest = positional[0].name, positional[1:]
     keywords = [f"{k} => {to_sql(v)}" for k, v in named.items()]
-    parameters = ", ".join([*(_plain(a) for a in rest), *keywords])
-    shown = ", ".join([*(_plain(a) for a in positional), *keywords])
+    parameters = ", ".join([*(plain(a) for a in rest), *keywords])
+    shown = ", ".join([*(plain(a) for a in positional), *keywords])
     return _Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
-
-
-def _plain(arg: exp.Expr) -> str:
-    """An argument for people: simple column names without quotes."""
-    if isinstance(arg, exp.Column) and not arg.table and arg.name.isidentifier():
-        return arg.name
-    return to_sql(arg)
 
 
 # --- small helpers -----------------------------------------------------------------------------

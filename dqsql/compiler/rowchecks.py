@@ -25,14 +25,16 @@ class FailingRows:
     """The rows that fail a check.
 
     They meet `condition`, or have a value (or tuple) of one of `unique` that occurs more than once
-    in the batch. `strict` is the part of the condition that the check allows no row to meet: such
-    rows fail it whatever the others are like.
+    in the batch, or one of the several values (the last column of a table of `dependent`) that
+    their determinant (the other columns) has in the batch. `strict` is the part of the condition
+    that the check allows no row to meet: such rows fail it whatever the others are like.
     """
 
     check: Check
     condition: exp.Expr | None
     unique: tuple[FrequencyTable, ...] = ()
     strict: exp.Expr | None = None
+    dependent: tuple[FrequencyTable, ...] = ()
 
 
 def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
@@ -41,6 +43,7 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
     conditions: list[exp.Expr] = []
     strict: list[exp.Expr] = []
     unique: list[FrequencyTable] = []
+    dependent: list[FrequencyTable] = []
     for part in _conjuncts(check.predicate if check.rows is None else check.rows):
         names = {c.name for c in part.find_all(exp.Column)}
         if len(names) != 1:
@@ -58,13 +61,16 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
         elif bounds.upper == 0 and (table := _duplicates(metric, states)) is not None:
             unique.append(table)
             continue
+        elif bounds.upper is not None and (table := _dependency(metric, states)) is not None:
+            dependent.append(table)
+            continue
         else:
             continue
         if check.rows is None and _allows_none(bounds, much):
             strict.append(conditions[-1])
-    if not conditions and not unique:
+    if not conditions and not unique and not dependent:
         return None
-    return FailingRows(check, _any(conditions), tuple(unique), _any(strict))
+    return FailingRows(check, _any(conditions), tuple(unique), _any(strict), tuple(dependent))
 
 
 def _any(conditions: list[exp.Expr]) -> exp.Expr | None:
@@ -138,6 +144,23 @@ def _duplicates(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyT
         return None
     counted = [_plain(formula(text)) for text in ("sum(n - 1)", "count_if(n > 1)")]
     return state.frequency if _plain(state.scan) in counted else None
+
+
+def _dependency(metric: Metric, states: Mapping[str, StateColumn]) -> FrequencyTable | None:
+    """The larger table of a difference of numbers of tuples: `(a, b)` less `(a)`."""
+    finish = metric.finish.unnest()
+    if not isinstance(finish, exp.Sub):
+        return None
+    tables = []
+    for side in (finish.this, finish.expression):
+        names = {c.name for c in side.find_all(exp.Column)}
+        mine = [states[n] for n in names if n in states]
+        if len(mine) != 1 or _plain(mine[0].scan) != "count(*)" or mine[0].frequency is None:
+            return None
+        tables.append(mine[0].frequency)
+    pairs, keys = tables
+    same = pairs.columns[:-1] == keys.columns and pairs.where == keys.where
+    return pairs if same else None
 
 
 def _is_zero_or_one(node: exp.Expr) -> bool:

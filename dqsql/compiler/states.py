@@ -13,7 +13,6 @@ from dqsql.compiler.aggregates.base import AggregateCall, Component
 from dqsql.compiler.aggregates.registry import find, lower
 from dqsql.compiler.trees import map_aggregates
 from dqsql.dialect import column, to_sql
-from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn
 
 ROWS = "rows"
@@ -55,7 +54,7 @@ class StateRegistry:
         metric = _canonical(metric)
 
         def reduce(aggregate: exp.Expr) -> exp.Expr:
-            lowering = lower(_as_call(aggregate), self.relations)
+            lowering = lower(AggregateCall.of(aggregate), self.relations)
             names = self._register(lowering.components, aggregate)
             used.extend(n for n in names if n not in used)
             return exp.Paren(this=lowering.finish([column(n) for n in names]))
@@ -118,25 +117,9 @@ def _canonical(metric: exp.Expr) -> exp.Expr:
     return metric
 
 
-def _as_call(node: exp.Expr) -> AggregateCall:
-    """Take an aggregate node apart."""
-    where = within = None
-    if isinstance(node, exp.Filter):
-        where, node = node.expression.this, node.this
-    if isinstance(node, exp.WithinGroup):
-        within, node = node.expression, node.this
-    if not isinstance(node, exp.Anonymous):
-        raise UnsupportedExpressionError(f"dqsql cannot split the aggregate {to_sql(node)}")
-    args = tuple(node.expressions)
-    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
-    if distinct:
-        args = tuple(args[0].expressions)
-    return AggregateCall(str(node.this).lower(), args, distinct, where, within)
-
-
 def _stem(aggregate: exp.Expr) -> str:
     """What the state column is about, in letters that every table format accepts."""
-    call = _as_call(aggregate)
+    call = AggregateCall.of(aggregate)
     rule = find(call.name)
     text = rule.subject(call) if rule else None
     args = rule.in_state(call.args) if rule else call.args

@@ -7,12 +7,13 @@ the rows that pass. All of them compare metrics that are scanned with the others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from dqsql.compiler.bounds import interval, number
+from dqsql.compiler.comparisons import COMPARISONS, OPPOSITE, SYMBOLS, measured_side
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.resolve import MetricUse, Predicate, placeholder, restrict
 from dqsql.compiler.trees import filtered_by, function_name
@@ -27,24 +28,6 @@ FAILING_ROWS, PASSING_SHARE = "failing_rows", "passing_share"
 
 # The metrics whose every unit is a row (or value) that ought not to be.
 _COUNTS = frozenset({"duplicate_count", "orphan_count", "null_count", "other_value_count"})
-_OPERATORS: tuple[type[exp.Binary], ...] = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
-_OPPOSITE: Mapping[type[exp.Expr], type[exp.Binary]] = {
-    exp.GT: exp.LTE,
-    exp.GTE: exp.LT,
-    exp.LT: exp.GTE,
-    exp.LTE: exp.GT,
-    exp.EQ: exp.NEQ,
-    exp.NEQ: exp.EQ,
-}
-_MIRROR: Mapping[type[exp.Expr], type[exp.Binary]] = {
-    exp.GT: exp.LT,
-    exp.GTE: exp.LTE,
-    exp.LT: exp.GT,
-    exp.LTE: exp.GTE,
-    exp.EQ: exp.EQ,
-    exp.NEQ: exp.NEQ,
-}
-_COMPARISONS = (*_OPERATORS, exp.Between, exp.In)
 # Stands for what is compared while a condition such as `> 10` is read.
 _MEASURED = "dqsql_measured"
 
@@ -79,15 +62,8 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> C
 
     Raises CompileError: the settings do not fit each other, or not the check.
     """
-    options = annotation.settings.options
-    given = [name for name in THRESHOLD_SETTINGS if name in options]
-    if AFTER in options and severity is Severity.WARN:
-        raise _problem(
-            annotation,
-            AFTER,
-            "with severity warn the check never fails, so that after changes nothing",
-            "take one of the two out",
-        )
+    given = [name for name in THRESHOLD_SETTINGS if name in annotation.settings.options]
+    refuse_idle_after(annotation, severity)
     if not given:
         return None
     _refuse_mixed(annotation, given)
@@ -103,6 +79,17 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> C
     if MOSTLY in given:
         return _mostly(annotation, resolve(annotation))
     return _warned(annotation, resolve)
+
+
+def refuse_idle_after(annotation: Annotation, severity: Severity) -> None:
+    """Refuse `after` of what never fails. Raises CompileError."""
+    if AFTER in annotation.settings.options and severity is Severity.WARN:
+        raise _problem(
+            annotation,
+            AFTER,
+            "with severity warn nothing ever fails, so that after changes nothing",
+            "take one of the two out",
+        )
 
 
 def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:
@@ -124,7 +111,7 @@ def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
     """`@completeness >= 0.99 {warn: ">= 0.999"}`."""
     ast = parse_expression(annotation.expression, annotation.span)
     inside: exp.Expr = ast.expressions[0] if _is_expect(ast) else ast
-    if not isinstance(inside.unnest(), _COMPARISONS):
+    if not isinstance(inside.unnest(), COMPARISONS):
         raise _problem(
             annotation,
             WARN,
@@ -132,7 +119,7 @@ def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
             'write @completeness >= 0.99 {warn: ">= 0.999"}, or {warn_if: "> 0", error_if:'
             ' "> 10"} for numbers of failing rows',
         )
-    operand, operator = _measured_side(inside.unnest())
+    operand, operator = measured_side(inside.unnest())
     condition = _condition(annotation, WARN, operand, operator)
     if _is_expect(ast):
         condition = exp.Anonymous(this=EXPECT, expressions=[condition])
@@ -143,14 +130,6 @@ def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
         Limit(first, f"expected {to_sql(inside) if _is_expect(ast) else annotation.expression}"),
         Limit(second, f"expected {_condition_text(annotation, WARN, operator)}"),
     )
-
-
-def _measured_side(compared: exp.Expr) -> tuple[exp.Expr, type[exp.Binary] | None]:
-    """What a comparison is about, and its operator as if that stood on the left."""
-    kind = next((o for o in _OPERATORS if type(compared) is o), None)
-    if kind is not None and number(compared.this) is not None:
-        return compared.expression, _MIRROR[kind]
-    return compared.this, kind
 
 
 def _is_expect(ast: exp.Expr) -> bool:
@@ -210,7 +189,7 @@ def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
     settings = {setting: "> 0", **annotation.settings.options}
     given = replace(annotation, settings=replace(annotation.settings, options=settings))
     met = _condition(given, setting, placeholder(0), None)
-    opposite = _OPPOSITE.get(type(met))
+    opposite = OPPOSITE.get(type(met))
     demand = (
         exp.Not(this=exp.Paren(this=met))
         if opposite is None
@@ -377,7 +356,7 @@ def _condition(
     except SqlSyntaxError as error:
         message = f"{setting} is no comparison: {text!r}"
         raise _problem(annotation, setting, message, example) from error
-    if not isinstance(ast, _COMPARISONS) or ast.this.name != _MEASURED:
+    if not isinstance(ast, COMPARISONS) or ast.this.name != _MEASURED:
         raise _problem(annotation, setting, f"{setting} is no comparison: {text!r}", example)
     found = ast.copy()
     found.set("this", operand.copy())
@@ -386,17 +365,7 @@ def _condition(
 
 def _condition_text(annotation: Annotation, setting: str, operator: type[exp.Binary] | None) -> str:
     text = _written(annotation, setting)
-    return f"{_SYMBOLS[operator]} {text}" if operator is not None and _is_number(text) else text
-
-
-_SYMBOLS: Mapping[type[exp.Binary], str] = {
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-}
+    return f"{SYMBOLS[operator]} {text}" if operator is not None and _is_number(text) else text
 
 
 def _is_number(text: str) -> bool:

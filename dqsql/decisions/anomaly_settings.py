@@ -10,7 +10,9 @@ from dqsql.decisions import strategies_parameters as check
 from dqsql.errors import DecisionError
 
 DIRECTIONS = ("both", "spike", "drop")
-_SMALL = "ignore_small_changes"
+_SMALL, _MIN_CHANGE = "ignore_small_changes", "min_change"
+# Plainer words for the directions.
+_WORDS = {"up": "spike", "down": "drop"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +63,44 @@ class AnomalySettings:
 def anomaly_settings(**named: object) -> AnomalySettings:
     """Settings from an annotation's braces.
 
-    `ignore_small_changes` is a number (absolute), a text like '1%' (relative), or a mapping with
-    `absolute` and `relative`.
+    `min_change`, or `ignore_small_changes`, is a number (absolute), a text like '1%' (relative), or
+    a mapping with `absolute` and `relative`. The directions `up` and `down` are `spike` and `drop`.
 
     Raises:
         DecisionError: a setting that does not exist or cannot have its value.
     """
     names = [field.name for field in fields(AnomalySettings)]
     given = dict(named)
-    if _SMALL in given:
-        given |= _small_changes(given.pop(_SMALL))
+    given |= {k: _WORDS.get(str(v), v) for k, v in given.items() if k == "direction"}
+    if _SMALL in given and _MIN_CHANGE in given:
+        raise DecisionError(f"anomaly: {_MIN_CHANGE} and {_SMALL} are one setting: take one out")
+    for name in (_SMALL, _MIN_CHANGE):
+        if name in given:
+            given |= _small_changes(name, given.pop(name))
     return AnomalySettings(**check.bind("anomaly", names, (), given))
 
 
-def _small_changes(value: object) -> dict[str, object]:
+def _small_changes(name: str, value: object) -> dict[str, object]:
     if isinstance(value, str) and value.strip().endswith("%"):
-        return {"ignore_relative": _percent(value)}
+        return {"ignore_relative": _percent(name, value)}
     if not isinstance(value, Mapping):
-        return {"ignore_absolute": check.number("anomaly", _SMALL, value, low=0)}
+        return {"ignore_absolute": check.number("anomaly", name, value, low=0)}
     unknown = sorted(set(map(str, value)) - {"absolute", "relative"})
     if unknown:
         raise DecisionError(
-            f"anomaly: {_SMALL} has no {unknown[0]!r}",
-            hint=f"for example: {_SMALL}: {{absolute: 5, relative: 0.01}}",
+            f"anomaly: {name} has no {unknown[0]!r}",
+            hint=f"for example: {name}: {{absolute: 5, relative: 0.01}}",
         )
     relative = value.get("relative", 0.0)
     if isinstance(relative, str) and relative.strip().endswith("%"):
-        relative = _percent(relative)
+        relative = _percent(name, relative)
     return {"ignore_absolute": value.get("absolute", 0.0), "ignore_relative": relative}
 
 
-def _percent(text: str) -> float:
+def _percent(name: str, text: str) -> float:
     try:
         return float(text.strip().removesuffix("%")) / 100
     except ValueError as error:
         raise DecisionError(
-            f"anomaly: {_SMALL} cannot be {text!r}", hint="for example: '1%'"
+            f"anomaly: {name} cannot be {text!r}", hint="for example: '1%'"
         ) from error

@@ -24,14 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
-from dqsql.decisions.row_features import (
-    CONSTANT_STEP,
-    Column,
-    FloatArray,
-    RowFeature,
-    learn_feature,
-)
+from dqsql.decisions.row_features import CONSTANT_STEP, Column, RowFeature, learn_feature
 from dqsql.errors import DecisionError
 
 SUBSAMPLES, SUBSAMPLE = 50, 64

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from dqsql.decisions.arrays import FloatArray
+
 # A column: numbers with NaN for nulls, or texts with None for them.
 Column = FloatArray | Sequence[str | None]
 

@@ -22,7 +22,7 @@ def measured_variants(
     """
     with translated("cannot measure injected issues"):
         frame = spark.sql(to_sql(variants))
-        kept = _kept(frame)
+        kept = keep(frame)
         try:
             frame.createOrReplaceTempView(quoted(view))
             rows: list[dict[str, Any]] = spark.sql(to_sql(measure)).toArrow().to_pylist()
@@ -32,7 +32,7 @@ def measured_variants(
     return rows
 
 
-def _kept(frame: DataFrame) -> bool:
+def keep(frame: DataFrame) -> bool:
     """Keep the rows for the groups of aggregates that read them; not every Spark allows it."""
     try:
         frame.persist()

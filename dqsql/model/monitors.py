@@ -70,6 +70,8 @@ class MonitorSpec:
         several: one column or model may well have several: they are told apart by their names.
         listed: settings that are lists of words, with all that may stand in them.
         mistaken: words that people take for its settings: it says itself what is wrong.
+        relations: the other relations that it reads, as annotations name them.
+        compared: it gives a number, which the annotation compares: `@drift(psi) < 0.2`.
         symptom: its place in the chain of causes, one of `dqsql.decisions.grouping.STAGES`; None
             where the metric that it is about says it.
     """
@@ -83,6 +85,8 @@ class MonitorSpec:
     listed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     mistaken: tuple[str, ...] = ()
     symptom: str | None = None
+    relations: Callable[[MonitorUse], Sequence[str]] = lambda use: ()
+    compared: bool = False
 
 
 _SPECS: dict[str, MonitorSpec] = {}

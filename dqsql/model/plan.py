@@ -288,7 +288,9 @@ class Watched:
 class Monitor:
     """A check whose bounds are learned from history.
 
-    `arguments` are SQL texts by name or position; `watched` is what it learns from.
+    `arguments` are SQL texts by name or position; `watched` is what it learns from. `demand` is
+    what the annotation demands of a monitor that gives a number: `< 0.2`. `relations` are the other
+    relations that it reads, as SQL text.
     """
 
     id: str
@@ -303,6 +305,13 @@ class Monitor:
     span: Span
     tags: tuple[str, ...] = ()
     watched: tuple[Watched, ...] = ()
+    demand: str | None = None
+    relations: tuple[str, ...] = ()
+
+    @property
+    def judges_segments(self) -> bool:
+        """Whether a bound that somebody wrote holds for each segment of a batch, too."""
+        return self.settings.options.get("segments", True) is not False
 
     @property
     def metrics(self) -> tuple[str, ...]:

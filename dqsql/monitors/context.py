@@ -40,6 +40,7 @@ class Workplace:
         types: the Spark types of the model's columns.
         batch_type: that of `batch_by`.
         label: the batch of a model without batches.
+        failures_limit: how many failing rows are kept, of each check and batch; None for all.
     """
 
     spark: SparkSession
@@ -50,6 +51,7 @@ class Workplace:
     types: Mapping[str, str]
     batch_type: str
     label: str = ""
+    failures_limit: int | None = 100
 
     def matching(self, batches: Collection[str], where: str) -> Collection[str]:
         """The batches that meet a SQL condition. Raises EngineError."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dqsql.decisions.streaks import IN_A_ROW, Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
+from dqsql.model.plan import Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
@@ -24,6 +26,7 @@ from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.reach import accepted_before, needs_of
 from dqsql.monitors.registry import kinds_of
+from dqsql.monitors.streaks import streaks_of
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -81,9 +84,11 @@ class MonitorRun:
             if result.batch is not None:
                 by_batch[result.batch].append(result)
         kinds = list(kinds_of(self.place.plan))
-        found = self._judge_first(kinds, ordered, values)
+        waiting = self._streaks(ordered)
+        first = self._judge_first(kinds, ordered, values)
+        found = waiting.judged(first.results)
         if all(kind.reach is None for kind in kinds):
-            return Judged(tuple(found))
+            return replace(first, results=tuple(found))
         for result in found:
             by_batch[result.batch or ""].append(result)
         context = self._context(ordered, rows)
@@ -93,7 +98,8 @@ class MonitorRun:
         for detector in detectors:
             detector.prepare(sound)
         for batch in ordered:
-            new = [r for d in detectors for r in d.judge(batch)]
+            new = waiting.judged(r for d in detectors for r in d.judge(batch))
+            self._note_waiting(context.history, new)
             found += new
             verdicts = [*by_batch[batch], *new]
             if self._sound(batch, verdicts):
@@ -103,12 +109,26 @@ class MonitorRun:
         known = [m.id for m in self.place.plan.monitors]
         programs = context.programs.rows(self.place.plan.model.name, known, self.run_id, self.now)
         return Judged(
-            tuple(found), tuple(context.derived), tuple(programs), tuple(context.failures)
+            tuple(found),
+            (*first.values, *context.derived),
+            tuple(programs),
+            (*first.failures, *context.failures),
         )
 
     def after_all(self) -> MonitorContext:
         """What monitors know after all batches that were checked. Raises StorageError."""
         return self._context([NEXT], {})
+
+    def _note_waiting(self, history: History, results: Iterable[Result]) -> None:
+        """Tell the history of findings that wait for another batch, as later runs will be told."""
+        for result in results:
+            waits = result.status is Status.WARN and IN_A_ROW in result.details
+            if waits and result.batch is not None and result.batch not in self.accepted_by_review:
+                history.warn(result.check_id, result.batch, result.score)
+
+    def _streaks(self, batches: Sequence[str]) -> Streaks:
+        plan, place = self.place.plan, self.place
+        return streaks_of(plan.monitors, place.store, plan.model.name, place.ledger, batches)
 
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         reviewed = batch in self.accepted_by_review
@@ -146,7 +166,7 @@ class MonitorRun:
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:
         """Tell the history of which accepted batches monitors of severity warn had warned."""
-        mild = {m.id for m in self.place.plan.monitors if m.severity is not Severity.ERROR}
+        mild = {m.id for m in self.place.plan.monitors if _warns(m)}
         if not mild:
             return
         batches = [b for b in accepted if b not in self.accepted_by_review]
@@ -160,20 +180,33 @@ class MonitorRun:
 
     def _judge_first(
         self, kinds: Iterable[MonitorKind], batches: Sequence[str], values: Iterable[MetricValue]
-    ) -> list[Result]:
+    ) -> Judged:
         """The verdicts of what needs no history: the others learn from batches without findings."""
         first = [kind for kind in kinds if kind.reach is None]
         if not first:
-            return []
+            return Judged()
         history = History(())
         history.add(values)
         context = MonitorContext(
-            self.place.plan, history, ProgramBook(), self.now, self.run_id, self.fpr, self.failed
+            plan=self.place.plan,
+            history=history,
+            programs=ProgramBook(),
+            now=self.now,
+            run_id=self.run_id,
+            fpr=self.fpr,
+            failed=self.failed,
+            store_failures=self.store_failures,
         )
         detectors = [kind.detector(self.place, context) for kind in first]
         for detector in detectors:
             detector.prepare(batches)
-        return [r for detector in detectors for batch in batches for r in detector.judge(batch)]
+        found = (r for detector in detectors for batch in batches for r in detector.judge(batch))
+        return Judged(tuple(found), tuple(context.derived), (), tuple(context.failures))
+
+
+def _warns(monitor: Monitor) -> bool:
+    """Whether it may tell of a batch that is accepted all the same."""
+    return monitor.severity is not Severity.ERROR or "after" in monitor.settings.options
 
 
 def stored_book(store: Store, model: str) -> ProgramBook:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -59,6 +59,8 @@ def read_settings(
             )
         given[name] = literal_value(text)
     given.update(monitor.settings.options)
+    # Of all kinds: how many failing batches in a row there must be.
+    given.pop("after", None)
     if monitor.settings.fpr is not None:
         given["fpr"] = monitor.settings.fpr
     values: dict[str, Any] = {}
@@ -76,6 +78,18 @@ def read_settings(
                 f"{name!r} of @{monitor.kind} must be {error}, not {value!r}", span=monitor.span
             ) from None
     return values
+
+
+def refuse_others(monitor: Monitor, known: Collection[str]) -> None:
+    """Refuse settings in braces that a kind does not have. Raises AnnotationError."""
+    given = [*monitor.settings.options, *(["fpr"] if monitor.settings.fpr is not None else [])]
+    for name in given:
+        if name not in known and name != "after":
+            raise AnnotationError(
+                f"@{monitor.kind} has no setting {name!r}",
+                span=monitor.span,
+                hint=nearest(name, known) or f"it has {', '.join(sorted({*known, 'after'}))}",
+            )
 
 
 def a_rate(value: Any) -> float:

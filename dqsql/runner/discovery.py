@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query, segment_count_query
 from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord
 from dqsql.monitors.registry import is_due
 from dqsql.runner.batches import BatchChoice, BatchRequest, choose_batches, period_of
-from dqsql.runner.limits import RunLimits
 from dqsql.runner.verdicts import checks_about_now
 
 if TYPE_CHECKING:

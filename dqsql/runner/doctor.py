@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus
@@ -29,7 +30,6 @@ from dqsql.model.tables import (
 )
 from dqsql.model.wording import plural
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import locked
 from dqsql.runner.integrity import expected_versions, versions_after
 from dqsql.runner.ledger import Ledgers, ledger_rows, read_ledgers
 from dqsql.runner.where import Where

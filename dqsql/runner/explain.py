@@ -37,6 +37,10 @@ _LOOKED_AT = 400
 _SUGGESTED = 5
 
 
+# Says in an odd row which columns make it odd.
+_ODD = "odd by"
+
+
 @dataclass(frozen=True)
 class Explanation:
     """A verdict of `dq_results`, and what comes out when it is decided again.
@@ -277,7 +281,19 @@ def _failures(store: Store, row: Mapping[str, Any], details: Mapping[str, Any]) 
     if "failures" not in details and not of_segment:
         return ()
     rows = stored_rows(store, FAILURES, row["model"], [row["batch"]])
-    return tuple(sorted(r["row"] for r in rows if r["check_id"] == row["check_id"]))
+    mine = [r for r in rows if r["check_id"] == row["check_id"]]
+    mine.sort(key=lambda r: (-(r["score"] or 0.0), r["row"]))
+    return tuple(_with_reasons(r) for r in mine)
+
+
+def _with_reasons(row: Mapping[str, Any]) -> str:
+    """A failing row; of an odd one with the columns that make it odd."""
+    text = str(row["row"])
+    if not row["reasons"]:
+        return text
+    reasons = (f"{r['column']} {r['share']:.0%}" for r in json.loads(row["reasons"]))
+    told = {_ODD: ", ".join(reasons), **json.loads(text)}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
 
 def _values(

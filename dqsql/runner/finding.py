@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
 from dqsql.model.tables import FINDINGS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import locked
 from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
 from dqsql.runner.warehouse import Step, open_tables, silent

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import locked
 from dqsql.runner.learners import Stored, learnable
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where

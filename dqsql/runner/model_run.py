@@ -17,22 +17,24 @@ from dqsql.compiler.monitors import for_types
 from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.failing_rows import FailureSampler, Samples
 from dqsql.engine.history import stored_rows
+from dqsql.engine.journal import Journal, Work
 from dqsql.engine.preparation import prepare
 from dqsql.engine.relations import column_types
+from dqsql.engine.returned import returned_rows
 from dqsql.engine.storage import BatchPart
+from dqsql.engine.totals import CumulativeRun, outdated_note, sound_batches
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
+from dqsql.model.limits import RunLimits
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
-from dqsql.model.plan import PROFILES, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
 from dqsql.model.tables import (
-    DISTRIBUTIONS,
-    FAILURES,
     METRICS,
     RESULTS,
-    Table,
 )
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
@@ -44,20 +46,15 @@ from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import learned_before_scan, learns_before_scan
 from dqsql.monitors.streaks import streaks_of
 from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
-from dqsql.runner.cumulative import CumulativeRun, outdated_note, sound_batches
 from dqsql.runner.discovery import Discovery, newest_again
-from dqsql.runner.failures import FailureSampler, Samples
 from dqsql.runner.impact import with_impact
-from dqsql.runner.journal import Journal, Work
 from dqsql.runner.ledger import ledger_rows
 from dqsql.runner.lifecycle import updated_findings
-from dqsql.runner.limits import RunLimits
 from dqsql.runner.phases import Phases
 from dqsql.runner.project_key import project_key
 from dqsql.runner.quarantine import RowSplitter, Split
 from dqsql.runner.quarantine_settings import Quarantine
-from dqsql.runner.returned import returned_rows
-from dqsql.runner.rows import Row, distribution_row, metric_row, result_row
+from dqsql.runner.rows import Row, model_rows
 from dqsql.runner.stages import ModelVerdicts, TestedBatches
 from dqsql.runner.vanished import with_vanished
 from dqsql.runner.verdicts import (
@@ -254,6 +251,7 @@ class ModelRun:
             types=self._columns,
             batch_type=batch_type,
             label=self._own_batch,
+            failures_limit=self.limits.failures_limit,
         )
 
     def _step(self, text: str) -> None:
@@ -395,8 +393,7 @@ class ModelRun:
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        found = constraint_results(self.plan, measured.outcomes, self.ledger)
-        return self._streaks.judged(found)
+        return self._streaks.judged(constraint_results(self.plan, measured.outcomes, self.ledger))
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(
@@ -434,18 +431,7 @@ class ModelRun:
         split: Split,
     ) -> Work:
         measured, judged = found.measured, found.judged
-        plain = [v for v in measured.values if v.metric not in PROFILES]
-        rows: dict[Table, Sequence[Row]] = {
-            METRICS: [metric_row(v, self.run_id, self.now) for v in (*plain, *judged.values)],
-            RESULTS: [result_row(r, self.run_id, self.now) for r in samples.results],
-            FAILURES: [
-                *samples.rows,
-                *({**r, "run_id": self.run_id, "captured_at": self.now} for r in judged.failures),
-            ],
-        }
-        if len(plain) < len(measured.values):
-            profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
-            rows[DISTRIBUTIONS] = [distribution_row(v, self.run_id, self.now) for v in profiles]
+        rows = model_rows(measured, judged, samples, self.run_id, self.now)
         model = self.plan.model.name
         sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
         for batch, status in batch_statuses(samples.results, batches, self.reviews).items():

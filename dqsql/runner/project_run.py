@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
+from dqsql.engine.exclusive import locked
+from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
+from dqsql.model.limits import limits_of
 from dqsql.model.phases import START, WRITE
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
@@ -31,13 +34,10 @@ from dqsql.runner.auto import keep_columns, with_columns_of_spark
 from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.exclusive import locked
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.inputs import FileInputs, are_small, inputs_of, store_inputs, stored_fingerprints
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
-from dqsql.runner.journal import Journal
 from dqsql.runner.ledger import read_ledgers
-from dqsql.runner.limits import limits_of
 from dqsql.runner.lineage import send_lineage
 from dqsql.runner.notify import tell
 from dqsql.runner.people import heed_people

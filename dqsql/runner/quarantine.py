@@ -23,12 +23,12 @@ from dqsql.compiler.splitting import (
     kept_columns,
 )
 from dqsql.dialect import literal, to_sql
+from dqsql.engine.failing_rows import failed_batches
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
 from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
 from dqsql.model.project import Project, Scope, Severity
 from dqsql.model.results import Result, Status
-from dqsql.runner.failures import failed_batches
 from dqsql.runner.project_key import project_key
 from dqsql.runner.quarantine_settings import DROP, KEEP, SETTING, Quarantine
 

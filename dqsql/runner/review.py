@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
+from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
-from dqsql.runner.exclusive import locked
 from dqsql.runner.lifecycle import accepted_findings
 from dqsql.runner.verdicts import REVIEWED
 from dqsql.runner.warehouse import Step, open_tables, silent

@@ -7,10 +7,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
-from dqsql.model.plan import Plan
+from dqsql.model.plan import PROFILES, Plan
 from dqsql.model.results import (
     BatchRecord,
     BatchStatus,
@@ -20,7 +20,13 @@ from dqsql.model.results import (
     RunResult,
     StoredRows,
 )
+from dqsql.model.tables import DISTRIBUTIONS, FAILURES, METRICS, RESULTS, Table
 from dqsql.monitors.history import MetricProfile
+
+if TYPE_CHECKING:
+    from dqsql.engine.execution import Measurement
+    from dqsql.engine.failing_rows import Samples
+    from dqsql.monitors.judging import Judged
 
 Row = dict[str, Any]
 
@@ -280,3 +286,22 @@ def merge_dimension(
         rows.append({**row, "valid_from": now, "valid_to": None})
     rows.extend({**row, "valid_to": now} for row in current.values())
     return rows if changed or current else None
+
+
+def model_rows(
+    measured: Measurement, judged: Judged, samples: Samples, run_id: str, now: dt.datetime
+) -> dict[Table, Sequence[Row]]:
+    """All rows that are stored of a model's batches, by their tables."""
+    plain = [v for v in measured.values if v.metric not in PROFILES]
+    rows: dict[Table, Sequence[Row]] = {
+        METRICS: [metric_row(v, run_id, now) for v in (*plain, *judged.values)],
+        RESULTS: [result_row(r, run_id, now) for r in samples.results],
+        FAILURES: [
+            *samples.rows,
+            *({**r, "run_id": run_id, "captured_at": now} for r in judged.failures),
+        ],
+    }
+    if len(plain) < len(measured.values):
+        profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
+        rows[DISTRIBUTIONS] = [distribution_row(v, run_id, now) for v in profiles]
+    return rows

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.totals import CumulativeRun
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, Result
 from dqsql.monitors.judging import Judged
 from dqsql.runner.batches import BatchChoice
-from dqsql.runner.cumulative import CumulativeRun
 from dqsql.runner.verdicts import batch_statuses
 
 

@@ -336,6 +336,8 @@ def test_positional_parameters() -> None:
         ({"direction": "DROP"}, AnomalySettings(direction="drop")),
         ({"ignore_small_changes": 5}, AnomalySettings(ignore_absolute=5.0)),
         ({"ignore_small_changes": "1%"}, AnomalySettings(ignore_relative=0.01)),
+        ({"min_change": "2%", "direction": "up"}, AnomalySettings("spike", ignore_relative=0.02)),
+        ({"min_change": 3, "direction": "down"}, AnomalySettings("drop", ignore_absolute=3.0)),
         (
             {"ignore_small_changes": {"absolute": 2, "relative": "5%"}, "window": 30},
             AnomalySettings(ignore_absolute=2.0, ignore_relative=0.05, window=30),
@@ -350,11 +352,13 @@ def test_settings_as_written(written: dict[str, object], wanted: AnomalySettings
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ({"direction": "up"}, "direction must be one of both, spike, drop"),
+        ({"direction": "sideways"}, "direction must be one of both, spike, drop"),
         ({"windo": 3}, "has no parameter 'windo'"),
         ({"window": 0}, "window"),
         ({"window": 5, "min_history": 8}, "a window of 5 batches never has min_history 8"),
         ({"ignore_small_changes": {"percent": 1}}, "has no 'percent'"),
+        ({"min_change": {"percent": 1}}, "min_change has no 'percent'"),
+        ({"min_change": 1, "ignore_small_changes": 1}, "are one setting"),
         ({"ignore_small_changes": "a%"}, "cannot be 'a%'"),
         ({"ignore_small_changes": -1}, "must be at least 0"),
     ],

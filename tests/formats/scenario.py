@@ -297,6 +297,25 @@ class Scenario:
         AGAIN.write(self.spark, store)
         return _of_one_run(store)
 
+    def user_rows(self) -> list[list[Any]]:
+        """What a table of users' rows holds of which one batch was replaced and one is new."""
+        store, by = self.store("rows"), "dqsql_batch"
+        first = self.spark.sql("select id, string(id % 2) as dqsql_batch from range(6)")
+        store.replace_rows("t", first, by, ["0", "1"])
+        # A name that is none of a folder, and a column that came later.
+        second = "select 7L as id, 'x' as note, explode(array('1', 'a/b=%', '')) as dqsql_batch"
+        for _ in range(2):
+            store.replace_rows("t", self.spark.sql(second), by, ["1", "a/b=%", ""])
+        store.replace_rows("t", first.where("false"), by, ["gone"])
+        if isinstance(store, DeltaFolderStore):
+            table = store.table("t")
+            assert table is not None
+            rows = table.to_pyarrow_table().to_pylist()
+        else:
+            name = ".".join(f"`{part}`" for part in self.target("rows").schema.split("."))
+            rows = self.spark.table(f"{name}.t").toArrow().to_pylist()
+        return sorted([r["dqsql_batch"] or "", r["id"], r["note"] or ""] for r in rows)
+
     def conflict(self) -> str:
         """What the slower of two runs is told, that replace the same batches."""
         store = self.store("conflict")
@@ -404,6 +423,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
         step(name, "history", scenario.history)
         step(name, "runs", scenario.runs)
         step(name, "killed", scenario.killed)
+        step(name, "user_rows", scenario.user_rows)
         if name != FOLDER:
             step(name, "retyped", scenario.retyped)
             step(name, "conflict", scenario.conflict)

@@ -72,6 +72,8 @@ def test_tables_in_a_folder(folder: JsonObject) -> None:
     # A row that fails a check may be there twice.
     failures = folder["runs"][-1]["dq_failures"]
     assert len(set(failures)) < len(failures)
+    new = [[batch, 7, "x"] for batch in ("", "1", "a/b=%")]
+    assert folder["user_rows"] == sorted([*new, *(["0", id, ""] for id in (0, 2, 4))])
     assert folder["killed"]["places"] == 5
     assert all(folder["killed"]["same"])
 
@@ -88,6 +90,7 @@ def test_tables_of_a_catalog_go_through_the_same_states(
     found = outcome(name)[name]
     assert found["history"] == folder["history"]
     assert found["runs"] == folder["runs"]
+    assert found["user_rows"] == folder["user_rows"]
     assert all(found["killed"]["same"])
     assert "cannot write dq_state__flights: another run wrote to the same" in found["conflict"]
     assert "run again" in found["conflict"]

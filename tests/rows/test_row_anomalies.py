@@ -114,6 +114,10 @@ def test_odd_rows_are_told_with_their_columns(
     }
     assert shares[LAST] == ODD / ROWS
 
+    told = dqsql.explain("orders.row_anomalies", project_dir=root, batch=LAST, spark=spark)
+    assert json.loads(told.failures[0])["odd by"].startswith("total ")
+    assert len(told.failures) == ODD and told.same
+
     # Day by day it is the same.
     wanted = {key: _comparable(r) for key, r in verdicts.items()}
     again = dqsql.run(root, spark=spark, batches=[LAST])

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 import dqsql
+from dqsql.engine.exclusive import lock_file, locked
 from dqsql.errors import DqsqlError, StorageError
 from dqsql.model.project import Target
-from dqsql.runner.exclusive import lock_file, locked
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of this kind")
 
 HOLDER = """
 import sys
 from dqsql.model.project import Target
-from dqsql.runner.exclusive import locked
+from dqsql.engine.exclusive import locked
 with locked(Target("t", "t", warehouse=sys.argv[1]), sys.argv[2:]):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from dqsql.engine.journal import Journal
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError, UsageError
 from dqsql.model.events import SilentListener
 from dqsql.model.results import ModelResult
 from dqsql.model.tables import METRICS, Table
-from dqsql.runner.journal import Journal
 
 from .conftest import NewProject, Project
 

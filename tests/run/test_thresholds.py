@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from dqsql.cli.main import cli
 from dqsql.errors import DqsqlError
 from dqsql.model.results import Status
 from dqsql.runner.compilation import compile_project
@@ -78,6 +80,11 @@ def test_the_example_of_the_documentation(new_project: NewProject) -> None:
     )
     assert found["amount", day(5)].message.endswith("; batch 2 in a row that fails (after: 2)")
     stored = {(r["column_name"], r["batch"]): r for r in project.rows("dq_results")}
+    explained = CliRunner().invoke(
+        cli,
+        ["explain", f"m.email.not_null@{day(3)}", "--project-dir", str(project.root)],
+    )
+    assert "  fails      error_if: > 3\n  warns      warn_if: > 0\n" in explained.output
     row = stored["amount", day(1)]
     bounds = ("lower_bound", "upper_bound", "warn_lower_bound", "warn_upper_bound")
     assert [row[b] for b in bounds] == [5, 50, 10, 40]
@@ -176,3 +183,34 @@ def test_a_warning_flags_no_batch(new_project: NewProject) -> None:
         "1": "accepted",
         "2": "flagged",
     }
+
+
+def test_monitors_wait_for_batches_in_a_row(new_project: NewProject) -> None:
+    """`after` of a monitor, by segment too: a backfill and day-by-day runs agree."""
+    model = """
+        {{ config(batch_by = 'd', segment_by = ['s']) }}
+        select d, s,
+          v,  -- @anomaly(sum, threshold(0, 10)) {after: 2, segments: true}
+          w   -- @anomaly(sum, rate_of_change(upper => 5)) {after: 3, direction: up, min_change: 1}
+        from {{ source('raw', 't') }}
+    """
+    data = (
+        "select * from values (1, 'a', 5, 1), (2, 'a', 20, 2), (3, 'a', 20, 20), (3, 'b', 1, 0),"
+        " (4, 'a', 2, 80), (4, 'b', 20, 0), (5, 'a', 2, 200), (5, 'b', 20, 0), (6, 'a', 20, 400)"
+        " t(d, s, v, w)"
+    )
+    project = new_project(model, data)
+    found = {(r.column, r.segment, r.batch): r for r in project.run().results}
+
+    def statuses(column: str, segment: str | None, batches: str) -> list[str]:
+        return [found[column, segment, b].status.value for b in batches]
+
+    assert statuses("v", None, "123456") == ["pass", "warn", "fail", "fail", "fail", "fail"]
+    assert statuses("v", "s=a", "123456") == ["pass", "warn", "fail", "pass", "pass", "warn"]
+    assert statuses("v", "s=b", "345") == ["pass", "warn", "fail"]
+    assert statuses("w", None, "23456") == ["pass", "warn", "warn", "fail", "fail"]
+    assert "so far a warning" in found["v", None, "2"].message
+    daily = new_project(model, data, name="daily")
+    for batch in "123456":
+        daily.run(batches=[batch])
+    assert daily.tables()["dq_results"] == project.tables()["dq_results"]

@@ -16,7 +16,8 @@ from typing import Protocol
 from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT
-from dqsql.dialect import call, column
+from dqsql.dialect import call, column, to_sql
+from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
 
 Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
@@ -33,6 +34,22 @@ class AggregateCall:
     distinct: bool = False
     where: exp.Expr | None = None
     within_group: exp.Expr | None = None
+
+    @classmethod
+    def of(cls, node: exp.Expr) -> AggregateCall:
+        """Take an aggregate node apart. Raises UnsupportedExpressionError."""
+        where = within = None
+        if isinstance(node, exp.Filter):
+            where, node = node.expression.this, node.this
+        if isinstance(node, exp.WithinGroup):
+            within, node = node.expression, node.this
+        if not isinstance(node, exp.Anonymous):
+            raise UnsupportedExpressionError(f"dqsql cannot split the aggregate {to_sql(node)}")
+        args = tuple(node.expressions)
+        distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+        if distinct:
+            args = tuple(args[0].expressions)
+        return cls(str(node.this).lower(), args, distinct, where, within)
 
     def aggregate(self, name: str, *args: exp.Expr) -> exp.Expr:
         """The aggregate `name(args)` over the rows that this call is about."""

@@ -1,9 +1,13 @@
-"""`relation_rows(relation)`: the rows of another relation, by batch where both have batches."""
+"""What is measured of another relation, by batch where both have batches.
+
+`relation_rows(relation)` counts its rows, `metric(relation, 'expression')` is any expression of
+aggregates over them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -19,13 +23,26 @@ from dqsql.compiler.aggregates.base import (
     merge_with,
     scan_pass,
 )
+from dqsql.compiler.guards import guarded
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, relation_table, segment_label
 from dqsql.compiler.pruning import typed
-from dqsql.dialect import call, column, literal
+from dqsql.compiler.trees import (
+    filtered_by,
+    function_name,
+    map_aggregates,
+    outermost_aggregates,
+)
+from dqsql.dialect import call, column, literal, parse_expression
+from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Relation, StateColumn
+
+METRIC_OF = "metric"
+_HINT = "for example: metric('ledger', 'sum(amount)')"
 
 
 def _relation_rows(aggregate: AggregateCall, relations: Relations) -> Lowering:
+    if len(aggregate.args) != 1:
+        raise UnsupportedExpressionError("relation_rows takes one relation")
     relation = relations[aggregate.args[0].this]
     merge = merge_with("max" if relation.batch is None else "sum")
     rows = call("count", exp.Star())
@@ -33,27 +50,78 @@ def _relation_rows(aggregate: AggregateCall, relations: Relations) -> Lowering:
     return Lowering((component,), first_state)
 
 
+def _metric(aggregate: AggregateCall, relations: Relations) -> Lowering:
+    """The states of the aggregates in the expression, each taken over the relation."""
+    # The registry finds this file.
+    from dqsql.compiler.aggregates.registry import lower
+
+    if len(aggregate.args) != 2:
+        message = f"{METRIC_OF} takes a relation and a metric of it"
+        raise UnsupportedExpressionError(message, hint=_HINT)
+    relation, text = relations[aggregate.args[0].this], aggregate.args[1].this
+    expression = parse_expression(str(text))
+    inner = list(dict.fromkeys(outermost_aggregates(expression)))
+    if not inner:
+        raise UnsupportedExpressionError(f"{text} is no metric", hint=_HINT)
+    lowered = {a: lower(AggregateCall.of(_restricted(a, aggregate)), relations) for a in inner}
+    if any(c.source is not None for one in lowered.values() for c in one.components):
+        raise UnsupportedExpressionError(
+            f"{METRIC_OF} does not count the values of another relation",
+            hint="take sums, counts, extremes, moments and sketches of another relation",
+        )
+    components: list[Component] = []
+    places: dict[exp.Expr, slice] = {}
+    for node, one in lowered.items():
+        places[node] = slice(len(components), len(components) + len(one.components))
+        components += [_of_relation(c, places[node], relation) for c in one.components]
+
+    def finish(states: Sequence[exp.Expr]) -> exp.Expr:
+        return map_aggregates(
+            expression, lambda a: exp.Paren(this=lowered[a].finish(states[places[a]]))
+        )
+
+    return Lowering(tuple(components), finish)
+
+
+def _restricted(node: exp.Expr, aggregate: AggregateCall) -> exp.Expr:
+    return node if aggregate.where is None else filtered_by(node, aggregate.where)
+
+
+def _of_relation(component: Component, place: slice, relation: Relation) -> Component:
+    """A state over the relation; what is not told by batch does not add up over batches."""
+    inner = component.merge
+    merge = None
+    if inner is not None and relation.batch is not None:
+
+        def merge(name: str, group: Sequence[str]) -> exp.Expr:
+            return inner(name, group[place])
+
+    return replace(component, source=relation, merge=merge, whole_only=True)
+
+
 @dataclass(frozen=True)
 class _RelationPass(SourcePass):
-    """Counts the rows of other relations, each by a query of its own."""
+    """Measures one other relation by a query of its own."""
+
+    relation: str = ""
 
     def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
-        """Batch, segment null, and the state; one row without a batch where there are none."""
-        (state,) = states
-        relation = _relation(state)
+        """Batch, segment null, and the states; one row without a batch where there are none."""
+        relation = _relation(states[0])
         batch = _batch_text(relation)
         query = exp.select(exp.alias_(batch or segment_label(()), BATCH, quoted=True))
         query = query.select(exp.alias_(segment_label(()), SEGMENT, quoted=True))
-        query = query.select(exp.alias_(state.scan, state.name, quoted=True))
+        values = (exp.alias_(guarded(s.scan), s.name, quoted=True) for s in states)
+        query = query.select(*values)
         query = query.from_(relation_table(relation.sql))
         if relation.batch is None or batch is None:
             return query
         if scan.listed is None:
             condition = not_null(relation.batch.copy())
         else:
-            values = [typed(b, scan.batch_type) for b in scan.listed]
-            condition = exp.In(this=exp.Paren(this=relation.batch.copy()), expressions=values)
-            condition = condition if values else exp.false()
+            listed = [typed(b, scan.batch_type) for b in scan.listed]
+            condition = exp.In(this=exp.Paren(this=relation.batch.copy()), expressions=listed)
+            condition = condition if listed else exp.false()
         return query.where(condition).group_by(batch.copy())
 
     def join_condition(
@@ -67,15 +135,17 @@ class _RelationPass(SourcePass):
         return exp.and_(whole, same)
 
     def joined_state(self, state: StateColumn, rows: str, counted: str) -> exp.Expr:
-        """The state in the joined row: 0 for a batch that the relation does not have."""
+        """The state in the joined row; a count is 0 for a batch that the relation does not have."""
         whole = exp.Is(this=column(SEGMENT, rows), expression=exp.Null())
-        value = call("coalesce", column(state.name, counted), literal(0))
+        value: exp.Expr = column(state.name, counted)
+        if function_name(state.scan) in ("count", "count_if"):
+            value = call("coalesce", value, literal(0))
         return exp.alias_(exp.Case(ifs=[exp.If(this=whole, true=value)]), state.name, quoted=True)
 
     def without_rows(self, state: StateColumn, batch: str) -> exp.Expr:
         """The state for one batch by itself, as a scalar subquery."""
         relation = _relation(state)
-        query = exp.select(state.scan.copy()).from_(relation_table(relation.sql))
+        query = exp.select(guarded(state.scan.copy())).from_(relation_table(relation.sql))
         own = _batch_text(relation)
         if own is not None:
             query = query.where(exp.EQ(this=own, expression=exp.Literal.string(batch)))
@@ -93,18 +163,23 @@ def _batch_text(relation: Relation) -> exp.Expr | None:
     return exp.Cast(this=relation.batch.copy(), to=exp.DataType.build("string"))
 
 
-_PASS = _RelationPass("rows of another relation", 100, reads=0, apart=True)
-
-
 @scan_pass.register
 def _(source: Relation, columns: Mapping[str, str]) -> SourcePass:
-    return _PASS
+    return _RelationPass("rows of another relation", 100, reads=0, relation=source.sql)
 
 
 AGGREGATES = (
     Aggregate(
         ("relation_rows",),
         _relation_rows,
+        own=True,
+        over_rows=lambda args: (),
+        subject=lambda aggregate: str(aggregate.args[0].this).strip("`"),
+        names_relation=True,
+    ),
+    Aggregate(
+        (METRIC_OF,),
+        _metric,
         own=True,
         over_rows=lambda args: (),
         subject=lambda aggregate: str(aggregate.args[0].this).strip("`"),

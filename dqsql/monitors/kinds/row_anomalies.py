@@ -21,6 +21,7 @@ from dqsql.errors import AnnotationError, DecisionError, QueryError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.tables import FAILURES
 from dqsql.model.types import type_of
 from dqsql.monitors.context import (
     MonitorContext,
@@ -224,10 +225,12 @@ class RowAnomalyDetector:
         is_odd = limit is not None and share > limit
         self._measured(monitor, batch, share, found.rows)
         result = result_of(monitor, batch, Status.PASS, "")
+        kept: Sequence[Mapping[str, Any]] = ()
         if is_odd:
             if self._keeps_rows(unit) and not found.worst:
                 found = self._scored(unit, detector, batch, by_spark=True)
-            self._keep(unit, batch, found)
+            kept = found.worst
+            self._keep(unit, batch, kept)
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_told(found, limit or 0.0))
         return with_details(
@@ -239,6 +242,7 @@ class RowAnomalyDetector:
             columns=found.columns,
             left_out=dict(detector.left_out),
             history=[past[0], past[-1], len(past)],
+            **({"failures": {"table": FAILURES.name, "rows": len(kept)}} if kept else {}),
         )
 
     # --- rows ----------------------------------------------------------------------------------
@@ -320,8 +324,8 @@ class RowAnomalyDetector:
         own = unit.settings.store_failures
         return self.context.store_failures if own is None else own
 
-    def _keep(self, unit: _Unit, batch: str, found: _Found) -> None:
-        for worst in found.worst:
+    def _keep(self, unit: _Unit, batch: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        for worst in rows:
             self.context.failures.append(
                 {
                     "check_id": unit.monitor.id,

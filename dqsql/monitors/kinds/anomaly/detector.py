@@ -40,6 +40,7 @@ SETTINGS: Mapping[str, Reader] = {
     "min_history": as_given,
     "window": as_given,
     "ignore_small_changes": as_given,
+    "min_change": as_given,
     "exclude_where": a_text,
     "segments": a_flag,
 }

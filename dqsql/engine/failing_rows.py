@@ -13,10 +13,10 @@ from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.samples import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.scan import BatchFilter
 from dqsql.errors import EngineError, StorageError
+from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Plan
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES, failures_table_name
-from dqsql.runner.limits import RunLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,358 @@
+"""The statements that compare the rows of two relations by key: `@matches_relation`.
+
+First the rows of both fall into buckets by their keys, and each bucket has a checksum: one pass
+over each relation, whatever they hold. Only rows of buckets whose checksums differ are then
+compared, by a full join of their keys. So equal relations cost two scans, and a few differences
+little more.
+
+Numbers that may differ by a tolerance enter checksums as the whole number of tolerances that they
+hold. Two that differ by more always differ in it; two that do not may, and their bucket is looked
+at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dqsql.compiler.guards import where_met
+from dqsql.compiler.keys import identifier_table, relation_table
+from dqsql.dialect import call, column, formula, literal
+from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless
+
+BATCH, BUCKET = "batch", "bucket"
+MISSING, EXTRA, CHANGED = "missing", "extra", "changed"
+DIFFERENCES = (MISSING, EXTRA, CHANGED)
+DIFFERENCE, COLUMNS, ROW, COUNT = "difference", "columns", "row", "n"
+BUCKETS = 1024
+
+_LOW, _HIGH = "low", "high"
+_KEY, _VALUE, _SUM = "k", "v", "s"
+HERE, THERE = "here", "there"
+_HERE_ROWS, _THERE_ROWS = "here_rows", "there_rows"
+_RANK = "rank"
+# Doubles hold so large whole numbers exactly.
+_MOST = 1e15
+_OURS, _THEIRS = "o", "t"
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """A column of both relations, and the Spark type in which its values are compared.
+
+    `shown` is whether its values may be stored.
+    """
+
+    name: str
+    spark_type: str
+    shown: bool = True
+
+    @property
+    def inexact(self) -> bool:
+        """Whether values may differ by a tolerance."""
+        return is_number(self.spark_type)
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """One of the two relations: its rows, and the batch of a row as text; None for no batches."""
+
+    relation: str
+    batch: exp.Expr | None
+    condition: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class RelationDiff:
+    """Compares two relations.
+
+    Attributes:
+        ours: the check model.
+        theirs: the other relation.
+        keys: what names a row in both.
+        values: what is compared of rows with the same keys.
+        tolerance: by how much numbers may differ.
+    """
+
+    ours: ComparedSide
+    theirs: ComparedSide
+    keys: tuple[ComparedColumn, ...]
+    values: tuple[ComparedColumn, ...]
+    tolerance: float = 0.0
+
+    # --- buckets -------------------------------------------------------------------------------
+
+    def buckets(self) -> exp.Select:
+        """A row for each batch: the rows of both sides, and the buckets that are not the same."""
+        ours, theirs = (self._checksums(side).subquery(name) for side, name in self._sides())
+        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in (BATCH, BUCKET)))
+        differs = exp.or_(
+            *(
+                exp.Not(this=exp.Paren(this=_same(column(n, _OURS), column(n, _THEIRS))))
+                for n in (COUNT, _LOW, _HIGH)
+            )
+        )
+        batch, bucket = (
+            call("coalesce", column(n, _OURS), column(n, _THEIRS)) for n in (BATCH, BUCKET)
+        )
+        here, there = (
+            formula("coalesce(sum({0}), 0)", column(COUNT, name)) for _, name in self._sides()
+        )
+        query = exp.select(
+            exp.alias_(batch, BATCH, quoted=True),
+            exp.alias_(here, HERE, quoted=True),
+            exp.alias_(there, THERE, quoted=True),
+            exp.alias_(call("collect_list", where_met(differs, bucket)), BUCKET, quoted=True),
+        )
+        query = query.from_(ours).join(theirs, on=on, join_type="full")
+        return query.group_by(batch.copy())
+
+    def _sides(self) -> tuple[tuple[ComparedSide, str], tuple[ComparedSide, str]]:
+        return (self.ours, _OURS), (self.theirs, _THEIRS)
+
+    def _checksums(self, side: ComparedSide) -> exp.Select:
+        """One row a batch and bucket: how many rows, and sums of their hashes.
+
+        Sums, since rows that are there twice would cancel in an exclusive or; of halves, which do
+        not overflow.
+        """
+        rows = self._rows(side)
+        keys = [column(_name(_KEY, i)) for i in range(len(self.keys))]
+        values = [self._rounded(v, column(_name(_VALUE, i))) for i, v in enumerate(self.values)]
+        hashed = exp.select(
+            column(BATCH),
+            exp.alias_(self._bucket(keys), BUCKET, quoted=True),
+            exp.alias_(_hashed(*keys, *values), _LOW, quoted=True),
+        ).from_(rows.subquery("rows"))
+        return (
+            exp.select(column(BATCH), column(BUCKET), *_checksum(column(_LOW)))
+            .from_(hashed.subquery("hashed"))
+            .group_by(column(BATCH), column(BUCKET))
+        )
+
+    def _bucket(self, keys: Sequence[exp.Expr]) -> exp.Expr:
+        return call("pmod", call("xxhash64", *(k.copy() for k in keys)), literal(BUCKETS))
+
+    def _rounded(self, value: ComparedColumn, node: exp.Expr) -> exp.Expr:
+        if not (self.tolerance and value.inexact):
+            return node
+        # What is no number, or too large to be counted in tolerances, must be the same.
+        return formula(
+            "case when isnan({0}) or abs({0}) > {2} then {0} else floor({0} / {1}) end",
+            exp.Cast(this=node, to=exp.DataType.build("double")),
+            literal(self.tolerance),
+            literal(self.tolerance * _MOST),
+        )
+
+    def _rows(self, side: ComparedSide) -> exp.Select:
+        """Batch, keys and values of a side's rows, in the types in which they are compared."""
+        batch = exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+        query = exp.select(exp.alias_(side.batch or batch, BATCH, quoted=True))
+        for prefix, columns in ((_KEY, self.keys), (_VALUE, self.values)):
+            query = query.select(
+                *(
+                    exp.alias_(_typed(c), _name(prefix, i), quoted=True)
+                    for i, c in enumerate(columns)
+                )
+            )
+        query = query.from_(relation_table(side.relation))
+        return query if side.condition is None else query.where(side.condition)
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def differences(self, buckets: str | None) -> exp.Select:
+        """The keys whose rows differ: batch, kind, how many rows, names of changed columns, JSON.
+
+        `buckets` names the view of the batches and buckets to look at; None for all.
+        """
+        ours, theirs = (self._by_key(s, buckets).subquery(name) for s, name in self._sides())
+        names = [BATCH, *(_name(_KEY, i) for i in range(len(self.keys)))]
+        on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in names))
+        either = (
+            exp.alias_(call("coalesce", column(n, _OURS), column(n, _THEIRS)), n, quoted=True)
+            for n in names
+        )
+        numbers = (
+            exp.alias_(call("coalesce", column(COUNT, t), literal(0)), n, quoted=True)
+            for t, n in ((_OURS, _HERE_ROWS), (_THEIRS, _THERE_ROWS))
+        )
+        changed = exp.alias_(self._changed(), COLUMNS, quoted=True)
+        joined = exp.select(*either, *numbers, changed, *self._structs())
+        joined = joined.from_(ours).join(theirs, on=on, join_type="full")
+        here, there = column(_HERE_ROWS), column(_THERE_ROWS)
+        kind = formula(
+            "case when {0} < {1} then {2} when {0} > {1} then {3} when size({4}) > 0 then {5} end",
+            *(here, there, literal(MISSING), literal(EXTRA), column(COLUMNS), literal(CHANGED)),
+        )
+        rows = formula("case when {0} = {1} then {0} else abs({0} - {1}) end", here, there)
+        told = exp.select(
+            column(BATCH),
+            column(COLUMNS),
+            exp.alias_(kind, DIFFERENCE, quoted=True),
+            exp.alias_(rows, COUNT, quoted=True),
+            exp.alias_(self._json(kind), ROW, quoted=True),
+        ).from_(joined.subquery("joined"))
+        found = exp.Not(this=exp.Is(this=column(DIFFERENCE), expression=exp.Null()))
+        return exp.select(exp.Star()).from_(told.subquery("told")).where(found)
+
+    def _by_key(self, side: ComparedSide, buckets: str | None) -> exp.Select:
+        """One row a batch and key: how many rows, the values of one of them, checksums of all."""
+        rows = self._rows(side).subquery("rows")
+        keys = [column(_name(_KEY, i), "rows") for i in range(len(self.keys))]
+        query = exp.select(
+            exp.alias_(column(BATCH, "rows"), BATCH, quoted=True),
+            *(exp.alias_(k, k.name, quoted=True) for k in keys),
+            exp.alias_(call("count", exp.Star()), COUNT, quoted=True),
+        )
+        for i in range(len(self.values)):
+            value = column(_name(_VALUE, i), "rows")
+            query = query.select(
+                exp.alias_(call("any_value", value), _name(_VALUE, i), quoted=True),
+                exp.alias_(_low_sum(_hashed(value.copy())), _name(_SUM, i), quoted=True),
+            )
+        query = query.from_(rows)
+        if buckets is not None:
+            wanted = exp.and_(
+                _same(column(BATCH, "rows"), column(BATCH, "wanted")),
+                exp.EQ(this=self._bucket(keys), expression=column(BUCKET, "wanted")),
+            )
+            table = exp.alias_(identifier_table(buckets), "wanted", table=True)
+            query = query.join(table, on=wanted, join_type="left semi")
+        return query.group_by(column(BATCH, "rows"), *(k.copy() for k in keys))
+
+    def _changed(self) -> exp.Expr:
+        """The names of the columns whose values differ, of a key that both sides have."""
+        names = [
+            where_met(self._differs(i, value), literal(value.name))
+            for i, value in enumerate(self.values)
+        ]
+        return call("array_compact", call("array", *names)) if names else formula("array()")
+
+    def _differs(self, place: int, value: ComparedColumn) -> exp.Expr:
+        here, there = (column(_name(_VALUE, place), side) for side in (_OURS, _THEIRS))
+        same = _same(here, there)
+        if self.tolerance and value.inexact:
+            near = formula(
+                "coalesce(abs(cast({0} as double) - cast({1} as double)) <= {2}, false)",
+                *(here.copy(), there.copy(), literal(self.tolerance)),
+            )
+            same = exp.or_(same, near)
+        sums = (column(_name(_SUM, place), side) for side in (_OURS, _THEIRS))
+        # Rows that share a key are not told apart: what they hold together is compared.
+        return formula(
+            "case when {0} = 1 and {1} = 1 then not ({2}) else not ({3}) end",
+            *(column(COUNT, _OURS), column(COUNT, _THEIRS), same, _same(*sums)),
+        )
+
+    def _structs(self) -> list[exp.Expr]:
+        """The values of both sides that may be shown; null where a side has no such key."""
+        found = []
+        for side, name in ((_OURS, HERE), (_THEIRS, THERE)):
+            values = [
+                exp.alias_(column(_name(_VALUE, i), side), v.name, quoted=True)
+                for i, v in enumerate(self.values)
+                if v.shown
+            ]
+            if values:
+                there = formula("{0} is not null", column(COUNT, side))
+                struct = where_met(there, call("struct", *values))
+                found.append(exp.alias_(struct, name, quoted=True))
+        return found
+
+    def _json(self, kind: exp.Expr) -> exp.Expr:
+        parts: list[exp.Expr] = [exp.alias_(kind.copy(), DIFFERENCE, quoted=True), column(COLUMNS)]
+        parts += [
+            exp.alias_(column(_name(_KEY, i)), key.name, quoted=True)
+            for i, key in enumerate(self.keys)
+            if key.shown
+        ]
+        parts += [column(s.alias) for s in self._structs()]
+        options = call("map", literal("ignoreNullFields"), literal("false"))
+        return call("to_json", call("struct", *parts), options)
+
+
+def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Select:
+    """By batch and kind how many rows differ, and in how many each value does."""
+    query = exp.select(
+        column(BATCH),
+        column(DIFFERENCE),
+        exp.alias_(call("sum", column(COUNT)), COUNT, quoted=True),
+    )
+    for i, value in enumerate(values):
+        inside = call("array_contains", column(COLUMNS), literal(value.name))
+        changed = formula("sum(case when {0} then {1} else 0 end)", inside, column(COUNT))
+        query = query.select(exp.alias_(changed, _name(_VALUE, i), quoted=True))
+    return query.from_(identifier_table(view)).group_by(column(BATCH), column(DIFFERENCE))
+
+
+def changed_counts(row: object, values: Sequence[ComparedColumn]) -> dict[str, int]:
+    """How many rows differ in each value, by its name, in a row of `counted_differences`."""
+    assert isinstance(row, dict)
+    return {v.name: int(n) for i, v in enumerate(values) if (n := row[_name(_VALUE, i)])}
+
+
+def sampled_differences(view: str, limit: int) -> exp.Select:
+    """At most `limit` differing rows of each batch, the same ones whenever it is asked."""
+    order = exp.Order(
+        expressions=[exp.Ordered(this=call("xxhash64", column(ROW))), exp.Ordered(this=column(ROW))]
+    )
+    rank = exp.Window(this=call("row_number"), partition_by=[column(BATCH)], order=order)
+    ranked = exp.select(column(BATCH), column(ROW), exp.alias_(rank, _RANK, quoted=True))
+    ranked = ranked.from_(identifier_table(view))
+    query = exp.select(column(BATCH), column(ROW)).from_(ranked.subquery("ranked"))
+    return query.where(exp.LTE(this=column(_RANK), expression=literal(limit)))
+
+
+def compared_type(ours: str, theirs: str) -> str:
+    """The Spark type in which values of two types are compared, without loss where there is one."""
+    types = {ours, theirs}
+    if any(is_textless(t) for t in types):
+        return "binary"
+    if ours == theirs and not ours.startswith(("map", "variant")) and "map<" not in ours:
+        return ours
+    if types <= WHOLE_NUMBERS:
+        return "bigint"
+    if types & FLOATS and all(is_number(t) for t in types):
+        return "double"
+    if all(is_number(t) for t in types):
+        return "decimal(38,10)"
+    if types <= {"date", "timestamp", "timestamp_ntz"}:
+        return "timestamp" if "timestamp" in types else "timestamp_ntz"
+    return "string"
+
+
+def _typed(column_: ComparedColumn) -> exp.Expr:
+    kind = exp.DataType.build(column_.spark_type, dialect="spark")
+    if column_.spark_type == "binary":
+        return column(column_.name)
+    return exp.Cast(this=column(column_.name), to=kind)
+
+
+def _checksum(hashed: exp.Expr) -> list[exp.Expr]:
+    low = _low_sum(hashed)
+    high = formula("sum(shiftrightunsigned({0}, 32))", hashed.copy())
+    return [
+        exp.alias_(call("count", exp.Star()), COUNT, quoted=True),
+        exp.alias_(low, _LOW, quoted=True),
+        exp.alias_(high, _HIGH, quoted=True),
+    ]
+
+
+def _low_sum(hashed: exp.Expr) -> exp.Expr:
+    return formula("sum({0} & 4294967295)", hashed)
+
+
+def _hashed(*values: exp.Expr) -> exp.Expr:
+    """A hash of values; Spark's own leaves nulls out, so that (a, null) would be (null, a)."""
+    empty = (exp.Paren(this=exp.Is(this=v.copy(), expression=exp.Null())) for v in values)
+    return call("xxhash64", *values, *empty)
+
+
+def _same(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return exp.NullSafeEQ(this=one, expression=other)
+
+
+def _name(prefix: str, place: int) -> str:
+    return f"{prefix}{place}"

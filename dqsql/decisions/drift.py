@@ -1,0 +1,265 @@
+"""How far the distribution of a column has moved: the measures of `@drift`, and their p-values.
+
+Distributions are the bounded profiles that are stored of each batch: of numbers the values at 100
+equally spaced ranks, of other columns how often each of the 200 most frequent values occurs.
+
+- `psi`: population stability index, sum (q - p) ln(q / p); >= 0, no unit. Of numbers over bins cut
+  at deciles of the reference, the outer ones open, as is the custom in credit scoring.
+- `kl`: Kullback-Leibler divergence of the new batch from the reference, in nats, >= 0; bins as psi.
+- `js`: Jensen-Shannon divergence in nats, in [0, ln 2]: the square of scipy's `jensenshannon`.
+- `ks`: Kolmogorov-Smirnov statistic of numbers, in [0, 1], off by at most 0.01.
+- `wasserstein`: mean distance that values would have to be moved, in the column's unit, >= 0.
+- `chi2`: Pearson's statistic of homogeneity over categories, >= 0; grows with the rows.
+
+`psi` and `kl` would be infinite where a value is new or has vanished. Half a row is added to every
+category of both (Krichevsky-Trofimov), which leaves large batches as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dqsql.decisions.distances import (
+    CategoricalState,
+    align_counts,
+    earth_movers_distance,
+    js_divergence,
+    kl_divergence,
+)
+
+FloatArray = npt.NDArray[np.float64]
+
+MEASURES = ("psi", "js", "kl", "ks", "wasserstein", "chi2")
+# Measures of numbers only, of categories only, and those that have a p-value.
+OF_NUMBERS = frozenset({"ks", "wasserstein"})
+OF_CATEGORIES = frozenset({"chi2"})
+WITH_P_VALUE = frozenset({"ks", "chi2"})
+
+_BINS = 10
+_SMOOTHING = 0.5
+_SHOWN = 3
+# Where quantiles say how two batches differ.
+_RANKS = (0.1, 0.5, 0.9)
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A distribution of numbers.
+
+    Attributes:
+        atoms: sorted values, in the column's unit; empty where there are none.
+        weights: the share of each atom; they add up to 1.
+        rows: how many values the atoms stand for.
+        resolution: by how much, in shares, the distribution function may be off.
+    """
+
+    atoms: FloatArray
+    weights: FloatArray
+    rows: float
+    resolution: float
+
+    @classmethod
+    def pooled(cls, parts: Sequence[tuple[npt.ArrayLike, float]]) -> Numbers:
+        """The distribution of several batches together: of each quantiles and number of values."""
+        kept = [(np.asarray(q, dtype=float), float(n)) for q, n in parts]
+        kept = [(q, n) for q, n in kept if q.size and n > 0 and np.isfinite(q).all()]
+        if not kept:
+            return cls(np.zeros(0), np.zeros(0), 0.0, 0.0)
+        rows = sum(n for _, n in kept)
+        atoms = np.concatenate([q for q, _ in kept])
+        weights = np.concatenate([np.full(q.size, n / rows / q.size) for q, n in kept])
+        order = np.argsort(atoms, kind="stable")
+        off = sum(n / rows / q.size for q, n in kept) / 2
+        return cls(atoms[order], weights[order], rows, off)
+
+    def below(self, points: FloatArray) -> FloatArray:
+        """The share of values at or below each point."""
+        sums = np.concatenate([[0.0], np.cumsum(self.weights)])
+        return np.asarray(sums[np.searchsorted(self.atoms, points, side="right")], dtype=float)
+
+    def at_rank(self, share: float) -> float:
+        """The smallest value that so large a share does not exceed."""
+        place = int(np.searchsorted(np.cumsum(self.weights), share - 1e-12))
+        return float(self.atoms[min(place, self.atoms.size - 1)])
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far a batch is from its reference.
+
+    Attributes:
+        value: the measure; NaN where either has no values.
+        p_value: how likely so large a value is without drift, in [0, 1]; None where the measure
+            has none. Of quantiles it is an upper bound.
+        shifts: what has moved most, in words.
+    """
+
+    value: float
+    p_value: float | None = None
+    shifts: tuple[str, ...] = ()
+
+
+def numeric_drift(measure: str, reference: Numbers, new: Numbers) -> Drift:
+    """The drift of numbers, by any measure but `chi2`; NaN where either has no values."""
+    if not reference.atoms.size or not new.atoms.size:
+        return Drift(math.nan)
+    shifts = _quantile_shifts(reference, new)
+    if measure == "wasserstein":
+        return Drift(_wasserstein(reference, new), None, shifts)
+    if measure == "ks":
+        value, p_value, place = _kolmogorov_smirnov(reference, new)
+        return Drift(value, p_value, (place, *shifts))
+    p, q = binned(reference, new)
+    return Drift(_of_counts(measure, p, q), None, shifts)
+
+
+def categorical_drift(
+    measure: str, reference: CategoricalState, new: CategoricalState, *, told: bool = True
+) -> Drift:
+    """The drift of categories, by any measure but `ks` and `wasserstein`.
+
+    A value that one of the two has not kept counts as none there; all values that were not kept are
+    one category. `told` is whether values may be shown. NaN where either has no values.
+    """
+    p, q = align_counts(reference, new)
+    if p.sum() <= 0 or q.sum() <= 0:
+        return Drift(math.nan)
+    names = [*dict.fromkeys([*reference.counts, *new.counts]), None]
+    shifts = _category_shifts(names, p, q) if told else ()
+    if measure == "chi2":
+        value, p_value = chi_squared(p, q)
+        return Drift(value, p_value, shifts)
+    return Drift(_of_counts(measure, p, q), None, shifts)
+
+
+def pooled_categories(parts: Sequence[CategoricalState]) -> CategoricalState:
+    """The categories of several batches together."""
+    counts: dict[str, float] = {}
+    for part in parts:
+        for name, count in part.counts.items():
+            counts[name] = counts.get(name, 0.0) + count
+    return CategoricalState(counts, sum(p.other for p in parts))
+
+
+# --- measures ----------------------------------------------------------------------------------
+
+
+def _of_counts(measure: str, p: FloatArray, q: FloatArray) -> float:
+    if measure == "js":
+        return js_divergence(p, q)
+    return population_stability(p, q) if measure == "psi" else kl_divergence(p, q)
+
+
+def population_stability(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
+    """Return the population stability index of two count vectors, >= 0; NaN without mass.
+
+    The sum of the two Kullback-Leibler divergences, with half a row in every category.
+    """
+    p, q = np.asarray(reference, dtype=float), np.asarray(new, dtype=float)
+    if p.sum() <= 0 or q.sum() <= 0:
+        return math.nan
+    p, q = p + _SMOOTHING, q + _SMOOTHING
+    p, q = p / p.sum(), q / q.sum()
+    return max(0.0, float(((q - p) * np.log(q / p)).sum()))
+
+
+def chi_squared(reference: npt.ArrayLike, new: npt.ArrayLike) -> tuple[float, float]:
+    """Return Pearson's statistic of two count vectors (>= 0) and its p-value in [0, 1].
+
+    As scipy's `chi2_contingency` without a correction. Without a second category the statistic is
+    0 and the p-value 1; both are NaN without mass.
+    """
+    table = np.array([reference, new], dtype=float)
+    if (table.sum(axis=1) <= 0).any():
+        return math.nan, math.nan
+    table = table[:, table.sum(axis=0) > 0]
+    if table.shape[1] == 1:
+        return 0.0, 1.0
+    from scipy.special import chdtrc
+
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    value = float((np.square(table - expected) / expected).sum())
+    return value, float(chdtrc(table.shape[1] - 1, value))
+
+
+def binned(reference: Numbers, new: Numbers) -> tuple[FloatArray, FloatArray]:
+    """Return the rows of both in bins of about a tenth of the reference each.
+
+    The outer bins are open. A value that fills a bin has it for itself. No bin is empty in the
+    reference, so that values at its edge are not taken for new ones.
+    """
+    picks = [reference.at_rank(i / _BINS) for i in range(1, _BINS)]
+    filled = [v for v in set(picks) if picks.count(v) > 1]
+    cuts = np.unique(np.array([*picks, *np.nextafter(filled, -np.inf)]))
+    below = reference.below(cuts)
+    kept = cuts[np.diff(np.concatenate([[0.0], below])) > 0]
+    kept = kept[reference.below(kept) < 1.0 - 1e-12]
+    shares = [np.diff(np.concatenate([[0.0], x.below(kept), [1.0]])) for x in (reference, new)]
+    return shares[0] * reference.rows, shares[1] * new.rows
+
+
+def _wasserstein(reference: Numbers, new: Numbers) -> float:
+    sizes = {reference.atoms.size, new.atoms.size}
+    if len(sizes) == 1 and np.ptp(reference.weights) == np.ptp(new.weights) == 0:
+        return earth_movers_distance(reference.atoms, new.atoms)
+    points = np.sort(np.concatenate([reference.atoms, new.atoms]))
+    gaps = np.abs(reference.below(points[:-1]) - new.below(points[:-1]))
+    return float(gaps @ np.diff(points))
+
+
+def _kolmogorov_smirnov(reference: Numbers, new: Numbers) -> tuple[float, float, str]:
+    """The statistic, its p-value, and where the two differ most."""
+    points = np.concatenate([reference.atoms, new.atoms])
+    p, q = reference.below(points), new.below(points)
+    place = int(np.abs(p - q).argmax())
+    value = abs(float(p[place] - q[place]))
+    at = f"at or below {points[place]:.6g} are {_percent(p[place])} -> {_percent(q[place])}"
+    off = reference.resolution + new.resolution
+    return value, ks_p_value(max(0.0, value - off), reference.rows, new.rows), at
+
+
+def ks_p_value(statistic: float, rows: float, other_rows: float) -> float:
+    """Return the asymptotic p-value of the two-sided statistic of two samples, in [0, 1].
+
+    By the distribution of one sample of the effective size, as scipy's `ks_2samp` has it.
+    """
+    if statistic <= 0:
+        return 1.0
+    from scipy.stats import kstwo
+
+    size = max(1, round(rows * other_rows / (rows + other_rows)))
+    return float(np.clip(kstwo.sf(min(1.0, statistic), size), 0.0, 1.0))
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def _quantile_shifts(reference: Numbers, new: Numbers) -> tuple[str, ...]:
+    told = []
+    for rank in _RANKS:
+        old, now = reference.at_rank(rank), new.at_rank(rank)
+        name = "median" if rank == 0.5 else f"p{100 * rank:.0f}"
+        told.append(f"{name} {old:.6g} -> {now:.6g}")
+    return tuple(told)
+
+
+def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) -> tuple[str, ...]:
+    """The categories whose shares differ most."""
+    before, now = p / p.sum(), q / q.sum()
+    order = np.argsort(-np.abs(now - before).round(12), kind="stable")[:_SHOWN]
+    moved = [i for i in order if before[i] != now[i]]
+    words: Mapping[None, str] = {None: "others"}
+    return tuple(
+        f"{words[None] if (name := names[i]) is None else repr(name)}"
+        f" {_percent(before[i])} -> {_percent(now[i])}"
+        for i in moved
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,107 @@
+"""`@drift(column, measure, against => ..)` taken apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dqsql.compiler.comparisons import COMPARISONS, measured_side
+from dqsql.decisions.drift import MEASURES, WITH_P_VALUE
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.errors import CompileError, Span, nearest
+
+DRIFT, P_VALUE = "drift", "drift_pvalue"
+_PREVIOUS = "previous"
+_LAST = re.compile(r"last\s+(\d+)", re.IGNORECASE)
+_AGAINST = "against"
+_EXAMPLE = "@drift(psi, against => 'last 7') < 0.25"
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a batch is compared with: the newest accepted `batches`, a `batch`, a `relation`."""
+
+    batches: int = 0
+    batch: str | None = None
+    relation: str | None = None
+
+
+@dataclass(frozen=True)
+class DriftCall:
+    """The measure, the column, and what it is compared with."""
+
+    measure: str
+    column: str | None
+    against: Against
+
+    @property
+    def shown(self) -> str:
+        """The arguments for the tables: measure, and what it is compared with."""
+        to = self.against
+        what = f"'{to.batch}'" if to.batch is not None else to.relation
+        if what is None:
+            what = f"'{_PREVIOUS}'" if to.batches == 1 else f"'last {to.batches}'"
+        return f"{self.measure}, {_AGAINST} => {what}"
+
+
+def drift_call(expression: str, column: str | None, span: Span) -> DriftCall:
+    """The call in an annotation's expression; `column` is the annotation's.
+
+    Raises CompileError.
+    """
+    ast = parse_expression(expression, span).unnest()
+    node = measured_side(ast)[0] if isinstance(ast, COMPARISONS) else ast
+    arguments = list(node.expressions) if isinstance(node, exp.Anonymous) else []
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.name.lower()
+    default = "ks" if name == P_VALUE else "psi"
+    named = {a.this.name: a.expression for a in arguments if isinstance(a, exp.Kwarg)}
+    given = [a for a in arguments if not isinstance(a, exp.Kwarg)]
+    for unknown in named.keys() - {_AGAINST}:
+        raise CompileError(
+            f"@{name} has no argument {unknown!r}", span=span, hint=f"for example {_EXAMPLE}"
+        )
+    about, measure = _column_and_measure(given, column, default, span)
+    if name == P_VALUE and measure not in WITH_P_VALUE:
+        raise CompileError(
+            f"{measure} has no p-value", span=span, hint="ks has one of numbers, chi2 of categories"
+        )
+    return DriftCall(measure, about, _against(named.get(_AGAINST), span))
+
+
+def _column_and_measure(
+    given: list[exp.Expr], column: str | None, default: str, span: Span
+) -> tuple[str, str]:
+    words = [g.name for g in given]
+    if len(words) == 1 and words[0].lower() in MEASURES and column is not None:
+        return column, words[0].lower()
+    if len(words) <= 1 and (words or column) and (column is None or not words):
+        return (words or [column or ""])[0], default
+    if len(words) == 2 and words[1].lower() in MEASURES:
+        return words[0], words[1].lower()
+    wrong = words[-1] if words else ""
+    raise CompileError(
+        f"drift is about a column and one of {', '.join(MEASURES)}",
+        span=span,
+        hint=nearest(wrong, MEASURES) or f"for example {_EXAMPLE}, on the line of a column",
+    )
+
+
+def _against(node: exp.Expr | None, span: Span) -> Against:
+    if node is None:
+        return Against(batches=1)
+    if not (isinstance(node, exp.Literal) and node.is_string):
+        if isinstance(node, exp.Column | exp.Anonymous):
+            return Against(relation=to_sql(node))
+        raise CompileError(
+            f"{to_sql(node)} is nothing to compare with",
+            span=span,
+            hint="'previous', 'last 7', a batch such as '2024-01', or a relation without quotes",
+        )
+    text = str(node.this).strip()
+    if text.lower() == _PREVIOUS:
+        return Against(batches=1)
+    if found := _LAST.fullmatch(text):
+        return Against(batches=max(1, int(found.group(1))))
+    return Against(batch=text)

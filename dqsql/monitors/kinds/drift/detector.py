@@ -1,0 +1,259 @@
+"""Decides on all `@drift` and `@drift_pvalue` of one model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from dqsql.compiler.privacy import hides_values
+from dqsql.decisions.constraints import number_text
+from dqsql.decisions.distances import CategoricalState
+from dqsql.decisions.drift import (
+    OF_NUMBERS,
+    Drift,
+    Numbers,
+    categorical_drift,
+    numeric_drift,
+    pooled_categories,
+)
+from dqsql.engine.history import stored_metrics
+from dqsql.errors import DqsqlError
+from dqsql.model.batches import batch_order
+from dqsql.model.plan import Metric, Monitor, Relation
+from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.types import type_of
+from dqsql.monitors.context import MonitorContext, Workplace, finite, result_of, with_details
+from dqsql.monitors.demands import Demands, demands_of, missing_status
+from dqsql.monitors.history import MetricProfile, key_of
+from dqsql.monitors.kinds.drift.call import P_VALUE, DriftCall, drift_call
+from dqsql.monitors.references import ReferenceValues, Wanted, measured_reference
+
+QUANTILES, VALUES, COUNT, ROWS = "quantile_profile", "value_profile", "count", "row_count"
+_Parts = tuple[MetricProfile, float]
+
+
+@dataclass(frozen=True)
+class _DriftUnit:
+    """One monitor: its call, its demands, and the metrics that it watches."""
+
+    monitor: Monitor
+    call: DriftCall
+    demands: Demands
+    profile: Metric
+    count: Metric | None
+    rows: Metric
+    relation: str | None
+
+    @property
+    def numeric(self) -> bool:
+        """Whether numbers are compared, and not categories."""
+        return self.profile.name == QUANTILES
+
+
+@dataclass
+class DriftDetector:
+    """Compares the stored distributions of columns; only those of relations are measured."""
+
+    place: Workplace
+    context: MonitorContext
+    kind: str
+    _units: dict[str, _DriftUnit | str] = field(default_factory=dict)
+    _relations: dict[str, ReferenceValues] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for monitor in self._monitors:
+            self._units[monitor.id] = self._unit(monitor)
+
+    @property
+    def _monitors(self) -> list[Monitor]:
+        return [m for m in self.context.plan.monitors if m.kind == self.kind]
+
+    def _unit(self, monitor: Monitor) -> _DriftUnit | str:
+        """The monitor taken apart; what is wrong, where it cannot be decided on."""
+        call = drift_call(monitor.expression, monitor.column, monitor.span)
+        metric = self.context.metric
+        rows = metric(monitor, ROWS)
+        profile = metric(monitor, QUANTILES) or metric(monitor, VALUES)
+        if rows is None or profile is None:
+            kind = type_of(monitor.column or "", self.place.types)
+            if call.measure in OF_NUMBERS and self.context.first_error(monitor) is None:
+                hint = "psi, js, kl and chi2 are of texts, too"
+                return f"{call.measure} compares numbers, and {monitor.column} is {kind}: {hint}"
+            return self.context.unmeasured(monitor, "its distribution could not be measured")
+        hidden = hides_values(self.place.plan.model, monitor.column, monitor.settings)
+        if hidden and (profile.name == QUANTILES or call.against.relation is not None):
+            return f"no distribution of the private column {monitor.column} is kept to compare"
+        return _DriftUnit(
+            monitor,
+            call,
+            demands_of(monitor),
+            profile,
+            metric(monitor, COUNT),
+            rows,
+            monitor.relations[0] if monitor.relations else None,
+        )
+
+    # --- references ----------------------------------------------------------------------------
+
+    def prepare(self, batches: Sequence[str]) -> None:
+        """Measure the relations that batches are compared with, and read the counts of batches."""
+        units = [u for u in self._units.values() if isinstance(u, _DriftUnit)]
+        by_sql = {r.sql: r for r in self.place.plan.relations}
+        asked = tuple(self.context.rows)
+        for sql in dict.fromkeys(u.relation for u in units if u.relation is not None):
+            wanted = [w for u in units if u.relation == sql for w in _wanted(u)]
+            relation: Relation = by_sql[sql]
+            self._relations[sql] = measured_reference(self.place, relation, wanted, asked)
+        fixed = {u.call.against.batch for u in units if u.call.against.batch is not None}
+        stored = [b for b in fixed if b not in self.context.rows]
+        names = {COUNT, ROWS}
+        model = self.place.plan.model.name
+        found = stored_metrics(self.place.store, model, stored, names, segments=True)
+        self.context.history.add_metric_rows(found)
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch, and on its segments."""
+        return [r for m in self._monitors for r in self._verdicts(m, batch)]
+
+    def _verdicts(self, monitor: Monitor, batch: str) -> list[Result]:
+        unit = self._units[monitor.id]
+        if isinstance(unit, str):
+            return [result_of(monitor, batch, Status.ERROR, f"{monitor.span}: {unit}")]
+        error = self._relations[unit.relation].error if unit.relation is not None else None
+        if error is not None:
+            return [self._broken(monitor, batch, error)]
+        segmented = bool(self.place.plan.model.config.segment_by) and monitor.judges_segments
+        segments = self.context.history.segments(batch) if segmented else []
+        return [self._verdict(unit, batch, s) for s in (None, *segments)]
+
+    def _broken(self, monitor: Monitor, batch: str, error: DqsqlError) -> Result:
+        text = f"{monitor.span}: {monitor.expression}: {error.message}"
+        return result_of(monitor, batch, Status.ERROR, text)
+
+    def _verdict(self, unit: _DriftUnit, batch: str, segment: str | None) -> Result:
+        monitor = unit.monitor
+        now = self._stored(unit, batch, segment)
+        named, parts, why = self._reference(unit, batch, segment)
+        if why is not None:
+            return result_of(monitor, batch, Status.SKIPPED, why, segment)
+        if now is None or not parts:
+            who = f"{monitor.column} has no values"
+            what = who if now is None else f"{who} in {named}"
+            status = missing_status(monitor, self.place.plan.model.config.no_data)
+            return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
+        return self._told(unit, batch, segment, self._drift(unit, parts, now), named)
+
+    def _reference(
+        self, unit: _DriftUnit, batch: str, segment: str | None
+    ) -> tuple[str, list[_Parts], str | None]:
+        """What the batch is compared with, in words; its distributions; or why with nothing yet."""
+        to, history = unit.call.against, self.context.history
+        if unit.relation is not None:
+            relation = next(r for r in self.place.plan.relations if r.sql == unit.relation)
+            part = self._of_relation(unit, batch, segment)
+            return relation.name, [] if part is None else [part], None
+        if to.batch is not None:
+            if batch_order(batch) < batch_order(to.batch):
+                return to.batch, [], f"the batch lies before its reference {to.batch}"
+            batches = [to.batch]
+        else:
+            batches = history.before(batch, to.batches)
+            if not batches:
+                return "", [], "no accepted batch before it to compare with"
+            key = key_of(unit.rows, segment)
+            if segment is not None and not any(history.measured(key, b) for b in batches):
+                return "", [], "the segment is new: there is nothing to compare with"
+        found = [p for b in batches if (p := self._stored(unit, b, segment)) is not None]
+        named = batches[0] if len(batches) == 1 else f"{batches[0]} to {batches[-1]}"
+        return named, found, None
+
+    def _stored(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
+        history = self.context.history
+        profile = history.profile(key_of(unit.profile, segment), batch)
+        if profile is None:
+            return None
+        rows = sum(profile.counts) + profile.other
+        if unit.count is not None:
+            rows = history.value(key_of(unit.count, segment), batch)
+        return (profile, rows) if rows > 0 else None
+
+    def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
+        found = self._relations[unit.relation or ""]
+        profile, count = (found.of(w, batch, segment) for w in _wanted(unit))
+        rows = 0.0 if count is None else float(str(count))
+        return (MetricProfile.from_json(str(profile)), rows) if profile and rows else None
+
+    def _drift(self, unit: _DriftUnit, parts: Sequence[_Parts], now: _Parts) -> Drift:
+        if unit.numeric:
+            old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
+            return numeric_drift(
+                unit.call.measure, old, Numbers.pooled([(now[0].quantiles, now[1])])
+            )
+        hidden = hides_values(self.place.plan.model, unit.monitor.column, unit.monitor.settings)
+        reference = pooled_categories([_categories(p) for p, _ in parts])
+        return categorical_drift(unit.call.measure, reference, _categories(now[0]), told=not hidden)
+
+    def _told(
+        self, unit: _DriftUnit, batch: str, segment: str | None, drift: Drift, named: str
+    ) -> Result:
+        monitor, measure = unit.monitor, unit.call.measure
+        value = drift.p_value if self.kind == P_VALUE else drift.value
+        value = math.nan if value is None else value
+        status, broken = unit.demands.status(value, monitor.severity)
+        shifts = f" ({'; '.join(drift.shifts)})" if drift.shifts else ""
+        what = f"the p-value of {measure}" if self.kind == P_VALUE else measure
+        text = f"{what} of {monitor.column} from {named} is {number_text(value)}{broken}{shifts}"
+        result = result_of(monitor, batch, status, text, segment)
+        fails, warns = unit.demands.fails, unit.demands.warns
+        self.context.derived.append(self._value(unit, batch, segment, value))
+        result = replace(
+            result,
+            observed=finite(value),
+            lower=fails.lower,
+            upper=fails.upper,
+            warn_lower=warns.lower if warns else None,
+            warn_upper=warns.upper if warns else None,
+        )
+        return with_details(
+            result,
+            measure=measure,
+            against=named,
+            value=finite(drift.value),
+            p_value=drift.p_value,
+            shifts=list(drift.shifts),
+            thresholds=dict(unit.demands.shown(monitor.severity)),
+        )
+
+    def _value(
+        self, unit: _DriftUnit, batch: str, segment: str | None, value: float
+    ) -> MetricValue:
+        where = unit.monitor.settings.where
+        suffix = "" if where is None else f" where {where}"
+        return MetricValue(
+            model=unit.monitor.model,
+            batch=batch,
+            segment=segment,
+            column=unit.monitor.column,
+            metric=self.kind,
+            parameters=unit.call.shown + suffix,
+            scope=unit.profile.scope.value,
+            value=finite(value),
+            value_text=None,
+            sample_size=self.context.rows.get(batch) if segment is None else None,
+        )
+
+
+def _wanted(unit: _DriftUnit) -> tuple[Wanted, Wanted]:
+    """The profile and the number of values of the relation that a unit is compared with."""
+    watched = next(w for w in unit.monitor.watched if w.alias == unit.profile.alias)
+    about, where = unit.monitor.column or "", unit.monitor.settings.where
+    name = f"`{about}`"
+    return (
+        Wanted(f"{unit.profile.name}({name})", where, about, watched.family),
+        Wanted(f"count({name})", where, about, watched.family),
+    )
+
+
+def _categories(profile: MetricProfile) -> CategoricalState:
+    return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)

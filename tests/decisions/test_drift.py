@@ -1,0 +1,155 @@
+"""The measures of `@drift`, held against scipy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.distance import jensenshannon
+
+from dqsql.decisions.distances import CategoricalState
+from dqsql.decisions.drift import (
+    Numbers,
+    binned,
+    categorical_drift,
+    chi_squared,
+    ks_p_value,
+    numeric_drift,
+    pooled_categories,
+    population_stability,
+)
+
+RANKS = (np.arange(100) + 0.5) / 100
+DRAWS = {
+    "same": lambda rng, n: rng.normal(10, 2, n),
+    "moved": lambda rng, n: rng.normal(11, 2, n),
+    "wider": lambda rng, n: rng.normal(10, 4, n),
+    "skewed": lambda rng, n: rng.lognormal(2, 1, n),
+    "flags": lambda rng, n: rng.integers(0, 2, n).astype(float),
+}
+
+
+def profile(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """What is stored of a batch: the values at 100 ranks, and how many there are."""
+    return np.quantile(values, RANKS, method="inverted_cdf"), float(values.size)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize("rows", [40, 1_000, 100_000])
+def test_of_numbers_like_scipy_up_to_the_resolution(name: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    old, new = DRAWS["same"](rng, rows), DRAWS[name](rng, rows + rows // 3)
+    p, q = Numbers.pooled([profile(old)]), Numbers.pooled([profile(new)])
+    exact = stats.ks_2samp(old, new, method="asymp")
+    found = numeric_drift("ks", p, q)
+    assert found.value == pytest.approx(exact.statistic, abs=0.01)
+    # An upper bound: what is not seen is not held against the batch.
+    assert found.p_value is not None
+    assert found.p_value >= exact.pvalue - 1e-9
+    moved = stats.wasserstein_distance(old, new)
+    scale = float(np.ptp(np.concatenate([old, new])))
+    assert numeric_drift("wasserstein", p, q).value == pytest.approx(moved, abs=0.012 * scale)
+
+
+def test_without_resolution_the_p_value_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    old, new = rng.normal(0, 1, 300), rng.normal(0.1, 1, 200)
+    exact = stats.ks_2samp(old, new, method="asymp")
+    assert ks_p_value(float(exact.statistic), 300, 200) == pytest.approx(float(exact.pvalue))
+    assert ks_p_value(0.0, 3, 3) == 1.0
+
+
+def test_of_weighted_atoms_as_scipy() -> None:
+    """Several batches of several sizes as one reference."""
+    parts = [(np.array([1.0, 2.0, 3.0]), 30.0), (np.array([10.0, 20.0]), 70.0)]
+    p, q = Numbers.pooled(parts), Numbers.pooled([(np.array([2.0, 4.0]), 5.0)])
+    exact = stats.wasserstein_distance(
+        [1, 2, 3, 10, 20], [2, 4], [0.1, 0.1, 0.1, 0.35, 0.35], [0.5, 0.5]
+    )
+    assert numeric_drift("wasserstein", p, q).value == pytest.approx(exact)
+
+
+def test_of_categories_as_scipy() -> None:
+    rng = np.random.default_rng(2)
+    names = [f"c{i}" for i in range(12)]
+    for _ in range(20):
+        counts = rng.multinomial(500, rng.dirichlet(np.full(12, 0.5)), 2).astype(float)
+        old, new = (
+            CategoricalState({n: c for n, c in zip(names, row, strict=True) if c}) for row in counts
+        )
+        p, q = counts[0], counts[1]
+        js = categorical_drift("js", old, new).value
+        assert js == pytest.approx(jensenshannon(p, q) ** 2)
+        both = (p + q) > 0
+        smooth_p, smooth_q = p[both] + 0.5, q[both] + 0.5
+        # What is kept has one category more, for all others: it is empty here.
+        smooth_p, smooth_q = np.append(smooth_p, 0.5), np.append(smooth_q, 0.5)
+        kl = stats.entropy(smooth_q, smooth_p)
+        assert categorical_drift("kl", old, new).value == pytest.approx(kl)
+        psi = kl + stats.entropy(smooth_p, smooth_q)
+        assert categorical_drift("psi", old, new).value == pytest.approx(psi)
+        found = categorical_drift("chi2", old, new)
+        exact = stats.chi2_contingency(np.array([p, q])[:, both], correction=False)
+        assert found.value == pytest.approx(exact.statistic)
+        assert found.p_value == pytest.approx(exact.pvalue, abs=1e-12)
+
+
+def test_bins_are_tenths_of_the_reference_with_open_ends() -> None:
+    rng = np.random.default_rng(3)
+    old, new = rng.normal(0, 1, 50_000), rng.normal(0, 1, 50_000) * 1.2
+    p, q = binned(Numbers.pooled([profile(old)]), Numbers.pooled([profile(new)]))
+    cuts = np.quantile(old, np.arange(1, 10) / 10)
+    exact = [np.histogram(x, [-np.inf, *cuts, np.inf])[0] for x in (old, new)]
+    assert p == pytest.approx(exact[0], abs=600)
+    assert q == pytest.approx(exact[1], abs=600)
+    assert population_stability(p, q) == pytest.approx(population_stability(*exact), abs=0.01)
+
+
+def test_the_same_distribution_has_nearly_no_drift() -> None:
+    rng = np.random.default_rng(4)
+    for name in ("same", "flags", "skewed"):
+        old, new = DRAWS[name](rng, 20_000), DRAWS[name](rng, 20_000)
+        p, q = Numbers.pooled([profile(old)]), Numbers.pooled([profile(new)])
+        assert numeric_drift("psi", p, q).value < 0.02
+        found = numeric_drift("ks", p, q)
+        assert found.p_value is not None
+        assert found.p_value > 0.05
+
+
+def test_a_value_that_fills_bins_has_one_for_itself() -> None:
+    old = np.repeat([0.0, 1.0, 2.0], [700, 200, 100])
+    new = np.repeat([-1.0, 0.0, 1.0, 2.0], [50, 650, 200, 100])
+    p, q = binned(Numbers.pooled([profile(old)]), Numbers.pooled([profile(new)]))
+    assert p.sum() == pytest.approx(1_000)
+    assert p == pytest.approx([700, 200, 100])
+    # What lies below all of the reference joins its first bin.
+    assert q == pytest.approx([700, 200, 100])
+
+
+def test_new_and_vanished_categories_are_finite_and_told() -> None:
+    old, new = CategoricalState({"a": 50.0, "b": 50.0}), CategoricalState({"b": 50.0, "c": 50.0})
+    for measure in ("psi", "js", "kl", "chi2"):
+        found = categorical_drift(measure, old, new)
+        assert math.isfinite(found.value)
+        assert found.value > 0.3
+        assert found.shifts == ("'a' 50 % -> 0 %", "'c' 0 % -> 50 %")
+        assert categorical_drift(measure, old, new, told=False).shifts == ()
+
+
+def test_without_values_there_is_no_drift_to_tell() -> None:
+    empty, some = Numbers.pooled([]), Numbers.pooled([(np.array([1.0, 2.0]), 2.0)])
+    none, kept = CategoricalState({}), CategoricalState({"a": 1.0})
+    for measure in ("psi", "js", "kl", "ks", "wasserstein"):
+        assert math.isnan(numeric_drift(measure, empty, some).value)
+        assert math.isnan(numeric_drift(measure, some, empty).value)
+        assert numeric_drift(measure, some, some).value == 0.0
+    for measure in ("psi", "js", "kl", "chi2"):
+        assert math.isnan(categorical_drift(measure, none, kept).value)
+        assert math.isnan(categorical_drift(measure, kept, none).value)
+        assert categorical_drift(measure, kept, kept).value == 0.0
+    assert chi_squared([3, 0], [5, 0]) == (0.0, 1.0)
+    assert pooled_categories([kept, CategoricalState({"a": 2.0, "b": 1.0}, 4.0)]) == (
+        CategoricalState({"a": 3.0, "b": 1.0}, 4.0)
+    )
