@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -384,7 +385,8 @@ class DeltaFolderStore(Store):
         return frame
 
     def _uri_of(self, table: DeltaTable) -> str:
-        name = table.table_uri.rstrip("/").rpartition("/")[2]
+        # delta-rs writes spaces and letters beyond ASCII as %20 and the like.
+        name = unquote(table.table_uri.rstrip("/").rpartition("/")[2])
         return f"{self.folder}/{name}"
 
     @property
