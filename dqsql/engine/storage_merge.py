@@ -154,7 +154,9 @@ class MergeStore(Store):
         self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
     ) -> None:
         """See `Store.replace_rows`."""
-        scope = "true" if batches is None else among(f"t.{quoted(by)}", batches)
+        # A Delta table has null for an empty text that it is laid out by.
+        named = f"coalesce(t.{quoted(by)}, '')"
+        scope = "true" if batches is None else among(named, batches)
         self._merge(name, rows, (), (by,), "true", scope, large=True)
 
     # --- statements ----------------------------------------------------------------------------
