@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.distance import cdist
+import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
@@ -59,7 +59,7 @@ class RowModel:
         numbers, missing = self._numbers(columns)
         groups = len(self.points) // self.size
         found = [
-            cdist(part, self.points, "cityblock")
+            scipy.spatial.distance.cdist(part, self.points, "cityblock")
             .reshape(len(part), groups, self.size)
             .min(axis=2)
             .mean(axis=1)
@@ -75,7 +75,9 @@ class RowModel:
         parts = missing * self.nulls
         for group in range(groups):
             points = self.points[group * self.size : (group + 1) * self.size]
-            nearest = points[cdist(numbers, points, "cityblock").argmin(axis=1)]
+            nearest = points[
+                scipy.spatial.distance.cdist(numbers, points, "cityblock").argmin(axis=1)
+            ]
             parts = parts + np.abs(numbers - nearest) / groups
         return parts
 

@@ -13,7 +13,6 @@ from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import to_sql
-from dqsql.engine.profiling import register_query, rows_of
 from dqsql.errors import DqsqlError, Span
 from dqsql.model.plan import Family, Relation
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, view_name
@@ -65,6 +64,9 @@ def measured_reference(
 def _measured(
     place: Workplace, relation: Relation, wanted: Sequence[Wanted], batches: Sequence[str]
 ) -> ReferenceValues:
+    # Imported here because it starts with pyspark, which takes half a second.
+    from dqsql.engine.profiling import register_query, rows_of
+
     model = place.plan.model
     # A name of its own: models may run at the same time.
     name = f"{model.name}: {relation.name}"

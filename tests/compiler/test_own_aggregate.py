@@ -117,7 +117,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_the_files_of_the_folder_are_found() -> None:
     assert registry.names(own=True) == {
-        *("frequency", "fact", "naive_bayes", "relation_rows", "gap_days")
+        *("frequency", "fact", "metric", "naive_bayes", "relation_rows", "gap_days")
     }
     assert {"count", "stddev", "approx_count_distinct"} <= registry.names(own=False)
 

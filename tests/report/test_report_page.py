@@ -192,7 +192,10 @@ def test_the_report_is_served_on_this_machine_only() -> None:
 def drawn(folder: Path, page: Page, place: str = "#/", width: int = 1280) -> str:
     """The document that a browser makes of a report; it must not complain."""
     file = folder / "report.html"
-    file.write_text(render(page), encoding="utf-8")
+    # Charts are drawn when they come into sight, which a browser without a screen may never tell;
+    # before printing all of them are.
+    draw = "<script>setTimeout(() => dispatchEvent(new Event('beforeprint')), 1000)</script>"
+    file.write_text(render(page) + draw, encoding="utf-8")
     options = (
         *("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
         *(f"--window-size={width},6000", f"--user-data-dir={folder / 'browser'}"),

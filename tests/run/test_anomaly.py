@@ -163,7 +163,7 @@ def about(value: float | None) -> Any:
         ("@anomaly", "needs a metric"),
         ("@anomaly(row_count, holt_winter(7))", "no anomaly strategy is called 'holt_winter'"),
         ("@anomaly(row_count, online_normal(sd => 'x'))", "sd"),
-        ("@anomaly(row_count, online_normal) {direction: up}", "direction"),
+        ("@anomaly(row_count, online_normal) {direction: sideways}", "direction"),
         ("@anomaly(row_count, online_normal, 3)", "not also 3"),
         ("@anomaly(rowcount, online_normal)", "rowcount"),
         ("@novelty(mode => 'best')", "mode"),

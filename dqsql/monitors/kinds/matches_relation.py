@@ -34,8 +34,6 @@ from dqsql.compiler.keys import batch_columns, batch_text, model_view
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import parse_expression, to_sql
-from dqsql.engine.diff import collected, kept_view, register_rows
-from dqsql.engine.relations import column_types
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Monitor, Relation
@@ -153,6 +151,9 @@ class MatchDetector:
     # --- comparing -----------------------------------------------------------------------------
 
     def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _BatchDiff]:
+        # Imported here because it starts with pyspark, which takes half a second.
+        from dqsql.engine.diff import collected, kept_view, register_rows
+
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name
         doing = f"cannot compare {name} with {self._relation(monitor).name}"
@@ -186,6 +187,8 @@ class MatchDetector:
         return next(r for r in self.place.plan.relations if r.sql == monitor.relations[0])
 
     def _diff(self, monitor: Monitor, batches: Sequence[str]) -> RelationDiff:
+        from dqsql.engine.relations import column_types
+
         call, relation = match_call(monitor.expression, monitor.span), self._relation(monitor)
         model = self.place.plan.model
         theirs = {
