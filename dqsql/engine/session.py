@@ -20,7 +20,7 @@ from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
 from dqsql.engine.small import SMALL_CONF, small_java_options
-from dqsql.engine.warm import WarmSession, start_session, warm_target
+from dqsql.engine.warm import WarmSession, present_session, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
 from dqsql.redaction import redact_file
@@ -224,15 +224,19 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
     `idle` are the seconds without use after which it stops. Raises DqsqlError.
     """
     settings = embedded_settings(target)
+    if (there := present_session(settings)) is not None:
+        return there, False
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
     java = find_java()
+    options = _with_java_options(settings, archive_options(java))
     try:
-        return start_session(settings, _with_java_options(settings, archive_options(java)), idle)
+        return start_session(settings, options, idle), True
     except SessionError:
+        # A server that does not come up may have died of the archive.
         if not remove_archive(java):
             raise
-        return start_session(settings, _with_java_options(settings, ()), idle)
+        return start_session(settings, _with_java_options(settings, ()), idle), True
 
 
 def _with_java_options(settings: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:

@@ -144,9 +144,24 @@ def _refuse_other_version(session: WarmSession) -> None:
         )
 
 
+def present_session(settings: Mapping[str, str]) -> WarmSession | None:
+    """The warm session of some settings, if it runs.
+
+    Raises SessionError: this system or this installation cannot run one, or it is of another
+    version.
+    """
+    if sys.platform == "win32":
+        raise SessionError("warm sessions need a system with flock, which Windows lacks")
+    _require_connect()
+    there = running_session(place_of(settings))
+    if there is not None:
+        _refuse_other_version(there)
+    return there
+
+
 def start_session(
     settings: Mapping[str, str], launched: Mapping[str, str], idle: float = DEFAULT_IDLE
-) -> tuple[WarmSession, bool]:
+) -> WarmSession:
     """Start the warm session of some settings, and wait until it answers.
 
     Args:
@@ -154,19 +169,10 @@ def start_session(
         launched: those that it is started with.
         idle: seconds without use after which it stops.
 
-    Returns:
-        Its record, and whether it was started (or else was there).
-
     Raises:
-        SessionError: this system or this installation cannot run one, or it did not start.
+        SessionError: it did not start.
     """
-    if sys.platform == "win32":
-        raise SessionError("warm sessions need a system with flock, which Windows lacks")
-    _require_connect()
     place = place_of(settings)
-    if (there := running_session(place)) is not None:
-        _refuse_other_version(there)
-        return there, False
     place.record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     place.record.unlink(missing_ok=True)
     order = json.dumps({"record": str(place.record), "idle": idle, "settings": dict(launched)})
@@ -185,7 +191,7 @@ def start_session(
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and watcher.poll() is None:
         if (session := running_session(place)) is not None:
-            return session, True
+            return session
         time.sleep(_POLL)
     if watcher.poll() is None:
         watcher.terminate()

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from dqsql.engine import warm
-from dqsql.engine.session import embedded_settings
+from dqsql.engine.archive import archive_path
+from dqsql.engine.java import find_java
+from dqsql.engine.session import embedded_settings, start_warm_session
 from dqsql.engine.warm import WarmPlace, WarmSession, place_of, warm_target
 from dqsql.engine.warm_server import _unused
 from dqsql.errors import SessionError
@@ -124,3 +126,17 @@ def test_a_session_in_use_does_not_end(place: WarmPlace, listening: int) -> None
 def test_a_session_without_its_record_ends(place: WarmPlace) -> None:
     used_ago(place, 0)
     assert _unused(place, 60.0)
+
+
+def test_a_session_that_cannot_be_had_keeps_the_archive_of_classes(
+    place: WarmPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a start that fails may be the archive's fault."""
+    java = find_java()
+    archive = archive_path(java)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.write_bytes(b"classes")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SessionError, match="whose client is not installed"):
+        start_warm_session(TARGET, 60.0)
+    assert archive.exists()
