@@ -69,6 +69,7 @@ def measured(project: Project) -> dict[tuple[str, str, str, str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_quantiles_of_small_and_large_batches(new_project: NewProject) -> None:
     filled, grown = new_project("filled", SQL), new_project("grown", SQL)
     put(filled, 1)

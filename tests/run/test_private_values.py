@@ -138,6 +138,7 @@ def test_no_canary_of_a_private_column_is_left_anywhere(new_project: NewProject)
     assert not any(key.read_text().strip() in text for text in texts(project.root / "target"))
 
 
+@pytest.mark.slow
 def test_the_same_search_finds_them_where_nothing_is_private(new_project: NewProject) -> None:
     found = search(checked(new_project, "tags = ['x']").root)
     for canary in (TEXT, DAY, INSTANT, WHOLE, PRECISE, DOUBLE, "canary-field", "canary-alone"):
