@@ -1,6 +1,7 @@
 """All kinds of monitors: the only place that imports the files about them.
 
-They are found in the package `kinds`: each module or folder there has one `KIND`.
+They are found in the package `kinds`: each module or folder there has one `KIND`. Other packages
+that are installed add theirs by entry points of the group `dqsql.monitors`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 
-from dqsql.errors import DecisionError
+from dqsql.errors import ConfigError, DecisionError
 from dqsql.model.monitors import forget_spec, register_spec
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord
@@ -21,6 +23,9 @@ from dqsql.monitors.kind import BeforeScan, MonitorKind
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.recompute import Recomputed, StoredVerdict
 from dqsql.monitors.replay import Learner, Replayer
+
+GROUP = "dqsql.monitors"
+"""The group of entry points by which packages add kinds."""
 
 _KINDS: dict[str, MonitorKind] = {}
 
@@ -38,9 +43,39 @@ def forget(name: str) -> None:
 
 
 def load_kinds() -> None:
-    """Make known what is in the package `kinds`."""
+    """Make known what is in the package `kinds`, and what installed packages add.
+
+    Raises ConfigError: a package's kind cannot be loaded, or has a name that is taken.
+    """
     for module in iter_modules(kinds.__path__, f"{kinds.__name__}."):
         register(import_module(module.name).KIND)
+    shipped = frozenset(_KINDS)
+    for point in entry_points(group=GROUP):
+        kind = _installed(point)
+        if kind.name in shipped:
+            raise ConfigError(
+                f"the package of {point.value} calls a monitor @{kind.name}, which dqsql has",
+                hint="update or uninstall the package",
+            )
+        register(kind)
+
+
+def _installed(point: EntryPoint) -> MonitorKind:
+    try:
+        kind = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"the monitor {point.name} ({point.value}) of an installed package cannot be loaded:"
+            f" {error}",
+            hint="update or uninstall the package",
+        ) from error
+    if not isinstance(kind, MonitorKind):
+        raise ConfigError(
+            f"{point.value} is a {type(kind).__name__}, and an entry point of {GROUP} names a"
+            " MonitorKind",
+            hint="see docs/monitors.md, Kinds of your own",
+        )
+    return kind
 
 
 load_kinds()
