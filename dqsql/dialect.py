@@ -478,3 +478,12 @@ def formula(text: str, *operands: exp.Expr) -> exp.Expr:
 def _template(text: str, operands: int) -> exp.Expr:
     text = text.format(*(to_sql(operand(i)) for i in range(operands)))
     return _prefix(text).ast
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether a text is nothing but a number, as Python reads them."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

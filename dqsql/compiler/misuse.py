@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dqsql.compiler.bounds import number
 from dqsql.compiler.catalog import Catalog, Macro
-from dqsql.dialect import to_sql
+from dqsql.dialect import reads_as_number, to_sql
 from dqsql.errors import CompileError, Span
 
 MetricName = Callable[[exp.Expr], str | None]
@@ -71,7 +71,7 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
     for comparison in expanded.find_all(*_ORDERINGS, exp.EQ, exp.NEQ, exp.In):
         operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
         texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
-        wrong = [t for t in texts if not _reads_as_number(str(t.this))]
+        wrong = [t for t in texts if not reads_as_number(str(t.this))]
         numeric = next((o for o in operands if _is_numeric(o)), None)
         if not wrong or numeric is None:
             continue
@@ -136,14 +136,6 @@ def _is_numeric(node: exp.Expr) -> bool:
     if isinstance(node, exp.Div | exp.Mul):
         return True
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in _NUMERIC
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def require_column(

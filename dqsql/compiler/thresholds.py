@@ -17,7 +17,7 @@ from dqsql.compiler.comparisons import COMPARISONS, OPPOSITE, SYMBOLS, measured_
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.resolve import MetricUse, Predicate, placeholder, restrict
 from dqsql.compiler.trees import filtered_by, function_name
-from dqsql.dialect import call, formula, literal, parse_expression, to_sql
+from dqsql.dialect import call, formula, literal, parse_expression, reads_as_number, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
 from dqsql.model.project import Annotation, Severity
@@ -365,15 +365,7 @@ def _condition(
 
 def _condition_text(annotation: Annotation, setting: str, operator: type[exp.Binary] | None) -> str:
     text = _written(annotation, setting)
-    return f"{SYMBOLS[operator]} {text}" if operator is not None and _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return f"{SYMBOLS[operator]} {text}" if operator is not None and reads_as_number(text) else text
 
 
 def _written(annotation: Annotation, setting: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.scan import BatchFilter
@@ -17,7 +19,7 @@ from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.history import History
+from dqsql.monitors.history import History, key_of
 from dqsql.monitors.injection import Injector
 from dqsql.monitors.programs import ProgramBook
 
@@ -128,6 +130,44 @@ class MonitorContext:
                 return self._by_alias[watched.alias]
         return None
 
+    def columns(self, monitor: Monitor, batch: str) -> dict[str, str] | None:
+        """The columns of the model and their types, for a monitor that watches `schema()`.
+
+        None where they are not known.
+        """
+        metric = self.metric(monitor, "schema")
+        text = None if metric is None else self.history.text(key_of(metric), batch)
+        return None if text is None else json.loads(text)
+
+    def usual(self, monitor: Monitor, batch: str, window: int) -> Sequence[str]:
+        """The accepted batches before one that a monitor with a window learns from."""
+        return self.history.usual(monitor.id, self.history.before(batch, window), window)
+
+    def derive(
+        self,
+        monitor: Monitor,
+        batch: str,
+        metric: str,
+        parameters: str,
+        value: float,
+        sample_size: int,
+    ) -> None:
+        """Collect a value of a whole batch that a detector computed."""
+        self.derived.append(
+            MetricValue(
+                model=monitor.model,
+                batch=batch,
+                segment=None,
+                column=None,
+                metric=metric,
+                parameters=parameters,
+                scope="delta",
+                value=value,
+                value_text=None,
+                sample_size=sample_size,
+            )
+        )
+
     def defaults(self, kind: str) -> dict[str, Any]:
         """The settings for all monitors of a kind: of the project, and over them of the model."""
         return defaults_of(self.settings.get(kind), self.plan.model.config.extra.get(kind))
@@ -160,6 +200,31 @@ class Detector(Protocol):
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, from accepted batches before it. Oldest batch first."""
+
+
+@dataclass
+class MonitorByMonitor(ABC):
+    """A detector that decides on each of its monitors by itself, mostly from the history alone."""
+
+    kind: ClassVar[str]
+    place: Workplace
+    context: MonitorContext
+
+    @property
+    def monitors(self) -> list[Monitor]:
+        """The monitors of the kind."""
+        return [m for m in self.context.plan.monitors if m.kind == self.kind]
+
+    def prepare(self, batches: Sequence[str]) -> None:  # noqa: B027 - most have all they need
+        """See `Detector.prepare`."""
+
+    def judge(self, batch: str) -> list[Result]:
+        """The verdicts on one batch."""
+        return [self.verdict(monitor, batch) for monitor in self.monitors]
+
+    @abstractmethod
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
 
 
 def result_of(

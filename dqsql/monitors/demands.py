@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.comparisons import COMPARISONS
-from dqsql.dialect import parse_expression
+from dqsql.dialect import parse_expression, reads_as_number
 from dqsql.errors import AnnotationError, SqlSyntaxError
 from dqsql.model.plan import Monitor
 from dqsql.model.project import NoData, Severity
@@ -87,7 +87,7 @@ def demands_of(monitor: Monitor) -> Demands:
         )
     text = str(given).strip()
     operator = fails.text.partition(" ")[0]
-    warns = _demand(monitor, text if not _is_number(text) else f"{operator} {text}")
+    warns = _demand(monitor, text if not reads_as_number(text) else f"{operator} {text}")
     if fails.within(warns):
         raise AnnotationError(
             "the warning would never be told: where it applies the check fails already",
@@ -111,14 +111,6 @@ def _demand(monitor: Monitor, text: str) -> Demand:
     if bounds is None:
         raise wrong
     return Demand(text, bounds.lower, bounds.upper, text[:1] in "<>" and text[1:2] != "=")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def missing_status(monitor: Monitor, default: NoData | None) -> Status:

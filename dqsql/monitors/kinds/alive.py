@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.silence import became_constant, listed, lost_values, taken_over
@@ -13,8 +13,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.monitors.context import (
-    MonitorContext,
-    Workplace,
+    MonitorByMonitor,
     failed_status,
     learning,
     result_of,
@@ -30,27 +29,20 @@ _WINDOW = 30
 _ENOUGH = 10
 
 
-@dataclass(frozen=True)
-class AliveDetector:
+class AliveDetector(MonitorByMonitor):
     """Decides on all `@alive` of one model."""
 
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Metrics and profiles are all that is needed."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         given = read_settings(monitor, _SETTINGS, self.context.defaults(_NAME))
         error = self.context.first_error(monitor)
         if error is not None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
         need = given.get("min_history", 7)
         history, window = self.context.history, given.get("window", _WINDOW)
-        accepted = history.usual(monitor.id, history.before(batch, window), window)
+        accepted = self.context.usual(monitor, batch, window)
         count = self.context.metric(monitor, "count")
         measured = [b for b in accepted if count and history.measured(key_of(count), b)]
         if len(measured) < need:
@@ -152,10 +144,6 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
 
 
-def _detector(place: Workplace, context: MonitorContext) -> AliveDetector:
-    return AliveDetector(context)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
@@ -164,7 +152,7 @@ KIND = MonitorKind(
         about_column=True,
         symptom="nulls",
     ),
-    detector=_detector,
+    detector=AliveDetector,
     order=90,
     reach=_reach,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from dqsql.decisions.cadence import (
     Cadence,
@@ -24,7 +24,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, Result, Status
-from dqsql.monitors.context import MonitorContext, Workplace, failed_status, result_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import a_count, a_rate, a_text, literal_value, read_settings
 
@@ -44,21 +44,13 @@ class _Rules:
     grace: dt.timedelta | None
 
 
-@dataclass(frozen=True)
-class CadenceDetector:
+class CadenceDetector(MonitorByMonitor):
     """Decides on all `@cadence` of one model."""
 
-    place: Workplace
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """The names of batches are all that is needed."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         rules, start = rules_of(monitor), wall_time_of(batch)
         if start is None:
             text = f"batches are not named by a time: {batch!r}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from dqsql.decisions.silence import Absence, absences, listed
 from dqsql.errors import AnnotationError, CompileError
@@ -12,7 +12,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorContext, Workplace, failed_status, result_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import a_count, a_rate, literal_value, read_settings
@@ -22,20 +22,13 @@ _SETTINGS = {"fpr": a_rate, "min_history": a_count(2), "window": a_count(2)}
 _WINDOW = 60
 
 
-@dataclass(frozen=True)
-class SegmentsDetector:
+class SegmentsDetector(MonitorByMonitor):
     """Decides on all `@expected_segments` of one model."""
 
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """The numbers of rows are all that is needed."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         names, given = segments_named(monitor)
         now = self._present(monitor, batch)
         if names:
@@ -43,8 +36,7 @@ class SegmentsDetector:
             text = f"{plural(len(missing), 'segment')} without rows: {', '.join(missing)}"
             return self._told(monitor, batch, text, missing)
         window = given.get("window", _WINDOW)
-        accepted = self.context.history.before(batch, window)
-        usual = self.context.history.usual(monitor.id, accepted, window)
+        usual = self.context.usual(monitor, batch, window)
         before = [self._present(monitor, b) for b in usual]
         need = given.get("min_history", 7)
         if len(before) < need:
@@ -103,10 +95,6 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     return Reach(0 if names else given.get("window", _WINDOW), segments=True)
 
 
-def _detector(place: Workplace, context: MonitorContext) -> SegmentsDetector:
-    return SegmentsDetector(context)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
@@ -116,7 +104,7 @@ KIND = MonitorKind(
         several=True,
         symptom="volume",
     ),
-    detector=_detector,
+    detector=SegmentsDetector,
     order=30,
     reach=_reach,
     read=segments_named,

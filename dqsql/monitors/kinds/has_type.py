@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import ClassVar
 
 from dqsql.decisions.contract import WIDENED, change_of_type
 from dqsql.errors import AnnotationError
@@ -13,35 +12,26 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.types import type_of
-from dqsql.monitors.context import MonitorContext, Workplace, failed_status, result_of
-from dqsql.monitors.history import key_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import literal_value, read_settings
 
-_NAME, _METRIC = "has_type", "schema"
+_NAME = "has_type"
 _HINT = "@has_type('decimal(10,2)'), or '<number>', '<integer>' .. for any of these types"
 
 
-@dataclass(frozen=True)
-class TypeDetector:
+class TypeDetector(MonitorByMonitor):
     """Decides on all `@has_type` of one model."""
 
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Nothing is learned."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
-        metric = self.context.metric(monitor, _METRIC)
-        text = None if metric is None else self.context.history.text(key_of(metric), batch)
-        if text is None:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
+        columns = self.context.columns(monitor, batch)
+        if columns is None:
             message = self.context.unmeasured(monitor, "the columns of the model are not known")
             return result_of(monitor, batch, Status.ERROR, message)
-        promised, now = type_promised(monitor), type_of(monitor.column or "", json.loads(text))
+        promised, now = type_promised(monitor), type_of(monitor.column or "", columns)
         if not now:
             status, message = failed_status(monitor.severity), f"{monitor.column} is gone"
         elif change := change_of_type(promised, now):
@@ -71,11 +61,7 @@ def type_promised(monitor: Monitor) -> str:
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, _METRIC, "schema()", None)]
-
-
-def _detector(place: Workplace, context: MonitorContext) -> TypeDetector:
-    return TypeDetector(context)
+    return [WatchedMetric(Family.ANY, "schema", "schema()", None)]
 
 
 KIND = MonitorKind(
@@ -87,7 +73,7 @@ KIND = MonitorKind(
         configurable=False,
         symptom="types and patterns",
     ),
-    detector=_detector,
+    detector=TypeDetector,
     order=12,
     read=type_promised,
 )

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
@@ -37,12 +37,11 @@ from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Monitor, Relation
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES
 from dqsql.model.wording import plural
 from dqsql.monitors.context import (
-    MonitorContext,
-    Workplace,
+    MonitorByMonitor,
     failed_status,
     result_of,
     with_details,
@@ -129,24 +128,19 @@ class _BatchDiff:
 
 
 @dataclass
-class MatchDetector:
+class MatchDetector(MonitorByMonitor):
     """Decides on all `@matches_relation` of one model."""
 
-    place: Workplace
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
     _found: dict[str, Mapping[str, _BatchDiff] | DqsqlError] = field(default_factory=dict)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Compare the relations in all batches of the run at once."""
-        for monitor in KIND.of(self.context.plan):
+        for monitor in self.monitors:
             try:
                 self._found[monitor.id] = self._compared(monitor, batches)
             except DqsqlError as error:
                 self._found[monitor.id] = error
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
 
     # --- comparing -----------------------------------------------------------------------------
 
@@ -250,7 +244,8 @@ class MatchDetector:
 
     # --- telling -------------------------------------------------------------------------------
 
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         found = self._found[monitor.id]
         if isinstance(found, DqsqlError):
             text = f"{monitor.span}: {monitor.expression}: {found.message}"
@@ -287,20 +282,8 @@ class MatchDetector:
     def _keep(self, monitor: Monitor, batch: str, found: _BatchDiff) -> None:
         """Store the number of differing rows, and some of them."""
         call = match_call(monitor.expression, monitor.span)
-        self.context.derived.append(
-            MetricValue(
-                model=monitor.model,
-                batch=batch,
-                segment=None,
-                column=None,
-                metric=_METRIC,
-                parameters=f"{call.relation}, {', '.join(call.keys)}",
-                scope="delta",
-                value=float(found.total),
-                value_text=None,
-                sample_size=found.here,
-            )
-        )
+        compared = f"{call.relation}, {', '.join(call.keys)}"
+        self.context.derive(monitor, batch, _METRIC, compared, float(found.total), found.here)
         self.context.failures += [
             {
                 "check_id": monitor.id,

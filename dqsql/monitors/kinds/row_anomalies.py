@@ -20,7 +20,7 @@ from dqsql.decisions.row_anomalies import RowDetector, learn_rows
 from dqsql.errors import AnnotationError, DecisionError, QueryError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
 from dqsql.model.plan import Family, Monitor
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES
 from dqsql.model.types import type_of
 from dqsql.monitors.context import (
@@ -223,7 +223,7 @@ class RowAnomalyDetector:
             return result_of(monitor, batch, Status.NO_DATA, "the batch has no rows")
         limit, share = detector.limit(found.rows), found.odd / found.rows
         is_odd = limit is not None and share > limit
-        self._measured(monitor, batch, share, found.rows)
+        self.context.derive(monitor, batch, _SHARE, monitor.settings.where or "", share, found.rows)
         result = result_of(monitor, batch, Status.PASS, "")
         kept: Sequence[Mapping[str, Any]] = ()
         if is_odd:
@@ -337,22 +337,6 @@ class RowAnomalyDetector:
                     "reasons": worst["reasons"],
                 }
             )
-
-    def _measured(self, monitor: Monitor, batch: str, share: float, rows: int) -> None:
-        self.context.derived.append(
-            MetricValue(
-                model=monitor.model,
-                batch=batch,
-                segment=None,
-                column=None,
-                metric=_SHARE,
-                parameters=monitor.settings.where or "",
-                scope="delta",
-                value=share,
-                value_text=None,
-                sample_size=rows,
-            )
-        )
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dqsql.decisions.schema import CHANGES, decide_schema
 from dqsql.model.batches import batch_order
@@ -13,8 +13,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.model.tables import METRICS
-from dqsql.monitors.context import MonitorContext, Workplace
-from dqsql.monitors.history import key_of
+from dqsql.monitors.context import MonitorByMonitor
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import as_given
 
@@ -25,15 +24,14 @@ _NAME = _METRIC = "schema"
 
 
 @dataclass
-class SchemaDetector:
+class SchemaDetector(MonitorByMonitor):
     """Decides on all `@schema` of one model.
 
     The batches of a run take no part in what they are compared with: all of them have the columns
     of now.
     """
 
-    place: Workplace
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
     _before: tuple[str, dict[str, str]] | None = field(default=None, init=False)
 
     def prepare(self, batches: Sequence[str]) -> None:
@@ -46,14 +44,9 @@ class SchemaDetector:
         }
         self._before = _latest(self.place.store, self.context.plan.model.name, accepted)
 
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
-        metric = self.context.metric(monitor, _METRIC)
-        text = None if metric is None else self.context.history.text(key_of(metric), batch)
-        return _result(monitor, batch, text, self._before)
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
+        return _result(monitor, batch, self.context.columns(monitor, batch), self._before)
 
 
 def _latest(
@@ -73,7 +66,10 @@ def _latest(
 
 
 def _result(
-    monitor: Monitor, batch: str, text: str | None, before: tuple[str, dict[str, str]] | None
+    monitor: Monitor,
+    batch: str,
+    columns: Mapping[str, str] | None,
+    before: tuple[str, dict[str, str]] | None,
 ) -> Result:
     unknown = Result(
         check_id=monitor.id,
@@ -87,9 +83,8 @@ def _result(
         status=Status.ERROR,
         message=f"{monitor.span}: the columns of the model are not known",
     )
-    if text is None:
+    if columns is None:
         return unknown
-    columns: dict[str, str] = json.loads(text)
     verdict = decide_schema(
         columns,
         before[1] if before else None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from typing import ClassVar
 
 from dqsql.decisions.contract import decide_columns
 from dqsql.errors import AnnotationError
@@ -12,41 +11,31 @@ from dqsql.model.contract import ColumnListError, column_list
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
-from dqsql.monitors.context import MonitorContext, Workplace, result_of
-from dqsql.monitors.history import key_of
+from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.settings import a_flag, literal_value, read_settings
 
-_NAME, _METRIC = "schema_is", "schema"
+_NAME = "schema_is"
 _HINT = "@schema_is('id bigint, amount decimal(10,2)')"
 
 
-@dataclass(frozen=True)
-class ColumnsDetector:
+class ColumnsDetector(MonitorByMonitor):
     """Decides on all `@schema_is` of one model."""
 
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Nothing is learned."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
-        metric = self.context.metric(monitor, _METRIC)
-        text = None if metric is None else self.context.history.text(key_of(metric), batch)
-        if text is None:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
+        columns = self.context.columns(monitor, batch)
+        if columns is None:
             message = self.context.unmeasured(monitor, "the columns of the model are not known")
             return result_of(monitor, batch, Status.ERROR, message)
-        now: dict[str, str] = json.loads(text)
         promised, closed = promise_of(monitor)
-        verdict = decide_columns(promised, now, closed=closed, severity=monitor.severity)
+        verdict = decide_columns(promised, columns, closed=closed, severity=monitor.severity)
         found = result_of(monitor, batch, verdict.status, verdict.message)
         changes = [asdict(c) for c in verdict.changes]
         details = {**found.details, "promised": promised, "changes": changes}
-        return replace(found, observed=float(len(now)), details=details)
+        return replace(found, observed=float(len(columns)), details=details)
 
 
 def promise_of(monitor: Monitor) -> tuple[dict[str, str], bool]:
@@ -65,11 +54,7 @@ def promise_of(monitor: Monitor) -> tuple[dict[str, str], bool]:
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
-    return [WatchedMetric(Family.ANY, _METRIC, "schema()", use.annotation.column)]
-
-
-def _detector(place: Workplace, context: MonitorContext) -> ColumnsDetector:
-    return ColumnsDetector(context)
+    return [WatchedMetric(Family.ANY, "schema", "schema()", use.annotation.column)]
 
 
 KIND = MonitorKind(
@@ -81,7 +66,7 @@ KIND = MonitorKind(
         several=True,
         symptom="schema",
     ),
-    detector=_detector,
+    detector=ColumnsDetector,
     order=11,
     read=promise_of,
 )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.monitors.context import (
-    MonitorContext,
-    Workplace,
+    MonitorByMonitor,
     failed_status,
     learning,
     result_of,
@@ -26,26 +25,19 @@ _SETTINGS = {"min_history": a_count(2), "window": a_count(2)}
 _WINDOW = 30
 
 
-@dataclass(frozen=True)
-class UniqueDetector:
+class UniqueDetector(MonitorByMonitor):
     """Decides on all `@stays_unique` of one model."""
 
-    context: MonitorContext
+    kind: ClassVar[str] = _NAME
 
-    def prepare(self, batches: Sequence[str]) -> None:
-        """Numbers of duplicates are all that is needed."""
-
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        return [self._verdict(m, batch) for m in KIND.of(self.context.plan)]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         given = read_settings(monitor, _SETTINGS, self.context.defaults(_NAME))
         metric, history = self.context.metric(monitor, "duplicates"), self.context.history
         if metric is None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
         window = given.get("window", _WINDOW)
-        accepted = history.usual(monitor.id, history.before(batch, window), window)
+        accepted = self.context.usual(monitor, batch, window)
         known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
         need = given.get("min_history", 7)
         if len(known) < need:
@@ -74,10 +66,6 @@ def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     return Reach(read_settings(monitor, _SETTINGS, defaults).get("window", _WINDOW))
 
 
-def _detector(place: Workplace, context: MonitorContext) -> UniqueDetector:
-    return UniqueDetector(context)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
@@ -86,7 +74,7 @@ KIND = MonitorKind(
         about_column=True,
         symptom="values",
     ),
-    detector=_detector,
+    detector=UniqueDetector,
     order=95,
     reach=_reach,
 )
