@@ -247,11 +247,12 @@ class ProjectRun:
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
         inputs = {n: known for n, known in found.items() if known and known.fingerprint}
 
-        session.small = are_small(
-            found[p.model.name]
+        self._unchanged = {
+            p.model.name
             for p in self.compiled.plans
-            if not self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
-        )
+            if self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
+        }
+        session.small = are_small(found[name] for name in found.keys() - self._unchanged)
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:
@@ -263,7 +264,7 @@ class ProjectRun:
             ):
                 return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
             ledger = ledgers.setdefault(plan.model.name, {})
-            if self._is_unchanged(plan, ledger, inputs, before):
+            if plan.model.name in self._unchanged:
                 return self._nothing_new(plan, ledger)
             return self._run_model(plan, session(), journal, ledger, order.step)
 
@@ -351,7 +352,6 @@ class ProjectRun:
         return request == BatchRequest(full_refresh=request.full_refresh)
 
     def _nothing_new(self, plan: Plan, ledger: Mapping[str, BatchRecord]) -> ModelResult:
-        self._unchanged.add(plan.model.name)
         return ModelResult(
             plan.model.name,
             plan.model.path,
