@@ -186,6 +186,24 @@ def fingerprint(counted: Iterable[BatchRecord], parts: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+def meaning_notes(
+    meaning: Meaning, before: Mapping[str, BatchRecord], batches: Collection[str]
+) -> tuple[str, ...]:
+    """What a model's batches and columns are made of otherwise than the newest batch before.
+
+    `before` is the ledger of before the run, `batches` are those that are checked again.
+    """
+    earlier = [r for b, r in before.items() if b not in set(batches) and r.fingerprint]
+    if not earlier:
+        return ()
+    last = max(earlier, key=lambda r: batch_order(r.batch))
+    return tuple(
+        f"{change}: what earlier batches had of it is left out of cumulative metrics;"
+        " --full-refresh checks all batches again"
+        for change in meaning.changes(last.fingerprint)
+    )
+
+
 def outdated_note(
     before: Mapping[str, BatchRecord], sound: Collection[str], batches: Sequence[str]
 ) -> tuple[str, ...]:

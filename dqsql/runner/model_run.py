@@ -24,7 +24,7 @@ from dqsql.engine.preparation import prepare
 from dqsql.engine.relations import column_types
 from dqsql.engine.returned import returned_rows
 from dqsql.engine.storage import BatchPart
-from dqsql.engine.totals import CumulativeRun, outdated_note, sound_batches
+from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.limits import RunLimits
@@ -200,26 +200,14 @@ class ModelRun:
         self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
-        notes = (*tested.choice.notes, *self._changes(tested), *found.notes)
+        changes = meaning_notes(self._meaning, tested.before, tested.batches)
+        notes = (*tested.choice.notes, *changes, *found.notes)
         if found.cumulative is not None:
             notes = (*notes, *outdated_note(tested.before, sound, tested.batches))
         if self.plan.monitors:
             statuses = [r.status for r in self.ledger.values()]
             notes = (*notes, *held_back_note(self.plan.model.name, statuses, samples.results))
         return notes
-
-    def _changes(self, tested: TestedBatches) -> tuple[str, ...]:
-        """What the model's batches and columns are made of otherwise than the batches before."""
-        again = set(tested.batches)
-        before = [r for b, r in tested.before.items() if b not in again and r.fingerprint]
-        if not before:
-            return ()
-        last = max(before, key=lambda r: batch_order(r.batch))
-        return tuple(
-            f"{change}: what earlier batches had of it is left out of cumulative metrics;"
-            " --full-refresh checks all batches again"
-            for change in self._meaning.changes(last.fingerprint)
-        )
 
     def _learn_before_scan(self, batches: Sequence[str], batch_type: str) -> None:
         """Let monitors learn what is to be counted in the scan."""
