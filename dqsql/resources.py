@@ -1,7 +1,9 @@
-"""Locates the files shipped with dqsql: SQL macros and document templates."""
+"""Locates what lies outside of projects: files shipped with dqsql, and its folder in the cache."""
 
 from __future__ import annotations
 
+import os
+import platform
 from pathlib import Path
 
 from dqsql.errors import LoadError
@@ -25,3 +27,14 @@ def resource_dir(name: str) -> Path:
         f"the installation of dqsql is incomplete: no folder {name!r}",
         hint="reinstall dqsql",
     )
+
+
+def cache_dir() -> Path:
+    """Dqsql's folder in the user's cache (XDG_CACHE_HOME, or the platform's custom)."""
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return Path(base) / "dqsql"
+    if platform.system() == "Darwin":
+        return Path.home() / "Library" / "Caches" / "dqsql"
+    if local := os.environ.get("LOCALAPPDATA"):
+        return Path(local) / "dqsql" / "Cache"
+    return Path.home() / ".cache" / "dqsql"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,12 +101,16 @@ class MacroLibrary:
         self._stack: list[str] = []
         self._functions: dict[str, Callable[..., object]] = {}
         self._sources: dict[str, str] = {file.path: file.text for file in files}
+        self._files: dict[str, MacroFile] = {}
         found: dict[str, MacroDef] = {}
         for file in files:
-            for definition, node in self._read(file):
+            for definition, node in self._definitions(file):
                 _refuse_duplicate(definition, found.get(definition.name))
                 found[definition.name] = definition
-                self._functions[definition.name] = self._compile(definition, node)
+                self._files[definition.name] = file
+                self._functions.pop(definition.name, None)
+                if node is not None:
+                    self._functions[definition.name] = self._compile(definition, node)
         self.macros: Mapping[str, MacroDef] = found
         self._globals.update({name: self._bind(name) for name in found})
 
@@ -155,6 +159,21 @@ class MacroLibrary:
             raise _python_error(error, path, text) from error
         except RecursionError as error:
             raise _too_deep(path) from error
+
+    def _definitions(self, file: MacroFile) -> Iterable[tuple[MacroDef, nodes.Macro | None]]:
+        """What a file defines; shipped macros without the node, to be compiled when called."""
+        if not _is_shipped(file):
+            return self._read(file)
+        if file not in _SHIPPED:
+            _SHIPPED[file] = tuple((definition, None) for definition, _ in self._read(file))
+        return _SHIPPED[file]
+
+    def _function(self, name: str) -> Callable[..., object]:
+        if name not in self._functions:
+            pairs = self._read(self._files[name])
+            definition, node = next(pair for pair in pairs if pair[0].name == name)
+            self._functions[name] = self._compile(definition, node)
+        return self._functions[name]
 
     def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
         try:
@@ -218,7 +237,7 @@ class MacroLibrary:
         with self._entered(name):
             try:
                 self.environment.step(_CALL)
-                return self._functions[name](*args, **kwargs)
+                return self._function(name)(*args, **kwargs)
             except DqsqlError as error:
                 raise _with_span(error, definition.path, self._text(definition)) from error
             except TEMPLATE_FAULTS as error:
@@ -248,8 +267,15 @@ class MacroLibrary:
         return MacroError(f"the macro {definition.name!r} failed: {error}", span=span, hint=hint)
 
 
+_SHIPPED: dict[MacroFile, tuple[tuple[MacroDef, None], ...]] = {}
+
+
+def _is_shipped(file: MacroFile | MacroDef) -> bool:
+    return Path(file.path).is_absolute()
+
+
 def _refuse_duplicate(new: MacroDef, old: MacroDef | None) -> None:
-    if old is None or Path(old.path).is_absolute() or Path(new.path).is_absolute():
+    if old is None or _is_shipped(old) or _is_shipped(new):
         return
     raise MacroError(
         f"the macro {new.name!r} is defined twice: here and at {old.span}",

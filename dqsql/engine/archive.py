@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import subprocess
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from tempfile import TemporaryDirectory
 import pyspark
 
 from dqsql.engine.java import Java
+from dqsql.resources import cache_dir
 
 _SWITCH = "DQSQL_CLASS_ARCHIVE"
 _SETTLED = 10.0  # seconds since the last write
@@ -160,14 +160,3 @@ def archive_path(java: Java) -> Path:
     identity = "|".join([java.path, java.description, pyspark.__version__, pyspark.__file__])
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return cache_dir() / f"spark-{pyspark.__version__}-java{java.major}-{digest}.jsa"
-
-
-def cache_dir() -> Path:
-    """Dqsql's folder in the user's cache (XDG_CACHE_HOME, or the platform's custom)."""
-    if base := os.environ.get("XDG_CACHE_HOME"):
-        return Path(base) / "dqsql"
-    if platform.system() == "Darwin":
-        return Path.home() / "Library" / "Caches" / "dqsql"
-    if local := os.environ.get("LOCALAPPDATA"):
-        return Path(local) / "dqsql" / "Cache"
-    return Path.home() / ".cache" / "dqsql"

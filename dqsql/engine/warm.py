@@ -24,9 +24,9 @@ from typing import IO
 
 import pyspark
 
-from dqsql.engine.archive import cache_dir
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
+from dqsql.resources import cache_dir
 from dqsql.version import VERSION
 
 DEFAULT_IDLE = 30 * 60.0

@@ -23,10 +23,11 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
-from dqsql.runner.adoption import CompiledModel, compile_adopted, is_checked
+from dqsql.runner.adoption import compile_adopted, is_checked
 from dqsql.runner.auto import with_auto_monitors
 from dqsql.runner.budget import budget_errors
 from dqsql.runner.choosing import methods_of, selection
+from dqsql.runner.plan_cache import KeptPlan, PlanCache
 from dqsql.runner.selection import select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
@@ -114,13 +115,14 @@ def compile_project(
     chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
-    compiled = [
-        _affordable(m, project, catalog, by_model[m.name].get("model"))
+    kept = PlanCache(project)
+    found = [
+        _kept(m, project, catalog, by_model[m.name].get("model"), kept)
         for m in _upstream_first(chosen, project)
     ]
-    plans = tuple(_with_errors(c.plan, project) for c in compiled)
-    left = (*project.left_tests, *(t for c in compiled for t in c.left))
-    queries = _Queries({p.model.name: p for p in plans if not p.rejected})
+    plans = tuple(_with_errors(k.compiled.plan, project) for k in found)
+    left = (*project.left_tests, *(t for k in found for t in k.compiled.left))
+    queries = {p.model.name: k.queries for p, k in zip(plans, found, strict=True) if not p.rejected}
     over_limit = over_budget(plans, queries, by_model, budget.get("total"))
     derived = (warning for model in chosen for warning in derived_warnings(model))
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
@@ -149,11 +151,11 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
     def again(name: str) -> Plan:
         model = models[name]
         limit = model.config.extra.get("scan_budget", budget).get("model")
-        return _with_errors(_affordable(model, project, catalog, limit).plan, project)
+        return _with_errors(_affordable(model, project, catalog, limit).compiled.plan, project)
 
     known = {p.model.name: p for p in compiled.plans}
     plans = [again(n) if n in names else known[n] for n in dict.fromkeys((*known, *names))]
-    queries = _Queries({p.model.name: p for p in plans if not p.rejected})
+    queries = {p.model.name: compiled_queries(p) for p in plans if not p.rejected}
     return replace(
         compiled,
         project=replace(compiled.project, models=project.models, settings=project.settings),
@@ -162,18 +164,30 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
     )
 
 
+def _kept(
+    model: CheckModel, project: Project, catalog: Catalog, limit: int | None, cache: PlanCache
+) -> KeptPlan:
+    """A model compiled, by an earlier command if nothing has changed since."""
+    found = cache.get(model, limit)
+    if found is None:
+        found = _affordable(model, project, catalog, limit)
+        cache.put(model, limit, found)
+    return found
+
+
 def _affordable(
     model: CheckModel, project: Project, catalog: Catalog, limit: int | None
-) -> CompiledModel:
+) -> KeptPlan:
     """A model compiled; of `monitors: auto` so much is left out that it keeps its scan budget."""
-    compiled = compile_adopted(model, project, catalog)
     features = features_of(model)
-    while limit is not None and features and not compiled.plan.rejected:
-        if sum(q.scans for q in compiled_queries(compiled.plan)) <= limit:
-            break
+    compiled = compile_adopted(model, project, catalog)
+    while not compiled.plan.rejected:
+        queries = compiled_queries(compiled.plan)
+        if limit is None or not features or sum(q.scans for q in queries) <= limit:
+            return KeptPlan(compiled, queries)
         features = features[:-1]
         compiled = compile_adopted(with_features(model, features), project, catalog)
-    return compiled
+    return KeptPlan(compiled, ())
 
 
 def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
@@ -200,26 +214,6 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)),
         refused=(*checks, *plan.refused),
     )
-
-
-class _Queries(Mapping[str, tuple[Query, ...]]):
-    """The statements of plans by the names of their models, written when they are asked for."""
-
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self._plans = plans
-        self._written: dict[str, tuple[Query, ...]] = {}
-
-    def __getitem__(self, name: str) -> tuple[Query, ...]:
-        if name not in self._written:
-            with _without_collector():
-                self._written[name] = compiled_queries(self._plans[name])
-        return self._written[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._plans)
-
-    def __len__(self) -> int:
-        return len(self._plans)
 
 
 def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:

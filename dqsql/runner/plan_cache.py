@@ -1,0 +1,129 @@
+"""What was compiled of models, kept for the next command.
+
+A model compiles to the same plan as long as its text, the relations that it names, the macros, the
+settings of its monitors and dqsql itself stay as they are. The plan and its statements lie in the
+user's cache, one file for each model of a project, which a change replaces. A file is believed only
+if its hash is right, and may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from dqsql.model.monitors import monitor_specs
+from dqsql.model.plan import Query
+from dqsql.model.project import CheckModel, Project, Source
+from dqsql.resources import cache_dir
+from dqsql.runner.adoption import CompiledModel
+from dqsql.version import VERSION
+
+_SWITCH = "DQSQL_PLAN_CACHE"
+_HASH = hashlib.sha256
+_HASH_BYTES = 32
+_OURS = "dqsql."
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """A compiled model, with the statements that are shown of it."""
+
+    compiled: CompiledModel
+    queries: tuple[Query, ...]
+
+
+class PlanCache:
+    """The kept plans of a project. Where the cache cannot be read or written there are none."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._folder = cache_dir() / "plans"
+        self._used = os.environ.get(_SWITCH, "1").lower() not in ("0", "false", "no") and all(
+            # What other packages bring may change without a new version.
+            spec.watches.__module__.startswith(_OURS)
+            for spec in monitor_specs().values()
+        )
+        self._common = repr(
+            (
+                _installation(),
+                sorted(monitor_specs()),
+                project.macros,
+                project.functions,
+                project.severity,
+                project.no_data,
+                project.settings,
+            )
+        )
+
+    def get(self, model: CheckModel, limit: int | None) -> KeptPlan | None:
+        """What was kept of the model, if it would be compiled to the same now."""
+        if not self._used:
+            return None
+        try:
+            text = self._path(model).read_bytes()
+        except OSError:
+            return None
+        key = self._key(model, limit)
+        seal, body = text[: 2 * _HASH_BYTES], text[2 * _HASH_BYTES :]
+        if seal != key + _HASH(body).digest():
+            return None
+        kept: KeptPlan = pickle.loads(body)
+        plan = replace(kept.compiled.plan, model=model)
+        return replace(kept, compiled=replace(kept.compiled, plan=plan))
+
+    def put(self, model: CheckModel, limit: int | None, kept: KeptPlan) -> None:
+        """Keep what a model was compiled to, unless something is wrong with it."""
+        if not self._used or kept.compiled.plan.rejected:
+            return
+        try:
+            body = pickle.dumps(kept, protocol=5)
+            self._write(self._path(model), self._key(model, limit) + _HASH(body).digest() + body)
+        except (OSError, RecursionError):
+            return  # no room, no right to write, or a very deep expression: compiled again
+
+    def _write(self, path: Path, content: bytes) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        os.replace(file.name, path)
+
+    def _path(self, model: CheckModel) -> Path:
+        place = repr((str(self._project.root), self._project.target.name, model.name))
+        return self._folder / _HASH(place.encode()).hexdigest()[:32]
+
+    def _key(self, model: CheckModel, limit: int | None) -> bytes:
+        text = repr(model)
+        parts = (self._common, text, limit, self._project.sources, *self._named(text))
+        return _HASH(repr(parts).encode("utf-8", "surrogatepass")).digest()
+
+    def _named(self, text: str) -> Iterator[CheckModel]:
+        """The other models that the text of a model may name, or read by the same relation."""
+        tables = {s.relation for s in self._project.sources if _names(s, text)}
+        mentioned = [m for m in self._project.models if m.name in text]
+        relations = tables | {m.relation for m in mentioned}
+        for model in self._project.models:
+            if model in mentioned or (model.relation and model.relation in relations):
+                yield model
+
+
+def _names(source: Source, text: str) -> bool:
+    return source.table in text
+
+
+@cache
+def _installation() -> tuple[object, ...]:
+    """What tells one installation of dqsql from another, an edited one included."""
+    package = Path(__file__).resolve().parents[1]
+    files = (
+        (os.path.relpath(path, package), path.stat()) for path in sorted(package.rglob("*.py"))
+    )
+    stamps = tuple((name, found.st_size, found.st_mtime_ns) for name, found in files)
+    return (VERSION, version("sqlglot"), sys.version, stamps)
