@@ -486,7 +486,7 @@ def target_variables(target: Target) -> dict[str, object]:
         "type": "spark",
         "method": target.method,
         "schema": target.schema,
-        "threads": target.threads,
+        "threads": target.threads or 1,
     }
 
 

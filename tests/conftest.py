@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # HYPOTHESIS_PROFILE=explore draws others.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("explore", deadline=None)
+# Plans of throw-away projects are not for the user's cache; who tests it switches it on.
+os.environ["DQSQL_PLAN_CACHE"] = "0"
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 ROOT = Path(__file__).parents[1]

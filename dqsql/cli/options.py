@@ -104,7 +104,8 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--threads",),
         {
             "type": click.IntRange(min=1),
-            "help": "How many models to check at a time [default: as the profile says, else 1].",
+            "help": "How many models to check at a time [default: as the profile says, else 1;"
+            " of little data one for each core].",
         },
     ),
     "output": (

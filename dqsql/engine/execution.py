@@ -133,6 +133,11 @@ class Feasible:
         self.checks = [c for c in self.checks if c.id not in self.errors]
 
 
+# Rows of batches whose counted values are handed over by way of this process: a job of Spark's that
+# writes so few takes longer.
+_FEW_ROWS = 50_000
+
+
 def _failing_states(
     states: Sequence[StateColumn], attempt: Callable[[Sequence[StateColumn]], object]
 ) -> list[tuple[StateColumn, EngineError]]:
@@ -295,7 +300,8 @@ class ModelExecution:
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
                 frame = self._query(build(states))
-            self.store.replace_state(model, frame, batches, COUNTS)
+                rows = frame.toArrow() if self._has_few_rows(batches) else frame
+            self.store.replace_state(model, rows, batches, COUNTS)
 
         try:
             sorting_if_too_large(self.spark, lambda: store(counted))
@@ -308,6 +314,10 @@ class ModelExecution:
             left = [s for s in counted if s.name not in broken]
             if left:
                 store(left)
+
+    def _has_few_rows(self, batches: Collection[str]) -> bool:
+        sizes = self.scan.sizes
+        return sum(sizes.get(batch, _FEW_ROWS + 1) for batch in batches) <= _FEW_ROWS
 
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name

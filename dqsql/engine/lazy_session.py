@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class LazySession:
     """The session of a target, opened when it is first asked for; see `session.open_session`.
 
-    `starting` is called before one is started. Use it as a context: what was opened is closed at
-    the end. It may be asked from several threads.
+    `starting` is called before one is started, `meanwhile` in a thread beside that. Use it as a
+    context: what was opened is closed at the end. It may be asked from several threads.
     """
 
     def __init__(
@@ -28,9 +28,10 @@ class LazySession:
         log_dir: Path,
         spark: SparkSession | None = None,
         starting: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._target, self._log_dir, self._given = target, log_dir, spark
-        self._starting = starting
+        self._starting, self._meanwhile = starting, meanwhile
         self._stack = ExitStack()
         self._opening = threading.Lock()
         self._open: SparkSession | None = None
@@ -48,6 +49,8 @@ class LazySession:
                 # Imported here because it starts with pyspark, which takes half a second.
                 from dqsql.engine.session import open_session
 
+                if self._given is None and self._meanwhile is not None:
+                    threading.Thread(target=self._meanwhile, daemon=True).start()
                 began = time.monotonic()
                 opened = open_session(self._target, self._log_dir, self._given, small=self.small)
                 self._open = self._stack.enter_context(opened)

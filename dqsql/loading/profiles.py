@@ -261,7 +261,7 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         warehouse=_warehouse(output, method, conf, root),
         spark_conf=conf,
         ansi=ansi,
-        threads=output.read("threads", _as_positive) or 1,
+        threads=output.read("threads", _as_positive),
     )
 
 

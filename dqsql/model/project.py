@@ -202,7 +202,8 @@ class Target:
 
     `method` is `session` (embedded or by `spark_conf`) or `connect`. `warehouse` is the root of
     path-based tables, absolute, or None when tables live in the session's catalog, in the format
-    `table_format`. `schema` is the schema (or folder) of dqsql's tables.
+    `table_format`. `schema` is the schema (or folder) of dqsql's tables. `threads` is how many
+    models are checked at a time; None leaves it to the run.
     """
 
     name: str
@@ -215,7 +216,7 @@ class Target:
     table_format: str = DELTA
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     ansi: bool = False
-    threads: int = 1
+    threads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

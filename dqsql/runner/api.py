@@ -69,8 +69,8 @@ def run(
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
         selector: a selection with a name in `selectors.yml`, instead of `select` and `exclude`.
-        threads: how many models are checked at a time; None: as the profile says (1 without a
-            word). With `fail_fast` it is one.
+        threads: how many models are checked at a time; None: as the profile says, else 1, or one
+            for each core where there is little to read. With `fail_fast` it is one.
         batches_of: batches by model, checked instead of its new ones.
         listener: is told of the progress.
         compiled: what `compile_project` gave for the same arguments, if that is at hand.

@@ -21,7 +21,7 @@ from tempfile import NamedTemporaryFile
 
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
-from dqsql.model.project import CheckModel, Project, Source
+from dqsql.model.project import CheckModel, Project
 from dqsql.resources import cache_dir
 from dqsql.runner.adoption import CompiledModel
 from dqsql.version import VERSION
@@ -30,6 +30,7 @@ _SWITCH = "DQSQL_PLAN_CACHE"
 _HASH = hashlib.sha256
 _HASH_BYTES = 32
 _OURS = "dqsql."
+_MOST_FILES = 5_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,15 @@ class PlanCache:
         with NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(content)
         os.replace(file.name, path)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Models are renamed and projects deleted: of many files the oldest go."""
+        names = list(self._folder.iterdir())
+        if len(names) > _MOST_FILES:
+            by_age = sorted(names, key=lambda path: path.stat().st_mtime)
+            for path in by_age[: len(names) // 2]:
+                path.unlink(missing_ok=True)
 
     def _path(self, model: CheckModel) -> Path:
         place = repr((str(self._project.root), self._project.target.name, model.name))
@@ -105,17 +115,13 @@ class PlanCache:
         return _HASH(repr(parts).encode("utf-8", "surrogatepass")).digest()
 
     def _named(self, text: str) -> Iterator[CheckModel]:
-        """The other models that the text of a model may name, or read by the same relation."""
-        tables = {s.relation for s in self._project.sources if _names(s, text)}
+        """The models that the text of a model may name, or that are of the same relation."""
+        tables = {s.relation for s in self._project.sources if s.table in text}
         mentioned = [m for m in self._project.models if m.name in text]
         relations = tables | {m.relation for m in mentioned}
         for model in self._project.models:
             if model in mentioned or (model.relation and model.relation in relations):
                 yield model
-
-
-def _names(source: Source, text: str) -> bool:
-    return source.table in text
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import subprocess
 import time
 import uuid
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
+from dqsql.decisions.libraries import load_libraries
 from dqsql.engine.exclusive import locked
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
@@ -66,6 +68,8 @@ if TYPE_CHECKING:
 
 # Where a run says which micro-batch it was about.
 STREAM = "stream"
+# More models at a time than this only wait for each other, on however many cores.
+_MOST_THREADS = 4
 
 
 @dataclass(frozen=True)
@@ -192,9 +196,15 @@ class ProjectRun:
     def _project(self) -> Project:
         return self.compiled.project
 
-    @property
-    def _threads(self) -> int:
-        return self.request.threads or self._project.target.threads
+    def _threads(self, small: bool) -> int:
+        """How many models are checked at a time: of little data, as many as there are cores.
+
+        What is told does not depend on it, but what is not begun any more after a failure would.
+        """
+        if self.request.fail_fast:
+            return 1
+        asked = self.request.threads or self._project.target.threads
+        return asked or (min(os.cpu_count() or 1, _MOST_THREADS) if small else 1)
 
     def execute(self, spark: SparkSession | None) -> RunResult:
         """Run it. Raises DqsqlError."""
@@ -213,7 +223,11 @@ class ProjectRun:
         with (
             locked(self._project.target, [p.model.name for p in plans]),
             LazySession(
-                self._project.target, log_dir, spark, self.listener.session_starting
+                self._project.target,
+                log_dir,
+                spark,
+                self.listener.session_starting,
+                load_libraries if any(p.monitors for p in plans) else None,
             ) as session,
         ):
             result = self._run_models(session)
@@ -239,8 +253,6 @@ class ProjectRun:
             for model, rows in reviews.items()
         }
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
-        # What is not begun any more after a failure must not depend on who was faster.
-        order = InOrder(self.listener, 1 if self.request.fail_fast else self._threads)
         models: list[ModelResult] = []
         before = stored_fingerprints(store)
         # As they are before anything is read: what changes meanwhile is new to the next run.
@@ -253,6 +265,7 @@ class ProjectRun:
             if self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
         }
         session.small = are_small(found[name] for name in found.keys() - self._unchanged)
+        order = InOrder(self.listener, self._threads(session.small))
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:
@@ -370,7 +383,7 @@ class ProjectRun:
         tell: Callable[[str, str], None],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
-        from dqsql.engine.consumption import bytes_read
+        from dqsql.engine.consumption import counting_bytes
         from dqsql.engine.preparation import relation_ids
         from dqsql.engine.relations import register_dependencies, register_model
         from dqsql.runner.model_run import ModelRun
@@ -378,7 +391,6 @@ class ProjectRun:
         model = plan.model
         start = time.monotonic()
         phases = Phases()
-        read_before = None if self._threads > 1 else bytes_read(spark)
         try:
             own = model.depends_on if model.relation is None else ()
             needed = (*own, *relation_ids(plan.relations))
@@ -411,13 +423,12 @@ class ProjectRun:
                 findings=self._findings.get(model.name, ()),
                 phases=phases,
             )
-            result = work.execute()
+            with counting_bytes(spark) as bytes_read:
+                result = work.execute()
+                result = replace(result, bytes_read=bytes_read())
             if work.good is not None:
                 self.good[model.name] = work.good
-            read = None if read_before is None else bytes_read(spark)
-            if read is None or read_before is None:
-                return result
-            return replace(result, bytes_read=read - read_before)
+            return result
         except DqsqlError as error:
             seconds = time.monotonic() - start
             # What is wrong with single annotations is told all the same.
