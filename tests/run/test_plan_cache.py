@@ -49,11 +49,6 @@ CHANGES = {
         "select id",
         "{{ config(batch_by='id') }}\nselect id",
     ),
-    "settings of monitors": (
-        "dqsql_project.yml",
-        "profile: test",
-        "profile: test\navh: {fpr: 0.02}",
-    ),
     "the severity": ("dqsql_project.yml", "profile: test", "profile: test\nseverity: warn"),
     "a variable": (
         "dqsql_project.yml",
