@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from dqsql.model.results import ModelResult, RunResult
@@ -12,6 +13,9 @@ class RunListener(Protocol):
 
     def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
         """The project is compiled; work on the models begins."""
+
+    def inputs_found(self, sizes: Mapping[str, int]) -> None:
+        """Bytes of the files that each model will read; models of unknown size are left out."""
 
     def session_starting(self) -> None:
         """A Spark session is about to be started, which takes seconds."""
@@ -36,6 +40,9 @@ class SilentListener:
     """A listener that ignores everything; the default of the Python API."""
 
     def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
+        """Ignored."""
+
+    def inputs_found(self, sizes: Mapping[str, int]) -> None:
         """Ignored."""
 
     def session_starting(self) -> None:

@@ -21,7 +21,7 @@ from dqsql.report.findings import (
 )
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
-from dqsql.report.text import duration, padded, printable, shorten
+from dqsql.report.text import duration, file_size, padded, printable, shorten
 
 MAX_FINDINGS = 10
 MAX_BATCHES = 10
@@ -70,6 +70,8 @@ class ConsoleListener:
         self._roots = roots
         self._places = places or {}
         self._batches_done = 0
+        self._bytes_done = 0
+        self._sizes: Mapping[str, int] = {}
         self._place_in_run = ""
         self._clock = clock
 
@@ -79,6 +81,10 @@ class ConsoleListener:
             f"Found {plural(models, 'check model')}, {plural(checks, 'check')}, target {target}"
         )
 
+    def inputs_found(self, sizes: Mapping[str, int]) -> None:
+        """Remember the sizes, for the share that is done."""
+        self._sizes = sizes
+
     def session_starting(self) -> None:
         """Show that Spark is starting."""
         self._progress.step("Starting Spark")
@@ -87,10 +93,21 @@ class ConsoleListener:
         """Print the line `1 of 3 START check model flights ........ [RUN]`."""
         text = f"{index} of {total} START check model {printable(model)} "
         self._say(f"{padded(text, _WIDTH - 7, '.')} {'[RUN]'}")
-        done = f", {plural(self._batches_done, 'batch')} done" if self._batches_done else ""
-        percent = 100 * (index - 1) // total
-        self._place_in_run = f" (model {index} of {total}, {percent}%{done})" if total > 1 else ""
+        self._place_in_run = self._place(index, total, self._sizes.get(model))
         self._progress.step(f"{printable(model)}{self._place_in_run}")
+
+    def _place(self, index: int, total: int, size: int | None) -> str:
+        """How far the run is: by bytes where those of all models are known, else by models."""
+        told = [] if size is None else [f"{file_size(size)} to read"]
+        if total > 1:
+            known = sum(self._sizes.values()) if len(self._sizes) == total else 0
+            share = self._bytes_done / known if known else (index - 1) / total
+            told = [f"model {index} of {total}", f"{int(100 * share)}%", *told]
+        if self._batches_done:
+            done = plural(self._batches_done, "batch")
+            read = f" and {file_size(self._bytes_done)}" if self._bytes_done else ""
+            told.append(f"{done}{read} done")
+        return f" ({', '.join(told)})" if told else ""
 
     def model_step(self, model: str, step: str) -> None:
         """Show the step."""
@@ -100,6 +117,7 @@ class ConsoleListener:
         """Print the model's line, its error and its findings."""
         self._progress.step("")
         self._batches_done += len(result.batches)
+        self._bytes_done += self._sizes.get(result.model, 0)
         status = result.status
         if not self._quiet or status in (Status.FAIL, Status.ERROR):
             text = f"{index} of {total} {self._word(status)} {printable(result.model)}: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from dqsql.report.errors import error_record, flatten
 from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally
 from dqsql.report.jsonable import timestamp, to_json
 from dqsql.report.terminal import Terminal
+from dqsql.report.text import file_size
 
 _LEVELS = {Status.FAIL: "error", Status.ERROR: "error", Status.WARN: "warn", Status.NO_DATA: "warn"}
 
@@ -48,6 +49,12 @@ class JsonListener:
         data = {"models": models, "checks": checks, "target": target}
         found = f"{plural(models, 'check model')}, {plural(checks, 'check')}"
         self._event("RunStarted", "info", found, data)
+
+    def inputs_found(self, sizes: Mapping[str, int]) -> None:
+        """Write `InputsFound`, if any size is known."""
+        if sizes:
+            text = f"{file_size(sum(sizes.values()))} to read"
+            self._event("InputsFound", "info", text, {"bytes": dict(sizes)})
 
     def session_starting(self) -> None:
         """Write `SessionStarting`."""

@@ -54,6 +54,15 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
+def file_size(count: float) -> str:
+    """Return bytes for people: `512 B`, `1.5 MB`."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
 def duration(seconds: float) -> str:
     """Return `6.1s`, `2m 05s` or `1h 02m`."""
     if seconds < 59.95:

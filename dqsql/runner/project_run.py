@@ -266,6 +266,8 @@ class ProjectRun:
         }
         session.small = are_small(found[name] for name in found.keys() - self._unchanged)
         order = InOrder(self.listener, self._threads(session.small))
+        sizes = {n: 0 if n in self._unchanged else i.size for n, i in found.items() if i}
+        self.listener.inputs_found(sizes)
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:

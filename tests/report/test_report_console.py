@@ -134,6 +134,7 @@ def test_json_lines(
     error = SourceNotFoundError("no table")
     model = make_model(make_result(status=Status.FAIL, observed=float("nan")), error=error)
     listener.run_started("run-1", 1, 1, "local")
+    listener.inputs_found({"flights": 2_500_000})
     listener.session_starting()
     listener.model_started(1, 1, "flights")
     listener.model_step("flights", "scanning")
@@ -142,6 +143,7 @@ def test_json_lines(
     events = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [e["info"]["name"] for e in events] == [
         "RunStarted",
+        "InputsFound",
         "SessionStarting",
         "ModelStarted",
         "ModelStep",
@@ -153,7 +155,9 @@ def test_json_lines(
     ]
     assert {e["info"]["invocation_id"] for e in events} == {"run-1"}
     assert events[0]["info"]["ts"] == "2025-03-01T12:34:56.000000Z"
-    assert events[4]["data"]["worst"]["observed"] is None
+    assert events[1]["info"]["msg"] == "2.5 MB to read"
+    assert events[1]["data"] == {"bytes": {"flights": 2_500_000}}
+    assert events[5]["data"]["worst"]["observed"] is None
     assert events[-1]["data"]["exit_code"] == 2
 
 
@@ -210,3 +214,35 @@ def test_a_log_hears_of_a_long_step() -> None:
         progress.step("flights: scanning 9 batches")
         assert told.wait(30)
     assert stream.getvalue().splitlines()[0] == "          .. flights: scanning 9 batches, for 0.0s"
+
+
+def progress_of(*models: ModelResult, sizes: dict[str, int]) -> list[str]:
+    """What the progress says when each model is scanned."""
+    said: list[str] = []
+
+    class Steps(Progress):
+        def step(self, text: str) -> None:
+            said.append(text)
+
+    listener = ConsoleListener(Terminal(None), Steps(Terminal(None)))
+    listener.inputs_found(sizes)
+    for index, model in enumerate(models, start=1):
+        listener.model_started(index, len(models), model.model)
+        listener.model_step(model.model, "scanning")
+        listener.model_finished(index, len(models), model)
+    return [text for text in said if "scanning" in text]
+
+
+def test_progress_tells_batches_and_bytes() -> None:
+    first = ModelResult("a", "a.sql", batches=("1", "2", "3"))
+    second = ModelResult("b", "b.sql", batches=("1",))
+    assert progress_of(first, second, sizes={"a": 3_000_000, "b": 1_000_000}) == [
+        "a: scanning (model 1 of 2, 0%, 3 MB to read)",
+        "b: scanning (model 2 of 2, 75%, 1 MB to read, 3 batches and 3 MB done)",
+    ]
+    # A model of unknown size: models are counted, not bytes.
+    assert progress_of(first, second, sizes={"a": 3_000_000})[1] == (
+        "b: scanning (model 2 of 2, 50%, 3 batches and 3 MB done)"
+    )
+    assert progress_of(first, sizes={"a": 1_500}) == ["a: scanning (1.5 KB to read)"]
+    assert progress_of(first, sizes={}) == ["a: scanning"]

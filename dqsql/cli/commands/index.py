@@ -12,7 +12,7 @@ from dqsql.cli.group import EXIT_ERROR, Command
 from dqsql.cli.options import GLOBAL, PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
-from dqsql.report.text import printable
+from dqsql.report.text import file_size, printable
 
 if TYPE_CHECKING:
     from dqsql.patterns import SizeReport
@@ -222,14 +222,7 @@ def _summary(location: str, report: SizeReport) -> str:
     return (
         f"{printable(location)}: {plural(report.patterns, 'pattern')} from"
         f" {plural(report.columns, 'column')} of {plural(report.tables, 'relation')},"
-        f" {_bytes(report.served_bytes)}; {_bytes(report.contribution_bytes)} more by relation,"
-        f" for updates; {_bytes(report.corpus_bytes)} of values were read"
+        f" {file_size(report.served_bytes)};"
+        f" {file_size(report.contribution_bytes)} more by relation, for updates;"
+        f" {file_size(report.corpus_bytes)} of values were read"
     )
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"
