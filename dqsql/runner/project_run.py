@@ -25,7 +25,7 @@ from dqsql.model.phases import START, WRITE
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
-from dqsql.model.tables import CHECKS, COLUMNS, MODEL_RUNS, MODELS, RUNS
+from dqsql.model.tables import MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.notifications import SETTING, read_routes
 from dqsql.runner.adoption import (
@@ -47,14 +47,7 @@ from dqsql.runner.phases import Phases
 from dqsql.runner.quarantine_settings import Quarantine, quarantine_of, refuse_shared_tables
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
-from dqsql.runner.rows import (
-    check_dimensions,
-    column_dimensions,
-    merge_dimension,
-    model_dimension,
-    model_run_row,
-    run_row,
-)
+from dqsql.runner.rows import model_run_row, run_row, store_dimensions
 from dqsql.runner.variables import kept_variables
 from dqsql.runner.verdicts import flagged_last
 from dqsql.runner.warehouse import refuse_foreign_method
@@ -64,7 +57,6 @@ from dqsql.version import VERSION
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from dqsql.engine.storage import Store
 
 # Where a run says which micro-batch it was about.
 STREAM = "stream"
@@ -305,7 +297,7 @@ class ProjectRun:
         if worked:
             described = [p for p in plans if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
-            _store_dimensions(store, described, types, self.started)
+            store_dimensions(store, described, types, self.started)
             keep_columns(self._project, types)
             store.append(
                 MODEL_RUNS,
@@ -465,27 +457,6 @@ class ProjectRun:
 def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
     """The error of a model during which Spark ended, if that has happened."""
     return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
-
-
-def _store_dimensions(
-    store: Store, plans: Sequence[Plan], types: Mapping[str, Mapping[str, str]], now: dt.datetime
-) -> None:
-    """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
-
-    `types` are the columns of each model's result, by its name.
-    """
-    for table, key, describe in (
-        (MODELS, "model", lambda p: [model_dimension(p)]),
-        (CHECKS, "check_id", check_dimensions),
-        (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
-    ):
-        old = store.rows(table)
-        rows = []
-        for plan in plans:
-            mine = [r for r in old if r["model"] == plan.model.name]
-            rows.extend(merge_dimension(mine, describe(plan), key, now) or [])
-        if rows:
-            store.replace_partition(table, rows)
 
 
 def _git_sha(root: Path) -> str | None:

@@ -20,12 +20,22 @@ from dqsql.model.results import (
     RunResult,
     StoredRows,
 )
-from dqsql.model.tables import DISTRIBUTIONS, FAILURES, METRICS, RESULTS, Table
+from dqsql.model.tables import (
+    CHECKS,
+    COLUMNS,
+    DISTRIBUTIONS,
+    FAILURES,
+    METRICS,
+    MODELS,
+    RESULTS,
+    Table,
+)
 from dqsql.monitors.history import MetricProfile
 
 if TYPE_CHECKING:
     from dqsql.engine.execution import Measurement
     from dqsql.engine.failing_rows import Samples
+    from dqsql.engine.storage import Store
     from dqsql.monitors.judging import Judged
 
 Row = dict[str, Any]
@@ -305,3 +315,24 @@ def model_rows(
         profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
         rows[DISTRIBUTIONS] = [distribution_row(v, run_id, now) for v in profiles]
     return rows
+
+
+def store_dimensions(
+    store: Store, plans: Sequence[Plan], types: Mapping[str, Mapping[str, str]], now: dt.datetime
+) -> None:
+    """Bring dq_models, dq_checks and dq_columns up to date; write only what changed.
+
+    `types` are the columns of each model's result, by its name.
+    """
+    for table, key, describe in (
+        (MODELS, "model", lambda p: [model_dimension(p)]),
+        (CHECKS, "check_id", check_dimensions),
+        (COLUMNS, "column_id", lambda p: column_dimensions(p, types.get(p.model.name, {}))),
+    ):
+        old = store.rows(table)
+        rows = []
+        for plan in plans:
+            mine = [r for r in old if r["model"] == plan.model.name]
+            rows.extend(merge_dimension(mine, describe(plan), key, now) or [])
+        if rows:
+            store.replace_partition(table, rows)
