@@ -150,12 +150,12 @@ def require_column(
     And `f(low = 1)`, which is a comparison in SQL, where `low` is a parameter and no column.
     `known` are the columns of the model, none where they are not known. Raises CompileError.
     """
-    parameters, columns = macro.definition.parameters, {c.lower() for c in known}
+    parameters = macro.definition.parameters
     for arg in args:
         left = arg.this if isinstance(arg, exp.EQ) else None
-        if not columns or left is None or not is_bare_name(left):
+        if not known or left is None or not is_bare_name(left):
             continue
-        if left.name in parameters and left.name.lower() not in columns:
+        if left.name in parameters and left.name.lower() not in {c.lower() for c in known}:
             raise CompileError(
                 f"@{macro.name}: {to_sql(arg)} is a comparison",
                 span=locate(span, left.name),

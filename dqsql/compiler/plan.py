@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -103,6 +104,10 @@ class _ModelCompiler:
         self._columns = self.model.columns
         self._lower_columns = frozenset(c.lower() for c in self._columns or ())
         self.states = StateRegistry(self.relations.used)
+
+    @cached_property
+    def _private(self) -> frozenset[str]:
+        return pii_columns(self.model)
 
     def plan(self) -> Plan:
         states = self.states.states
@@ -260,9 +265,8 @@ class _ModelCompiler:
                 counts=self.relations.counts(use.sql) if use.name == _ORPHAN_COUNT else None,
             )
             if scope is Scope.CUMULATIVE:
-                used = [s for s in self.states.states if s.name in states]
-                private = pii_columns(self.model)
-                require_mergeable(use.text, metric, used, annotation.span, private)
+                used = self.states.named(states)
+                require_mergeable(use.text, metric, used, annotation.span, self._private)
             self.metrics[key] = metric
         return self.metrics[key]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -36,17 +36,23 @@ class StateRegistry:
 
     relations: Mapping[str, Relation] = field(default_factory=dict)
     _by_identity: dict[str, StateColumn] = field(default_factory=dict)
+    _by_name: dict[str, StateColumn] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         count = exp.Anonymous(this="count", expressions=[exp.Star()])
         merge = exp.Anonymous(this="sum", expressions=[column(ROWS)])
         rows = StateColumn(ROWS, count, merge, Buffer.FIXED, (ROWS,))
         self._by_identity[_identity(Component(ROWS, count, None))] = rows
+        self._by_name[ROWS] = rows
 
     @property
     def states(self) -> tuple[StateColumn, ...]:
         """All state columns in order of registration."""
         return tuple(self._by_identity.values())
+
+    def named(self, names: Iterable[str]) -> list[StateColumn]:
+        """The state columns of some names."""
+        return [self._by_name[name] for name in names]
 
     def finish(self, metric: exp.Expr) -> tuple[exp.Expr, tuple[str, ...]]:
         """Split a metric's expression: its finish over state columns, and the columns it reads."""
@@ -72,7 +78,7 @@ class StateRegistry:
         for key, component, name in zip(keys, components, names, strict=True):
             if key not in self._by_identity:
                 merge = component.merge(name, names) if component.merge else None
-                self._by_identity[key] = StateColumn(
+                self._by_identity[key] = self._by_name[name] = StateColumn(
                     name,
                     component.scan,
                     merge,

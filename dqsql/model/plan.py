@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -338,6 +338,13 @@ class Plan:
     notes: tuple[str, ...] = ()
     relations: tuple[Relation, ...] = ()
     refused: tuple[tuple[Check, DqsqlError], ...] = ()
+    _by_alias: dict[str, Metric] = field(init=False, repr=False, compare=False)
+    _places: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Thousands of checks each ask for theirs.
+        object.__setattr__(self, "_by_alias", {m.alias: m for m in self.metrics})
+        object.__setattr__(self, "_places", {s.name: i for i, s in enumerate(self.states)})
 
     @property
     def blocked(self) -> bool:
@@ -347,7 +354,12 @@ class Plan:
 
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""
-        return next(m for m in self.metrics if m.alias == alias)
+        return self._by_alias[alias]
+
+    def states_of(self, aliases: Iterable[str]) -> list[StateColumn]:
+        """The states that some metrics are made of, in the order of `states`. Raises KeyError."""
+        names = {name for alias in aliases for name in self.metric(alias).states}
+        return [self.states[i] for i in sorted(self._places[name] for name in names)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,10 +184,11 @@ def relations_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
     """Return the other check models, sources and tables that a check compares the model with."""
     from sqlglot import exp
 
-    states = {name for alias in check.metrics for name in plan.metric(alias).states}
+    if not plan.relations:
+        return ()
     names = {r.sql: r.unique_id or r.name for r in plan.relations}
     found: dict[str, None] = {}
-    for state in (s for s in plan.states if s.name in states):
+    for state in plan.states_of(check.metrics):
         if state.relation is not None:
             found[names.get(state.relation.sql, state.relation.name)] = None
         for literal in state.scan.find_all(exp.Literal):
@@ -201,8 +202,7 @@ def columns_used(plan: Plan, check: Check | Monitor) -> tuple[str, ...]:
     """Return the columns of the model's SELECT that a check reads, in order of their names."""
     if isinstance(check, Monitor):
         return (check.column,) if check.column is not None else ()
-    states = {name for alias in check.metrics for name in plan.metric(alias).states}
-    return _columns_of(s for s in plan.states if s.name in states)
+    return _columns_of(plan.states_of(check.metrics))
 
 
 def columns_read(plan: Plan) -> tuple[str, ...]:

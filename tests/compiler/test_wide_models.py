@@ -1,0 +1,51 @@
+"""Compiling takes as many steps as there are checks, and not the square of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from dqsql.report.manifest import check_records
+from dqsql.runner.compilation import compile_project
+from tests.conftest import MakeProject
+
+
+def steps(root: Path) -> int:
+    """How many lines of Python run, and rounds of loops in them, to compile a project."""
+    found = 0
+
+    def count(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal found
+        found += event == "line"
+        return count if "dqsql" in frame.f_code.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        compiled = compile_project(root)
+        for plan in compiled.plans:
+            check_records(plan)
+        assert compiled.queries["m"]
+    finally:
+        sys.settrace(before)
+    return found
+
+
+@pytest.mark.parametrize("checks", ["@not_null @mean > 0", "@mean > 0 {scope: cumulative}"])
+def test_every_column_takes_the_same_number_of_steps(
+    make_project: MakeProject, monkeypatch: pytest.MonkeyPatch, checks: str
+) -> None:
+    # Plans that are kept would be read.
+    monkeypatch.setenv("DQSQL_PLAN_CACHE", "0")
+
+    def project(columns: int) -> Path:
+        lines = "".join(f"  c{i}, -- {checks}\n" for i in range(columns))
+        return make_project({"checks/m.sql": f"select\n{lines}  d\nfrom t\n"}, f"c{columns}")
+
+    steps(project(1))  # What is only done once.
+    few, more, many = (steps(project(columns)) for columns in (100, 200, 300))
+    assert many - more == pytest.approx(more - few, rel=0.01)
