@@ -1,6 +1,6 @@
 """`@pattern`: a data pattern learned from a column's values, then counted in every scan.
 
-A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batches of
+A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batch of
 the run where there are none yet. If one of these fails another check of the same run, the pattern
 judges nothing, and is learned again by the next run. Its matches are a state like any other. A
 batch is judged by comparing its share of values that do not match with that of the training batches

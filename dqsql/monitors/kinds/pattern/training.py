@@ -23,7 +23,7 @@ from dqsql.monitors.settings import a_count, a_flag, a_rate, a_text, one_of, rea
 from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex
 
 NAME = "pattern"
-# Batches to learn from; where none was accepted yet, at most half of those of the run.
+# Accepted batches to learn from.
 TRAINING_BATCHES = 7
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
@@ -121,8 +121,8 @@ class _Training:
         accepted = [b for b in self.before.accepted if b not in odd]
         if accepted:
             return accepted[-TRAINING_BATCHES:]
-        batches = [b for b in self.before.batches if b not in odd]
-        return batches[: max(1, min(TRAINING_BATCHES, len(batches) // 2))]
+        # Of a backfill the first alone, as of daily runs: both store the same.
+        return [b for b in self.before.batches if b not in odd][:1]
 
     def _learn(self, monitors: Sequence[Monitor]) -> None:
         if not monitors:
