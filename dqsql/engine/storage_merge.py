@@ -17,7 +17,7 @@ from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
 from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_sql import among, condition_of_where
-from dqsql.engine.storage_tables import MISSING, NamedTables
+from dqsql.engine.storage_tables import MISSING, NamedTables, table_word
 from dqsql.errors import StorageError
 from dqsql.model.tables import Table
 
@@ -52,7 +52,10 @@ class MergeStore(Store):
         super().__init__(session, f"schema {schema}")
         parts = schema.split(".")
         self._tables = NamedTables(
-            session, table_format, lambda name: quoted(*parts, name), schema=quoted(*parts)
+            session,
+            table_format,
+            lambda name: quoted(*parts, table_word(name)),
+            schema=quoted(*parts),
         )
         self._conflicts = conflicts
         self._caches = caches

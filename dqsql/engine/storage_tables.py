@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
 Columns = Sequence[tuple[str, str]]
 # How Spark says that a table is not there.
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
+
+
+def table_word(name: str) -> str:
+    """The name of a table in a catalog: those of Hive's kind take letters, digits and _ alone.
+
+    Names that differ in other characters stay apart by a hash.
+    """
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return word if word == name else f"{word}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 class NamedTables:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql.engine.isolation import find_failing
+from dqsql.engine.storage_tables import table_word
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.batches import batch_order
 
@@ -61,3 +62,10 @@ def test_other_exceptions_pass_through() -> None:
 
     with pytest.raises(ZeroDivisionError):
         find_failing([1, 2], attempt)
+
+
+def test_names_of_tables_in_a_catalog() -> None:
+    assert table_word("dq_state__Flights_2") == "dq_state__Flights_2"
+    names = [table_word(n) for n in ("dq_state__it's new", "dq_state__it_s new", "dq_state__größe")]
+    assert all(name.isascii() and name.isidentifier() for name in names)
+    assert len(set(names)) == 3
