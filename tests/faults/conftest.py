@@ -86,7 +86,9 @@ class CrashStates:
             check=False,
         )
         assert done.returncode == expect, done.stdout + done.stderr
-        return sorted(p for p in folder.iterdir() if p.is_dir())
+        log = (folder / "operations.log").read_text(encoding="utf-8").splitlines()
+        made = [folder / line.split(" ", 1)[0] for line in log]
+        return [state for state in made if state.is_dir()]
 
 
 @pytest.fixture
