@@ -23,6 +23,7 @@ _COUNTED, _JOINED = "dqsql counted", "dqsql joined"
 _OPENS, _CLOSES = "([{", ")]}"
 # A width or a precision of five digits and more.
 _WIDE = re.compile(r"\d{5}")
+_LONG = re.compile(r"[\d_]{4000}").search
 
 
 class LimitError(jinja2.TemplateError):
@@ -67,7 +68,14 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         self._refuse_deep(source, name, filename)
-        tree = super()._parse(source, name, filename)
+        try:
+            tree = super()._parse(source, name, filename)
+        except ValueError as error:
+            # Python reads no integer of more digits.
+            line = source[: found.start()].count("\n") + 1 if (found := _LONG(source)) else 1
+            raise jinja2.TemplateSyntaxError(
+                "a number has too many digits", line, name, filename
+            ) from error
         for loop in list(tree.find_all(nodes.For)):
             loop.iter = nodes.Filter(
                 loop.iter, _COUNTED, [], [], None, None, lineno=loop.iter.lineno

@@ -39,7 +39,7 @@ _AGING = (
     (RUNS.name, "started_at"),
     (MODEL_RUNS.name, "started_at"),
 )
-_AGE = re.compile(r"(\d+)\s*(d|days?|w|weeks?)?")
+_AGE = re.compile(r"(\d{1,9})\s*(d|days?|w|weeks?)?")
 _DUCKDB = ".duckdb"
 
 

@@ -394,4 +394,5 @@ def _parse(text: str) -> Criterion:
 def _steps(text: str | None) -> int | None:
     if text is None:
         return 0
-    return int(text) if text else None
+    # More steps than a number of nine digits says are all there are.
+    return int(text) if text and len(text) < 10 else None

@@ -320,6 +320,16 @@ def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "other"}}',
             "is of the project 'other'",
         ),
+        (
+            '{"metadata": {"dbt_schema_version": "x/manifest/v' + "1" * 5000 + '.json"}}',
+            "10 to 12",
+        ),
+        (
+            '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "shop"},'
+            ' "nodes": {"model.shop.a": {"unique_id": "model.shop.b", "resource_type": "model",'
+            ' "name": "a"}}}',
+            "no manifest of dbt: nodes: 'model.shop.a' is called 'model.shop.b'",
+        ),
     ],
 )
 def test_manifests_that_cannot_be_used(shop: Path, content: str, message: str) -> None:

@@ -89,6 +89,17 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
         {"checks/m.sql": "{{ 10 ** (10 ** 6) }}\n" + MODEL},
         "makes a number of more than 1,000 digits",
     ),
+    "5,000 digits": (
+        {"checks/m.sql": "\n{{ " + "9" * 5000 + " }}\n" + MODEL},
+        "checks/m.sql:2:1: Jinja syntax: a number has too many digits",
+    ),
+    "5,000 digits in a macro": (
+        {
+            "checks/m.sql": MODEL,
+            "macros/x.sql": "{% macro check_x(a) %}{{ " + "9" * 5000 + " }}{% endmacro %}",
+        },
+        "macros/x.sql:1:1: Jinja syntax: a number has too many digits",
+    ),
     "wide texts": (
         {"checks/m.sql": "{{ 'a'.ljust(10**10) }}\n" + MODEL},
         "checks/m.sql:1:1: Jinja: the template makes a text",

@@ -22,7 +22,7 @@ from dqsql.loading.documents import read_text
 VERSIONS = (10, 11, 12)
 # What dbt builds a relation for.
 BUILT = ("model", "seed", "snapshot")
-_SCHEMA = re.compile(r"/manifest/v(\d+)\.json$")
+_SCHEMA = re.compile(r"/manifest/v(\d{1,9})\.json$")
 _PARSE = "run `dbt parse` (or `dbt build`)"
 _SHOWN = 3
 # Whose implementations of a macro dbt looks for.
@@ -269,7 +269,7 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
     if misfit(data, {"metadata": dict}):
         raise ConfigError(f"{shown} is no manifest of dbt", span=Span(shown), hint=_PARSE)
     _check_version(data["metadata"] or {}, shown)
-    if problem := misfit(data, _SHAPE):
+    if problem := misfit(data, _SHAPE) or _misnamed(data):
         raise ConfigError(
             f"{shown} is no manifest of dbt: {problem}", span=Span(shown), hint=_PARSE
         )
@@ -281,6 +281,15 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
             hint=_PARSE,
         )
     return manifest
+
+
+def _misnamed(data: Json) -> str | None:
+    """What is wrong with a manifest of which a node is not what it is listed as."""
+    for key in ("nodes", "sources"):
+        for uid, node in _mapping(data, key).items():
+            if node["unique_id"] != uid:
+                return f"{key}: {uid!r} is called {node['unique_id']!r}"
+    return None
 
 
 def _check_version(metadata: Json, shown: str) -> None:
