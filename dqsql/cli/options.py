@@ -46,7 +46,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     ),
     "full_refresh": (
         ("--full-refresh", "-f"),
-        {"is_flag": True, "help": "Check all batches anew and replace what is stored."},
+        {"is_flag": True, "help": "Check all batches again and replace what is stored."},
     ),
     "fail_fast": (
         ("--fail-fast", "-x"),
@@ -79,7 +79,7 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
         ("--only-new",),
         {
             "is_flag": True,
-            "help": "Exit with 0 where nothing is new, whatever waits for a review.",
+            "help": "Exit with 0 if nothing is new, even if batches wait for a review.",
         },
     ),
     "timing": (

@@ -150,7 +150,7 @@ def commands_as_markdown(root: click.Group) -> str:
         "# Commands",
         "",
         "Every option is also read from the environment variable `DQSQL_<OPTION>`, as in"
-        " `DQSQL_TARGET`. `--help` behind a command prints what stands here.",
+        " `DQSQL_TARGET`. `--help` after a command prints the same text.",
         "",
         _MADE.format("commands"),
     ]

@@ -412,19 +412,19 @@ def _record(
     return {
         "title": printable(title),
         "values": seen,
-        "lower": _shared(lower),
-        "upper": _shared(upper),
+        "lower": _shared(lower, seen),
+        "upper": _shared(upper, seen),
         "bad": bad,
     }
 
 
-def _shared(bounds: Sequence[float | None]) -> list[float | None] | float | None:
-    """One number where all batches that have a bound have the same."""
+def _shared(
+    bounds: Sequence[float | None], seen: Sequence[float | None]
+) -> list[float | None] | float | None:
+    """One number where all batches that have a value have the same bound, or none has any."""
     cleaned = [_finite(b) for b in bounds]
-    known = {b for b in cleaned if b is not None}
-    if len(known) <= 1:
-        return next(iter(known), None)
-    return cleaned
+    known = {b for b, value in zip(cleaned, seen, strict=True) if value is not None}
+    return next(iter(known)) if len(known) == 1 else cleaned
 
 
 def _finite(value: Any) -> float | None:

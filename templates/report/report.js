@@ -442,7 +442,7 @@
     const head = list => h('thead', {}, h('tr', {}, list.map(([t, n]) => h('th', {class: n ? 'n' : null}, t))));
     const bytes = v => v === null || v === undefined ? '–' : v >= 2 ** 30 ? `${(v / 2 ** 30).toFixed(1)} GiB` : v >= 2 ** 20 ? `${(v / 2 ** 20).toFixed(1)} MiB` : `${(v / 1024).toFixed(0)} KiB`;
     const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, percent(c.rate)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
-    return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that changes often between pass and fail is flaky: its bound is tight, or its data is.'),
+    return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much.'),
       filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['detector', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
         {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['decided by'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),
       h('h2', {}, 'Coverage and cost by model'), h('div', {class: 'card'}, h('table', {class: 'stack'}, head([['model'], ['owner'], ['columns with a check', 1], ['checks', 1], ['newest run', 1], ['scans', 1], ['rows', 1], ['read', 1]]),

@@ -1,6 +1,6 @@
 -- <<title>>
 -- Suggested by dqsql from <<evidence>>.
--- Every line is a proposal: keep what is meant, delete what is chance.
+-- Every line is a proposal: keep what should always hold, delete what is true only by chance.
 select
 <<columns>>
 from <<reads>>

@@ -136,7 +136,7 @@ def test_the_list_says_what_waits_and_why(project: Project, dqsql: DqSql) -> Non
     answer = json.loads(dqsql(project, "review", "list", "--output", "json").stdout)
     assert [b["batch"] for b in answer["waiting"]] == [TOO_HEAVY]
     dqsql(project, "review", "reject", "sales", TOO_HEAVY, "--reason", "no")
-    assert "None waits." in dqsql(project, "review", "list").output
+    assert "No batch waits for a review." in dqsql(project, "review", "list").output
 
 
 def test_segments_of_a_check_share_a_line_of_the_list() -> None:
@@ -217,7 +217,8 @@ def test_several_batches_at_once_and_reviews_by_sql(
     dqsql(project, "review", "accept", "sales", *days[4:], *because)
     (finding,) = project.rows("dq_findings")
     assert (finding["state"], finding["reason"]) == ("resolved", "so")
-    assert dqsql(project, "review", "accept", "sales", "--all", *because).output == "None waits.\n"
+    again = dqsql(project, "review", "accept", "sales", "--all", *because)
+    assert again.output == "No batch waits for a review.\n"
     wrong = {**known[0], **more, "verdict": "ok", "at": now + dt.timedelta(seconds=1)}
     write_deltalake(table, pa.Table.from_pylist([wrong]), mode="append")
     with pytest.raises(StorageError, match="verdict 'ok' on sales"):

@@ -127,6 +127,7 @@ def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> No
     (series,) = check["series"]
     assert series["title"] == "mean on dep_delay"
     assert series["values"] == [4.5, 5.0]
+    assert (series["lower"], series["upper"]) == ([None, 4.0], [None, 6.0])
 
 
 def test_numbers_that_cannot_be_drawn(make_result: Callable[..., Result]) -> None:

@@ -70,11 +70,11 @@ def command(
     output: str,
     **where: Any,
 ) -> int:
-    """Replay monitors over stored batches: how often they would have fired, and what they catch.
+    """Replay monitors over stored batches: how often they alarm, and what they catch.
 
-    Each batch is held against what was learned from the accepted ones before it, then with issues
-    injected that chose none of its bounds. Batches that you rejected count as what must be found.
-    Reads stored metrics only. Exits with 2 when something could not be replayed.
+    Each batch is compared with what was learned from the accepted ones before it, and again with
+    injected issues that were not used to choose its bounds. Batches that you rejected should be
+    found. Reads stored metrics only. Exits with 2 when something could not be replayed.
     """
     from dqsql.runner.backtest import NEWEST, RATES, backtest
 

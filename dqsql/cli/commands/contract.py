@@ -66,7 +66,7 @@ def read(
 ) -> int:
     """Make check models of the objects of a data contract in the project's folder.
 
-    What dqsql does not check of it is told.
+    Names the parts of it that dqsql does not check.
     """
     from dqsql.runner.contracts import import_contract
 
@@ -87,7 +87,7 @@ def read(
 @options("output", *GLOBAL)
 @with_session
 def diff(session: Session, *, before: Path, now: Path, name: str | None, output: str) -> int:
-    """Tell what a new version of a contract changes; exit with 1 where it breaks readers."""
+    """Show what a new version of a contract changes; exit with 1 if it breaks readers."""
     from dqsql.runner.contracts import compare_contracts
 
     found = compare_contracts(before, now, name)

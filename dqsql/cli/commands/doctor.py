@@ -16,13 +16,13 @@ from dqsql.report.text import printable
 
 
 @click.command("doctor", cls=Command)
-@click.option("--repair", is_flag=True, help="Mend what can be mended.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired.")
 @options(*PROJECT, "output", *GLOBAL)
 @with_session
 def command(session: Session, *, project_dir: Path, output: str, repair: bool, **where: Any) -> int:
     """Compare the ledger with every table, and the tables' logs with their files.
 
-    Exits with 0 when nothing is wrong or all of it was mended, with 1 when something is, with 2
+    Exits with 0 when nothing is wrong or everything was repaired, with 1 when something is, with 2
     when the tables cannot be looked at.
     """
     from dqsql.runner.doctor import doctor

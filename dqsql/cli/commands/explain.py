@@ -47,11 +47,11 @@ def command(
 
     RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
     or that of a check, as `dqsql ls` has it: on the batch that --batch names, else on the newest
-    one on which it found something. A check's name will do where no other has it, such as that of
+    one on which it found something. A check's name is enough if no other has it, such as that of
     an adopted test of dbt. Failing rows are shown where the run has stored some.
 
-    What a monitor decided is computed again from stored metrics, by the stored settings, and held
-    against the stored verdict. No data is scanned.
+    What a monitor decided is computed again from stored metrics, by the stored settings, and
+    compared with the stored verdict. No data is scanned.
     """
     from dqsql.runner.explain import explain
 

@@ -19,10 +19,10 @@ from dqsql.report.text import printable
 @options(*PROJECT, *GLOBAL)
 @with_session
 def command(session: Session, *, destination: Path, project_dir: Path, **where: Any) -> int:
-    """Copy the tables that people look at, for tools that read no Delta tables.
+    """Copy the tables for tools that cannot read Delta tables.
 
-    A file whose name ends with .duckdb is made with DuckDB; any other name is that of a folder for
-    one Parquet file a table.
+    A name that ends with .duckdb makes a DuckDB file; any other name makes a folder with one
+    Parquet file per table.
     """
     from dqsql.runner.retention import export
 

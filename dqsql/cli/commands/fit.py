@@ -34,9 +34,9 @@ def command(
 ) -> int:
     """Learn the bounds of monitors from all accepted batches, and show them.
 
-    Reads what runs have stored, and a sample of the newest batch to inject issues into. Runs learn
-    by themselves; this shows what the next batch will be held against. Exits with 2 when something
-    could not be learned for an error.
+    Reads what runs have stored, and a sample of the newest batch to inject issues into. Every run
+    learns; this shows the bounds that the next batch will be compared with. Exits with 2 if an
+    error kept something from being learned.
     """
     from dqsql.runner.fit import fit
 

@@ -29,8 +29,8 @@ def command(
 ) -> int:
     """Check again the models and batches that failed in the last run, or that it did not reach.
 
-    Reads run_results.json in the folder that --state names, else in the target folder. What that
-    run was told (--vars, --profile, --full-refresh ..) holds again, unless it is said otherwise.
+    Reads run_results.json in the folder that --state names, else in the target folder. The options
+    of that run (--vars, --profile, --full-refresh ..) apply again unless you change them.
     """
     from dqsql.loading.config import parse_vars
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dqsql.runner.review import WaitingFinding
 
 _SHOWN_CHECKS = 20
+_NONE = "No batch waits for a review."
 _STAYS = "its checks could not be evaluated; the next run heeds the review"
 
 
@@ -115,7 +116,7 @@ def list_waiting(
         for line in lines_of(batch.findings):
             session.say(printable(f"  {line}"))
     waits = "waits" if len(found) == 1 else "wait"
-    session.say(f"{plural(len(found), 'batch')} {waits} for a review." if found else "None waits.")
+    session.say(f"{plural(len(found), 'batch')} {waits} for a review." if found else _NONE)
     return 0
 
 
@@ -170,5 +171,5 @@ def _review(
         note = f" ({_STAYS})" if one.after == "incomplete" else ""
         session.say(printable(f"{one.model} {one.batch}: {change}{note}"))
     if not reviewed:
-        session.say("None waits.")
+        session.say(_NONE)
     return 0

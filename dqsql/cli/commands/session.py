@@ -33,7 +33,7 @@ def command() -> None:
     default="30m",
     metavar="TIME",
     envvar="DQSQL_IDLE",
-    help="Stop after so long without use: 90s, 30m, 2h [default: 30m].",
+    help="Stop after this time without use: 90s, 30m, 2h [default: 30m].",
 )
 @with_session
 def start(session: Session, *, project_dir: Path, idle: str, **where: Any) -> int:
