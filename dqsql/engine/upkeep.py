@@ -74,9 +74,11 @@ class Upkeep:
         except FAILURES as error:
             return sentence(error)
         folder = self.store.folder
-        # A write that died before its commit leaves files, too, but nothing in the log.
-        if found is None and folder is not None and any((folder / name / _LOG).glob("0*.*")):
-            return "its first entries are gone"
+        # A write that died before its commit leaves files, but no entry: at most `0..0.json#1`.
+        if found is None and folder is not None:
+            log = folder / name / _LOG
+            if any(any(log.glob(entry)) for entry in ("0*.json", "0*.parquet")):
+                return "its first entries are gone"
         return None
 
     def broken_files(self, name: str) -> list[BrokenFile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from deltalake import DeltaTable
 
 from dqsql.errors import StorageError, UsageError
-from dqsql.model.tables import METRICS
+from dqsql.model.tables import BATCHES, METRICS
 from dqsql.runner.doctor import doctor
+from dqsql.runner.ledger import ledger_rows, read_ledgers
 from dqsql.runner.retention import age_of, clean_tables, export
 from tests.tables import DAYS, StoredRuns, table_rows
 
@@ -48,6 +50,29 @@ def test_what_a_run_that_died_left_is_no_loss(tables: StoredRuns) -> None:
     assert tables.doctor(repair=True).exit_code == 0
     assert tables.doctor().ailments == ()
     assert {r["batch"] for r in table_rows(tables.folder, "dq_metrics")} == set(DAYS)
+
+
+def test_a_table_whose_first_commit_was_not_finished_is_no_loss(tables: StoredRuns) -> None:
+    log = tables.folder / "dq_result_history" / "_delta_log"
+    log.mkdir(parents=True)
+    # As delta-rs prepares an entry, before it links it to its name.
+    (log / f"{0:020}.json#1").write_text("{}")
+    assert tables.doctor().exit_code == 0
+    (log / f"{1:020}.json").write_text("{}")
+    assert tables.doctor().exit_code == 1
+
+
+def test_verdicts_that_a_killed_clean_left_are_no_loss(tables: StoredRuns) -> None:
+    ledger = read_ledgers(tables.store)["m"]
+    # What `clean` does first: the ledger vouches for less.
+    less = {
+        day: replace(record, stored=replace(record.stored, results=0))
+        for day, record in ledger.items()
+        if record.stored is not None
+    }
+    tables.store.replace_partition(BATCHES, ledger_rows(less))
+    assert tables.refused() is None
+    assert tables.doctor().exit_code == 0
 
 
 @pytest.mark.parametrize("table", ["dq_metrics", "dq_results", "dq_state__m"])
