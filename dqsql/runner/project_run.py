@@ -293,11 +293,12 @@ class ProjectRun:
             for name, now in inputs.items()
             if name in worked and before.get(name) != now.fingerprint and self._asks_for_all(name)
         }
-        store_inputs(store, changed, self.run_id, self.started)
         if worked:
             described = [p for p in plans if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
             store_dimensions(store, described, types, self.started)
+            # Last: after a crash in between, the next run brings the dimensions up to date.
+            store_inputs(store, changed, self.run_id, self.started)
             keep_columns(self._project, types)
             store.append(
                 MODEL_RUNS,
