@@ -277,3 +277,15 @@ def test_a_check_is_explained_by_its_expression_not_by_bounds_that_are_left_out(
 
     assert facts("constraint") == {"check": "row_count < 3", "observed": "3"}
     assert facts("anomaly")["band"] == "at most 3"
+
+
+# --- session -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("idle", ["", "0s", "10", "-1s", "9" * 5000 + "s"])
+def test_times_that_a_session_cannot_wait(
+    dqsql: Callable[..., Result], project: Path, idle: str
+) -> None:
+    result = dqsql("session", "start", "--idle", idle)
+    assert result.exit_code == 2
+    assert "--idle takes a time such as 90s, 30m or 2h" in result.output

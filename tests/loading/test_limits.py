@@ -100,6 +100,13 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
         },
         "macros/x.sql:1:1: Jinja syntax: a number has too many digits",
     ),
+    "5,000 digits of differing rows": (
+        {
+            "checks/m.sql": "select a from t\n-- @matches_relation('u', keys => 'a')"
+            f" {{warn_if: '> {'9' * 5000}'}}"
+        },
+        "checks/m.sql:2:",
+    ),
     "wide texts": (
         {"checks/m.sql": "{{ 'a'.ljust(10**10) }}\n" + MODEL},
         "checks/m.sql:1:1: Jinja: the template makes a text",

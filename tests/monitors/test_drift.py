@@ -176,3 +176,8 @@ def test_what_makes_no_sense(make_project: MakeProject, annotation: str, message
     assert message in str(error)
     assert error.span is not None
     assert error.span.line == 1
+
+
+def test_a_number_of_thousands_of_digits_is_a_name(make_project: MakeProject) -> None:
+    text = f"select a -- @drift(psi, against => 'last {'9' * 5000}') < 0.2\nfrom t"
+    assert dqsql.compile_project(make_project({"checks/m.sql": text})).errors == ()

@@ -74,7 +74,7 @@ def stop(session: Session, *, project_dir: Path, **where: Any) -> int:
 
 def _seconds(text: str) -> float:
     """A duration in seconds. Raises UsageError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh])", text.strip())
     if match is None or float(match.group(1)) <= 0:
         raise UsageError(f"--idle takes a time such as 90s, 30m or 2h, not {text!r}")
     return float(match.group(1)) * _UNITS[match.group(2)]

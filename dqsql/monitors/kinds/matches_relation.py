@@ -33,7 +33,7 @@ from dqsql.compiler.diff import (
 from dqsql.compiler.keys import batch_columns, batch_text, model_view
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import parse_expression, to_sql
+from dqsql.dialect import parse_expression, shortened, to_sql
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Monitor, Relation
@@ -54,7 +54,7 @@ _NAME = "matches_relation"
 _METRIC = "differing_rows"
 _EXAMPLE = f"@{_NAME}(ledger, keys => id, columns => (amount, status), tolerance => 0.01)"
 _SETTINGS = {"store_failures": a_flag, "warn_if": as_given, "error_if": as_given}
-_NUMBER = re.compile(r">\s*(\d+)")
+_NUMBER = re.compile(r">\s*(\d{1,18})")
 # More buckets than these are no filter worth a join.
 _MANY = 20 * BUCKETS
 # Where all rows are wanted: they pass through this process.
@@ -325,7 +325,8 @@ def _limits(monitor: Monitor) -> tuple[int, int | None]:
         match = _NUMBER.fullmatch(str(options.get(name, "> 0")).strip())
         if match is None:
             raise AnnotationError(
-                f"{name!r} of @{_NAME} must be a number of differing rows, not {options[name]!r}",
+                f"{name!r} of @{_NAME} must be a number of differing rows,"
+                f" not {shortened(str(options[name]))!r}",
                 span=monitor.span,
                 hint=f'for example {{{name}: "> 10"}}',
             )

@@ -14,7 +14,7 @@ from dqsql.errors import CompileError, Span, nearest
 
 DRIFT, P_VALUE = "drift", "drift_pvalue"
 _PREVIOUS = "previous"
-_LAST = re.compile(r"last\s+(\d+)", re.IGNORECASE)
+_LAST = re.compile(r"last\s+(\d{1,9})", re.IGNORECASE)
 _AGAINST = "against"
 _EXAMPLE = "@drift(psi, against => 'last 7') < 0.25"
 
