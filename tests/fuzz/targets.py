@@ -50,11 +50,13 @@ MODEL = """\
 {{ config(batch_by = 'day', segment_by = ['kind'], tags = ['ops']) }}
 -- @row_count > 10
 select
-  day, kind, -- @not_null @accepted_values('a', 'b') {severity: warn}
+  day,
+  kind, -- @not_null @accepted_values('a', 'b') {severity: warn}
   {% for c in ['p', 'q'] %}{{ c }}, -- @mean between -5 and 60 @max({{ c }}) > 0
   {% endfor %}
   cast(x as struct<a:int>) as y, /* @completeness >= 0.95 {where: "kind = 'a'", name: n} */
-  `odd name`, r'raw' as r -- @pattern @avh(fpr => 0.001) @matches('^a+$')
+  `odd name`, -- @unique @drift < 0.2 @median < 5 {scope: cumulative, where: "p > 0"}
+  r'raw' as r -- @pattern @avh(fpr => 0.001) @matches('^a+$')
 from {{ source('raw', 't') }} where z = 'it''s' -- @unique(day, kind) @novelty
 -- @expect(sum(p) / sum(q) between 5 and 9) @anomaly(row_count, holt_winters(period => 7))
 """
