@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -123,11 +122,11 @@ def test_retry_without_a_run(shop: Path) -> None:
 def test_errors_as_annotations_of_github(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(shop.parent))
     file = shop / "models/marts/orders.sql"
-    file.write_text(file.read_text("utf-8").replace("@max <= 100", "@maxx <= 100"), "utf-8")
-    # A process of its own: the other checks of the model run, in a session that ends with it.
-    command = [sys.executable, "-m", "dqsql", "run", "--output", "github", "--select", "orders"]
-    done = subprocess.run(command, cwd=shop, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    # Without another check there is nothing to ask Spark for.
+    alone = re.sub(r"@(?!max)[^@\n]*", "", file.read_text("utf-8"))
+    file.write_text(alone.replace("@max <= 100", "@maxx <= 100"), "utf-8")
+    done = call(shop, "run", "--output", "github", "--select", "orders")
+    assert done.exit_code == 2
     start = "::error file=shop/models/marts/orders.sql,line=6,title=compile error::"
     assert any(line.startswith(start) for line in done.stdout.splitlines()), done.stdout
 

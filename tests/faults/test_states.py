@@ -31,17 +31,19 @@ WRITER = ("-m", "tests.faults.writer")
 KEPT = {"dq_batches": 3, "dq_metrics": 6, "dq_results": 3, "dq_state__m": 3}
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("command", ["run", "again", "review", "compact"])
 def test_every_state_of_the_files(
     make_tables: MakeTables,
     crash_states: CrashStates,
     fault_table: FaultTable,
     command: str,
+    times: int,
 ) -> None:
     tables = make_tables()
     tables.run(*DAYS)
-    states = crash_states.of(tables.root, *WRITER, str(tables.root), command, "2")
-    assert len(states) > 10
+    states = crash_states.of(tables.root, *WRITER, str(tables.root), command, str(times))
+    assert len(states) > 5 * times
     problems = {}
     for state in states:
         problem = problem_of(as_project(tables.root, state), KEPT)
