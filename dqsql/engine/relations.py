@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import (
@@ -14,6 +15,7 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.near_names import missing_relation, near_relations
+from dqsql.engine.parquet_schema import schema_of
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
@@ -21,6 +23,7 @@ from dqsql.model.project import CheckModel, Project, Source, view_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def register_source(spark: SparkSession, source: Source) -> None:
@@ -31,6 +34,9 @@ def register_source(spark: SparkSession, source: Source) -> None:
     if source.path is None:
         return
     reader = spark.read.format(source.file_format or "parquet").options(**_options(source))
+    known = _known_schema(spark, source)
+    if known is not None:
+        reader = reader.schema(known)
     try:
         reader.load(file_or_pattern(source.path)).createOrReplaceTempView(source.relation)
     except SPARK_FAILURES as error:
@@ -49,6 +55,17 @@ def read_source(spark: SparkSession, source: Source) -> DataFrame:
     register_source(spark, source)
     with translated(f"cannot read the source {source.full_name}", source.span):
         return spark.sql(f"select * from {source.relation}")
+
+
+def _known_schema(spark: SparkSession, source: Source) -> str | StructType | None:
+    """The schema of a source that is one file of this machine, as Spark would infer it."""
+    java: Any = getattr(spark, "_jsc", None)
+    is_file = java is not None and source.path is not None and Path(source.path).is_file()
+    if not is_file or source.options or (source.file_format or "parquet") != "parquet":
+        return None
+    if not str(java.hadoopConfiguration().get("fs.defaultFS")).startswith("file:"):
+        return None
+    return schema_of(str(source.path))
 
 
 def _options(source: Source) -> dict[str, str]:
