@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+from tempfile import gettempdir
 
 from dqsql.errors import LoadError
 
@@ -37,4 +38,8 @@ def cache_dir() -> Path:
         return Path.home() / "Library" / "Caches" / "dqsql"
     if local := os.environ.get("LOCALAPPDATA"):
         return Path(local) / "dqsql" / "Cache"
-    return Path.home() / ".cache" / "dqsql"
+    try:
+        return Path.home() / ".cache" / "dqsql"
+    except RuntimeError:
+        # A container's user without a home.
+        return Path(gettempdir()) / f"dqsql-{os.getuid()}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -70,6 +71,8 @@ class PlanCache:
         if not self._used:
             return None
         try:
+            if not _is_private(self._folder):
+                return None
             text = self._path(model).read_bytes()
         except OSError:
             return None
@@ -124,6 +127,14 @@ class PlanCache:
         for model in self._project.models:
             if model in mentioned or (model.relation and model.relation in relations):
                 yield model
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether nobody else could have put a file there: what is read back may be any object."""
+    if os.name != "posix":
+        return True
+    found = folder.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -171,6 +172,20 @@ def test_a_cache_that_cannot_be_written_is_none(
     kept.parent.parent.mkdir()
     kept.parent.write_text("a file where the folder would be", encoding="utf-8")
     assert of(compile_project(root)) == anew(root, monkeypatch)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
+def test_a_folder_that_others_may_write_to_is_not_read(
+    kept: Path, make_project: MakeProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make_project(FILES)
+    compile_project(root)
+    kept.chmod(0o777)
+    monkeypatch.setattr(plan_cache.pickle, "loads", refused)
+    compile_project(root)
+    kept.chmod(0o700)
+    with pytest.raises(AssertionError, match="nothing has changed"):
+        compile_project(root)
 
 
 def test_old_files_go(
