@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from dqsql.engine.known_failures import known_failure
 from dqsql.errors import (
@@ -30,6 +31,9 @@ _MANY = "STAGE_MATERIALIZATION_MULTIPLE_FAILURES"
 _FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*?\s1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\])", re.DOTALL)
 _NOT_UTF8 = "a text from Spark is not valid UTF-8"
 _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_bytes, 'ISO-8859-1')"
+# Spark quotes values that it cannot cast, parse or look up; before it reads rows, it knows none.
+_HIDDEN = "what Spark says about it may quote values of private columns, and is not shown"
+_hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
@@ -50,6 +54,16 @@ def first_sentence(error: Exception) -> str:
     return message or type(error).__name__
 
 
+@contextmanager
+def hiding_values(private: Collection[str]) -> Iterator[None]:
+    """Let no error inside the block quote values of rows if there are `private` columns."""
+    token = _hiding.set(bool(private))
+    try:
+        yield
+    finally:
+        _hiding.reset(token)
+
+
 def translate(error: Exception, doing: str, span: Span | None = None) -> EngineError:
     """The EngineError for one of Spark's exceptions met while `doing` something."""
     condition = condition_of(error)
@@ -57,6 +71,8 @@ def translate(error: Exception, doing: str, span: Span | None = None) -> EngineE
     if known is not None:
         kind = ConnectionLostError if known.final else QueryError
         return kind(f"{doing}: {known.message}", span=span, hint=known.hint)
+    if _hiding.get() and not isinstance(error, AnalysisException):
+        return QueryError(f"{doing}: {_HIDDEN}", span=span, hint=_hint("", condition))
     message = f"{doing}: {first_sentence(error)}"
     if condition.startswith(_NOT_FOUND):
         # What follows is advice on how to drop tables.

@@ -14,10 +14,12 @@ from dqsql.compiler.counts import counted_states, scanned_states
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
+from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples
+from dqsql.engine.failures import hiding_values
 from dqsql.engine.history import stored_rows
 from dqsql.engine.journal import Journal, Work
 from dqsql.engine.preparation import prepare
@@ -115,6 +117,10 @@ class ModelRun:
 
     def execute(self) -> ModelResult:
         """Check the model's batches. Raises DqsqlError."""
+        with hiding_values(pii_columns(self.plan.model)):
+            return self._execute()
+
+    def _execute(self) -> ModelResult:
         start = time.monotonic()
         self.phases.enter(DISCOVERY)
         choice, batch_type = self._choose()

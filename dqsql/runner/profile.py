@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from dqsql.dialect import quoted
+from dqsql.engine.failures import hiding_values
 from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
@@ -99,6 +100,11 @@ def measured_profile(
     measurer: Measurer, subject: Subject, step: Step = silent
 ) -> ProfileWithSketches:
     """Profile the view of a measurer, which has the columns of a subject. Raises EngineError."""
+    with hiding_values(subject.private):
+        return _measured(measurer, subject, step)
+
+
+def _measured(measurer: Measurer, subject: Subject, step: Step) -> ProfileWithSketches:
     columns = [
         _Column(f"c{i}", n, t, n.lower() in subject.private)
         for i, (n, t) in enumerate(subject.types.items())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dqsql.model.results import RunResult, Status
 
 from .conftest import NewProject, by_check
+from .test_private_values import search
 
 PROFILE = """\
 test:
@@ -98,6 +99,33 @@ def test_values_of_all_types_beside_a_metric_that_fails_while_running(
         (bad, Status.ERROR),
         *((name, Status.PASS) for name in good),
     }
+
+
+def test_errors_quote_no_values_of_private_columns(new_project: NewProject) -> None:
+    """Spark says which value it cannot cast; a SELECT that casts is refused in the same way."""
+    secret = "canary-zebra"
+    text = model(
+        *GOOD, "expect(max(cast(s as int)) > 1)", "satisfies(assert_true(n = 0, s) is null)"
+    )
+    text = text.replace("batch_by = 'b'", "batch_by = 'b', pii = ['s']")
+    select = text.replace("    n,\n", "    n,\n    cast(s as date) as d, -- @max is not null\n")
+    project = new_project(
+        text,
+        DATA.replace("'x'", f"'{secret}'"),
+        files={"profiles.yml": PROFILE.format(ansi="true"), "checks/derived.sql": select},
+    )
+    result = project.attempt()
+    failed = [r for r in result.results if r.status is Status.ERROR]
+    assert {r.check_name for r in failed} >= {
+        "expect(max(cast(s as int)) > 1)",
+        "satisfies(assert_true(n = 0, s) is null)",
+        "max is not null",
+    }
+    assert {r.details["hint"] for r in failed if "cast(s as int)" in r.check_name} == {
+        "Spark's condition is CAST_INVALID_INPUT"
+    }
+    assert search(project.root) == []
+    assert secret not in str(result)
 
 
 def test_one_check_that_fails_while_running(new_project: NewProject) -> None:
