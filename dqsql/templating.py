@@ -392,13 +392,14 @@ _CLASS = re.compile(r"^\w+\.(?=\w+\(\))")
 _NO_ATTRIBUTE = re.compile(r"has no attribute '([^']+)'$")
 
 
-def _near_name(name: str, known: Mapping[str, object]) -> str | None:
+def _near_name(name: str, known: Mapping[str, object]) -> str:
     """A hint with the nearest name that a template knows; a variable is not known by its name."""
     variables = known.get("var")
     names = variables.known if isinstance(variables, Variables) else {}
     if name in names:
         return f"write var('{name}')"
-    return nearest(name, known) or nearest(name, names, label="did you mean the variable")
+    near = nearest(name, known) or nearest(name, names, label="did you mean the variable")
+    return near or f"a variable is read by var('{name}'), a text stands in quotes"
 
 
 def _locate_fault(
