@@ -13,15 +13,18 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.plan import Plan
 from dqsql.model.tables import PROGRAMS
+from dqsql.monitors.judging import stored_book
 from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
 from dqsql.runner.compilation import Variables
 from dqsql.runner.learners import Stored, learnable
-from dqsql.runner.warehouse import Step, open_warehouse, silent
+from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ def fit(
     profiles_dir: str | PathLike[str] | None = None,
     vars: Variables = None,
     dbt_tests: bool | None = None,
+    show: bool = False,
     step: Step = silent,
 ) -> tuple[ModelFit, ...]:
     """Learn the programs of all monitors that learn, and store them in `dq_programs`.
@@ -62,6 +66,7 @@ def fit(
         profiles_dir: folder of `profiles.yml`.
         vars: variables that override the project's.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
+        show: learn nothing and return what is stored; reads the tables only.
         step: is told what is being done.
 
     Returns:
@@ -77,6 +82,9 @@ def fit(
     plans = list(learnable(compiled.plans, learners()))
     if not plans:
         return ()
+    if show:
+        with open_tables(compiled.project, spark, step) as store:
+            return tuple(_shown(store, plan) for plan in plans)
     names = [plan.model.name for plan in plans]
     with (
         locked(compiled.project.target, names),
@@ -85,6 +93,13 @@ def fit(
         stored = Stored.read(compiled.project, compiled.plans, session, store)
         now, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
         return tuple(_fit_model(stored, plan, run_id, now, step) for plan in plans)
+
+
+def _shown(store: Store, plan: Plan) -> ModelFit:
+    """What runs have learned for one model."""
+    book = stored_book(store, plan.model.name)
+    monitors = [m for m in plan.monitors if m.kind in learners()]
+    return ModelFit(plan.model.name, tuple(Learned(m, book.current(m.id)) for m in monitors))
 
 
 def _fit_model(stored: Stored, plan: Plan, run_id: str, now: dt.datetime, step: Step) -> ModelFit:

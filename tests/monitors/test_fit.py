@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from dqsql import fit, review
+from dqsql.engine import session
 from tests.run.conftest import Project
 
 from .conftest import (
@@ -62,6 +63,20 @@ def test_programs_are_learned_from_all_accepted_batches(copy: Project, dqsql: Dq
     old = [r for r in copy.rows("dq_programs") if r["valid_to"] is not None]
     assert {r["evidence"] for r in old} == {None}
     _again(copy, dqsql)
+
+
+def test_what_runs_have_learned_is_shown_without_spark(
+    checked: Project, dqsql: DqSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "open_session", None)
+    before = checked.tables()["dq_programs"]
+    result = dqsql(checked, "fit", "--show", "--output", "json")
+    assert result.exit_code == 0, result.output
+    shown = {r["column"]: r["bounds"] for r in json.loads(result.stdout)["programs"]}
+    stored = programs(checked)
+    assert shown["amount"] == stored["amount"]["description"]
+    assert shown["code"] == stored["code"]["description"]
+    assert checked.tables()["dq_programs"] == before
 
 
 def _again(copy: Project, dqsql: DqSql) -> None:

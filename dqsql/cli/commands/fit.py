@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("fit", cls=Command)
+@click.option("--show", is_flag=True, help="Only show what runs have learned. Needs no Spark.")
 @options(*SELECTION, *PROJECT, *TESTS, "output", *GLOBAL)
 @with_session
 def command(
@@ -29,6 +30,7 @@ def command(
     project_dir: Path,
     select: Sequence[str],
     exclude: Sequence[str],
+    show: bool,
     output: str,
     **where: Any,
 ) -> int:
@@ -45,6 +47,7 @@ def command(
             project_dir,
             select=words(select),
             exclude=words(exclude),
+            show=show,
             step=progress.step,
             **where,
         )
