@@ -105,7 +105,7 @@ def place_of(settings: Mapping[str, str]) -> WarmPlace:
 def running_session(place: WarmPlace) -> WarmSession | None:
     """The session of a place, if it answers."""
     session = place.read()
-    return session if session is not None and _answers(session.port) else None
+    return session if session is not None and answers(session.port) else None
 
 
 @contextmanager
@@ -207,11 +207,11 @@ def stop_session(settings: Mapping[str, str]) -> WarmSession | None:
     session = place.read()
     if session is None:
         return None
-    alive = _answers(session.port)
+    alive = answers(session.port)
     if alive:
         _terminate(session.pid)
     deadline = time.monotonic() + _STOP_SECONDS
-    while _answers(session.port):
+    while answers(session.port):
         if time.monotonic() > deadline:
             raise SessionError(
                 f"the warm session does not stop: its process is {session.pid}",
@@ -239,7 +239,8 @@ def _terminate(pid: int) -> None:
         return
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether a server listens to a port of this machine."""
     with socket.socket() as client:
         client.settimeout(1.0)
         return client.connect_ex((_HOST, port)) == 0

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import pyspark
 
-from dqsql.engine.warm import WarmPlace, WarmSession, idle_seconds
+from dqsql.engine.warm import WarmPlace, WarmSession, answers, idle_seconds
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TICK = 0.5
@@ -52,8 +52,13 @@ def main() -> None:
         place.open_lock().close()
         os.utime(place.lock)
         place.write(WarmSession(port, token, server.pid, idle, time.time()))
+        starting = True
         while server.poll() is None and not _unused(place, idle):
             time.sleep(_TICK)
+            if starting:
+                # A start is no idle time, however long it takes.
+                os.utime(place.lock)
+                starting = not answers(port)
     finally:
         if (record := place.read()) is not None and record.pid == server.pid:
             place.record.unlink(missing_ok=True)
