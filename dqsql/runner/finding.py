@@ -16,11 +16,12 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
-from dqsql.model.tables import FINDINGS
+from dqsql.model.tables import FINDINGS, MODELS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
 from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
+from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 
@@ -228,10 +229,11 @@ def open_findings(
         DqsqlError: the project or selection is wrong, or the tables cannot be read.
     """
     project: Project = Where(project_dir, target, profile, profiles_dir, vars).project()
-    names = chosen_names(project, select, exclude)
     now = dt.datetime.now(dt.UTC)
     with open_tables(project, spark, step) as store:
         step("Reading findings")
+        project = with_watched_tables(project, store.rows(MODELS))
+        names = chosen_names(project, select, exclude)
         rows = [heeded(row, now) for row in store.rows(FINDINGS)]
     wanted = [
         r

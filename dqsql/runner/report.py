@@ -37,6 +37,7 @@ from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
 from dqsql.runner.review import newest_rows
 from dqsql.runner.saved_profiles import saved_profiles
+from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 from dqsql.version import VERSION
@@ -118,11 +119,12 @@ def read_page(
     step: Step = silent,
 ) -> Page:
     """What `write_report` writes, as data. Raises DqsqlError."""
-    names = chosen_names(project, select, exclude)
-    left_out = {m.name for m in project.models} - set(names)
-    profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
     with open_tables(project, spark, step) as store:
         step("Reading verdicts")
+        project = with_watched_tables(project, store.rows(MODELS))
+        names = chosen_names(project, select, exclude)
+        left_out = {m.name for m in project.models} - set(names)
+        profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
         facts = read_facts(store, project, names, days)
     return make_page(project, facts, days, dt.datetime.now(dt.UTC), profiles)
 

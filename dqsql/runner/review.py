@@ -18,10 +18,11 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
-from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
+from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
 from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Variables
 from dqsql.runner.lifecycle import accepted_findings
+from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.verdicts import REVIEWED
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -131,6 +132,7 @@ def review(
     ):
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
+        project = with_watched_tables(project, store.rows(MODELS))
         return work.write(batches, [m.name for m in project.models], extent)
 
 
@@ -151,10 +153,10 @@ def waiting(
     Raises DqsqlError.
     """
     project = Where(project_dir, target, profile, profiles_dir, vars).project()
-    names = chosen_names(project, select, exclude)
     with open_tables(project, spark, step) as store:
         step("Reading findings")
-        return tuple(_waiting(store, names))
+        project = with_watched_tables(project, store.rows(MODELS))
+        return tuple(_waiting(store, chosen_names(project, select, exclude)))
 
 
 def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

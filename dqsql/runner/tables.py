@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,13 @@ from dqsql.compiler.auto import SETTING
 from dqsql.dialect import quoted
 from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
-from dqsql.model.project import CheckModel, ModelConfig, Projection
+from dqsql.model.project import CheckModel, ModelConfig, Project, Projection
 from dqsql.runner.auto import with_alarm_budget
 from dqsql.runner.compilation import CompileResult, compile_project, recompiled
 from dqsql.runner.lake import Lake
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def compile_tables(
@@ -51,7 +51,7 @@ def compile_tables(
         raise UsageError(f"no table is called {', '.join(names)}", hint="name a schema: 'sales.*'")
     taken = {m.name.lower() for m in project.models}
     models = [
-        _model(name, frame, batch_by or _day_of(spark, name))
+        _model(name, frame.columns, batch_by or _day_of(spark, name))
         for name, frame in frames.items()
         if _model_name(name).lower() not in taken
     ]
@@ -60,7 +60,22 @@ def compile_tables(
     return recompiled(empty, whole, [m.name for m in models])
 
 
-def _model(name: str, frame: DataFrame, batch_by: str | None) -> CheckModel:
+def with_watched_tables(project: Project, rows: Iterable[Mapping[str, Any]]) -> Project:
+    """The project with a check model for each table that earlier runs watched without a file.
+
+    `rows` are those of dq_models: the path of such a model is the name of its table.
+    """
+    taken = {m.name.lower() for m in project.models}
+    watched = {
+        row["model"]: _model(row["path"], (), row["batch_by"])
+        for row in rows
+        if row["valid_to"] is None and row["model"] == _model_name(row["path"] or "")
+    }
+    added = (m for name, m in sorted(watched.items()) if name.lower() not in taken)
+    return replace(project, models=(*project.models, *added))
+
+
+def _model(name: str, columns: Iterable[str], batch_by: str | None) -> CheckModel:
     relation = quoted(*name.split("."))
     place = Span(name)
     return CheckModel(
@@ -69,7 +84,7 @@ def _model(name: str, frame: DataFrame, batch_by: str | None) -> CheckModel:
         raw_sql="",
         sql=f"select * from {relation}",
         config=ModelConfig(batch_by=batch_by, extra={SETTING: AUTO}),
-        projections=tuple(Projection(c, place) for c in frame.columns),
+        projections=tuple(Projection(c, place) for c in columns),
         annotations=(),
         line_map=(1,),
         relation=relation,

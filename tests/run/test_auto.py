@@ -11,8 +11,10 @@ from click.testing import CliRunner
 import dqsql
 from dqsql.cli.main import cli
 from dqsql.errors import ConfigError
+from dqsql.runner.report import read_page
 from dqsql.runner.review import review
 from dqsql.runner.tables import compile_tables
+from dqsql.runner.where import Where
 
 from .conftest import NewProject, Project
 
@@ -158,5 +160,14 @@ def test_tables_that_have_no_check_file(new_project: NewProject) -> None:
         assert len(result.models[0].batches) == 9
         assert not [r for r in result.results if r.is_finding]
         assert {m.kind for m in plan.monitors} >= {"avh", "cadence", "schema", "stays_unique"}
+        # The report knows them by what is stored, and so does a selection.
+        for select in ((), ("sales__orders",)):
+            page = read_page(Where(project.root).project(), select=select, spark=spark)
+            assert [(f.name, len(f.batches)) for f in page.models] == [("sales__orders", 9)]
+            assert {r.batch for r in page.models[0].results} == set(result.models[0].batches)
+        where: Any = {"project_dir": project.root, "spark": spark}
+        review("sales__orders", ["2024-01-05"], "accept", "a sale", **where)
+        (facts,) = read_page(Where(project.root).project(), spark=spark).models
+        assert set(facts.reviews) == {"2024-01-05"}
     finally:
         spark.sql("drop database sales cascade")
