@@ -44,6 +44,7 @@ from dqsql.decisions.strategies_limits import (
     RelativeRateOfChange,
     Threshold,
 )
+from dqsql.decisions.strategies_models import model_strategy, models
 from dqsql.errors import DecisionError, nearest
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
@@ -154,9 +155,13 @@ def strategy(name: str, *positional: object, **named: object) -> Strategy:
     """
     kind = STRATEGIES.get(name.lower())
     if kind is None:
+        model = model_strategy(name, positional, named)
+        if model is not None:
+            return model
+        known = [*STRATEGIES, *models()]
         raise DecisionError(
             f"no anomaly strategy is called {name!r}",
-            hint=nearest(name, STRATEGIES) or f"there are {', '.join(STRATEGIES)}",
+            hint=nearest(name, known) or f"there are {', '.join(known)}",
         )
     given = check.bind(
         kind.name,
@@ -330,12 +335,8 @@ def _decide(
     band: Band | None,
     settings: AnomalySettings,
 ) -> AnomalyDecision:
-    learned = isinstance(chosen, LearnedStrategy)
-    limits = (
-        _learned_limits(chosen, found, band)
-        if isinstance(chosen, LearnedStrategy)
-        else found.limits
-    )
+    learned = isinstance(chosen, LearnedStrategy) and not found.limits
+    limits = found.limits or _learned_limits(chosen, found, band)  # type: ignore[arg-type]
     limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
     value = series.new
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]

@@ -54,7 +54,8 @@ class Prediction:
         expected: the expected value; NaN if the strategy has none (threshold).
         basis: where it comes from, in words ('mean of 30 batches').
         size: number of past values that it rests on.
-        limits: of strategies with fixed limits, widest last; empty for those that learn.
+        limits: of strategies with fixed limits, widest last, and of models of other libraries;
+            empty for others that learn.
         spread: of strategies that learn, typical size of the error, >= 0, in the metric's unit.
         errors: of strategies that learn, past values less what was expected of them, each divided
             by what it owes to the uncertainty of the expected value.
@@ -232,9 +233,16 @@ class LearnedStrategy(Strategy):
         found = self.predict(many[-1])
         if not self.order:
             return found
-        expected = found.expected + sum(float(s.known[-1]) for s in many[:-1])
+        last = sum(float(s.known[-1]) for s in many[:-1])
         times = "" if self.order == 1 else f" taken {self.order} times"
-        return replace(found, expected=expected, basis=f"{found.basis}, of differences{times}")
+        return replace(
+            found,
+            expected=found.expected + last,
+            basis=f"{found.basis}, of differences{times}",
+            limits=tuple(
+                replace(m, lower=m.lower + last, upper=m.upper + last) for m in found.limits
+            ),
+        )
 
     def with_rate(self, fpr: float) -> Self:
         """The same with a false-positive rate, unless the user set bounds; itself then."""
