@@ -67,7 +67,7 @@ class MonitorKind:
         derived: metrics that the detector itself computes and reads again.
         replayer: makes what `dqsql backtest` asks; None where nothing can be replayed.
         learner: makes what `dqsql fit` asks; None where nothing is learned beside runs.
-        recompute: decides on a stored verdict again; None where nothing was learned.
+        recompute: decides on a stored verdict again; None where that is not possible.
         before_scan: learns before the scan, and gives the plan with what is to be counted of it.
             Raises DqsqlError.
         with_learned: the plan with what is counted of all that was learned so far.

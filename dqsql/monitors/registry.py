@@ -139,8 +139,12 @@ def with_learned(plan: Plan, book: ProgramBook) -> Plan:
 def recompute(stored: StoredVerdict) -> Recomputed:
     """Decide on a stored verdict again, as far as its kind allows it."""
     kind = find(stored.row["detector"])
-    if kind is None or kind.recompute is None:
+    if kind is None:
         return Recomputed(note="its bounds were written, not learned: nothing to compute again")
+    if kind.recompute is None:
+        return Recomputed(
+            note=f"@{kind.name} is not computed again: its message and details say what it compared"
+        )
     try:
         return kind.recompute(stored)
     except (KeyError, TypeError) as error:

@@ -318,3 +318,14 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     learner = AnomalyReplay(AnomalyDetector(judge.detector.context, lambda batches, where: ()))
     (other,) = learner.replay(batches, (), [0.001])
     assert (other.accepted > 40, other.issues) == (True, {})
+
+
+def test_what_is_not_computed_again_is_told() -> None:
+    def note(kind: str) -> str | None:
+        return recompute(StoredVerdict({"detector": kind}, {}, History(()), ())).note
+
+    for kind in ("alive", "cadence", "drift", "expected_segments", "schema", "stays_unique"):
+        assert note(kind) == (
+            f"@{kind} is not computed again: its message and details say what it compared"
+        )
+    assert note("check") == "its bounds were written, not learned: nothing to compute again"
