@@ -437,8 +437,7 @@ def _bands(
     predictions = [p for i in places if isinstance(p := found[i], Prediction)]
     histories = [many[i] for i in places]
     by_day = isinstance(chosen, Auto) and chosen.default_bounds and not chosen.order
-    selected = isinstance(chosen, Auto)
-    found_bands = bands_of(predictions, histories, rate, settings, by_day, selected)
+    found_bands = bands_of(predictions, histories, rate, settings, by_day)
     for i, band in zip(places, found_bands, strict=True):
         bands[i] = band
     return bands

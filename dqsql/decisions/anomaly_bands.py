@@ -15,17 +15,13 @@ from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.seasons import several_a_day
 from dqsql.decisions.strategies import Prediction, Series
-from dqsql.decisions.tails import fit_tails
+from dqsql.decisions.tails import PRIOR_OF_ONE, fit_tails
 
 # Values of which so large a share is one and the same are as good as constant: other ones may come.
 _CONSTANT = 0.5
 # Between values with gaps, an error is known to this share of a gap (a uniform error's deviation).
 _SHARE_OF_GAP = 0.29
 _STILL = 1e-6
-# With heavy tails, bands of 0.27 % were broken twice as often as promised. Part may be that of many
-# forecasts the one that missed the past least was taken; the tails themselves have a part, too.
-# With light tails bands are wide enough without. See docs/quality.md.
-_SELECTION = 1.4
 # With several batches a day a forecast is missed often that nobody wants to hear of. There a value
 # is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
 # or if the miss alone is rarer still.
@@ -49,7 +45,6 @@ def bands_of(
     rate: float,
     settings: AnomalySettings,
     by_day: bool = False,
-    selected: bool = False,
 ) -> list[Band]:
     """The bands around what is expected, for a rate per decision in (0, 0.5].
 
@@ -59,13 +54,12 @@ def bands_of(
         rate: of both sides together, or of the one that is looked at.
         settings: which sides are looked at.
         by_day: whether series with several batches a day have the band of `LOOSE_RATE` instead.
-        selected: whether the predictions were chosen by their errors; see `_SELECTION`.
     """
     errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
     for row, prediction in enumerate(found):
         errors[row, : prediction.errors.size] = prediction.errors
     floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
-    tails = fit_tails(errors, floor)
+    tails = fit_tails(errors, floor, prior_weights=PRIOR_OF_ONE)
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
@@ -79,7 +73,7 @@ def bands_of(
             for p, low, high in zip(found, below.tolist(), above.tolist(), strict=True)
         ]
 
-    kept = intervals(rate / _SELECTION if selected else rate)
+    kept = intervals(rate)
     several = [i for i, series in enumerate(many) if by_day and several_a_day(series)]
     if several:
         loose, alone = intervals(LOOSE_RATE), intervals(RATE_ALONE)
@@ -87,7 +81,6 @@ def bands_of(
             kept[i] = _of_the_day(loose[i], alone[i], many[i])
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
-    p_values = p_values * (_SELECTION if selected else 1.0)
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)
     if one_sided is not None:
         p_values = np.where(one_sided, p_values, 1.0)

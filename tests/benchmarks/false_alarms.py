@@ -1,11 +1,11 @@
 """How often monitors alarm where nothing is wrong, against the rate that they promise.
 
-    python -m tests.benchmarks.false_alarms [--series N] [--rates R,..] [strategies | novelty]
+    python -m tests.benchmarks.false_alarms [--series N] [--rates R,..] [WHAT ..]
 
 Made-up series without an anomaly, of `LENGTHS` daily batches, of every family below. From the end
 of the first `START` of them on, batches are decided with all those before them (every third of the
 series, to save time). The batches in which a step to a new level has yet to be learned are counted
-apart: there an alarm is right.
+apart: there an alarm is right. `tails` is of independent errors, by how many there were before.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
+from dqsql.decisions.anomaly_bands import resolutions_of
 from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import novelty_config
 from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.tails import PRIOR_OF_ONE, fit_tails
 
 LENGTHS = (60, 120, 200, 365)
 START = 30
@@ -100,6 +102,16 @@ STRATEGIES: Mapping[str, Mapping[str, object]] = {
     "day_of_week": {},
     "holt_winters": {"period": 7, "fit": "fast"},
     "stl": {"period": 7},
+}
+# Errors of a forecast that knows the mean.
+ERRORS: Mapping[str, Callable[[np.random.Generator, tuple[int, int]], np.ndarray]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "heavy tails": lambda rng, shape: rng.standard_t(3, size=shape),
+    "counts, mean 30": lambda rng, shape: rng.poisson(30, size=shape) - 30.0,
+    "counts, mean 3": lambda rng, shape: rng.poisson(3, size=shape) - 3.0,
+    "shares, 0.98": lambda rng, shape: rng.binomial(400, 0.98, size=shape) / 400 - 0.98,
+    "log-normal": lambda rng, shape: rng.lognormal(0, 0.5, size=shape) - np.exp(0.125),
+    "Laplace": lambda rng, shape: rng.laplace(size=shape),
 }
 
 
@@ -194,6 +206,24 @@ def novelty_alarms(
     return total
 
 
+def tail_rates(series: int, rates: Sequence[float], new: int = 400) -> None:
+    """Print how many times a rate is realised on new errors, by how many there were before."""
+    sizes = (30, 60, 120, 365)
+    print(f"\ntails: realised rate / promised rate ({series} series, {new} new errors each)")
+    print(f"{'':16}" + "".join(f"{f'{n} at {r:g}':>14}" for n in sizes for r in rates))
+    for number, (name, make) in enumerate(ERRORS.items()):
+        cells = []
+        for size in sizes:
+            errors = make(np.random.default_rng([size, number]), (series, size + new))
+            past, after = errors[:, :size], errors[:, size:]
+            tails = fit_tails(past, resolutions_of(past)[0], prior_weights=PRIOR_OF_ONE)
+            for rate in rates:
+                low, high = tails.reach(rate / 2)
+                outside = (after < -low[:, None]) | (after > high[:, None])
+                cells.append(f"{outside.mean() / rate:>14.2f}")
+        print(f"{name:16}" + "".join(cells), flush=True)
+
+
 def _counted(flagged: np.ndarray, learning: bool) -> Alarms:
     found = int(flagged.sum())
     return Alarms(0, 0, found) if learning else Alarms(flagged.size, found)
@@ -204,14 +234,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", nargs="*", help="strategies by name, or novelty")
+    parser.add_argument("what", nargs="*", help="strategies by name, novelty, tails")
     parser.add_argument("--series", type=int, default=200, help="made-up series of each family")
     parser.add_argument("--rates", default="default,0.01,0.001", help="rates, comma-separated")
     parser.add_argument("--json", type=Path, help="write all figures to a file")
     options = parser.parse_args(arguments)
     rows = []
     rates = [None if r == "default" else float(r) for r in options.rates.split(",")]
-    for name in options.what or [*STRATEGIES, "novelty", "novelty paper"]:
+    for name in options.what or ["tails", *STRATEGIES, "novelty", "novelty paper"]:
+        if name == "tails":
+            tail_rates(500, (0.01, 0.001))
+            continue
         print(f"\n{name}: realised rate / promised rate ({options.series} series a family)")
         print(f"{'':12}" + "".join(f"{_named(rate):>24}" for rate in rates))
         for family in FAMILIES:
