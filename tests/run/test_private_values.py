@@ -214,3 +214,29 @@ def test_variables_are_kept_where_the_project_says_so(new_project: NewProject) -
     project = new_project(sql, DATA, files={"dqsql_project.yml": settings})
     assert project.run(vars=VARS).arguments["vars"] == VARS
     assert "secret-region" in str(project.rows("dq_runs"))
+
+
+NEW_KINDS = """\
+{{{{ config(batch_by = 'day', pii = [{pii}], quarantine = true, monitors = 'auto') }}}}
+select
+  day,
+  name, -- @drift(psi) < 0.001 @accepted_values('x') @functional_dependency(determinant => [id])
+  born, -- @drift < 0.001 @functional_dependency(determinant => [name])
+  tax_number, -- @drift < 0.001 @less_than(5)
+  seen, -- @functional_dependency(determinant => [salary])
+  salary, weight, scan, address, phones, contacts, same,
+  id
+from {{{{ source('raw', 't') }}}}
+-- @row_anomalies {{severity: warn}}
+-- @matches_relation(u, keys => id) @matches_relation(u, keys => (id, name), columns => (salary))
+"""
+
+
+def test_no_canary_is_left_by_what_compares_rows_and_distributions(new_project: NewProject) -> None:
+    listed = ", ".join(f"'{c}'" for c in PRIVATE)
+    project = new_project(NEW_KINDS.format(pii=listed), DATA)
+    project.data(DATA.replace("% 4", "% 5"), "u")
+    project.run(store_failures=True)
+    project.run(full_refresh=True, store_failures=True)
+    assert search(project.root) == []
+    assert {r["status"] for r in project.rows("dq_results")} >= {"pass", "fail"}
