@@ -60,7 +60,7 @@ _NODE: Shape = {
 _SHAPE: Shape = {
     "metadata": dict,
     "nodes?": {...: _NODE},
-    "sources?": {...: _NODE},
+    "sources?": {...: {**_NODE, "source_name": str}},
     "macros?": dict,
     "groups?": {...: {"name?": str, "owner?": dict}},
     "exposures?": {...: {"unique_id": str, "name": str, "label?": str, "depends_on?": dict}},
