@@ -86,7 +86,7 @@ def test_the_next_run_heals(checked: Path, crash_states: CrashStates) -> None:
     states = crash_states.of(checked, "-m", "dqsql", "run", "--project-dir", str(checked))
     clean = as_project(checked, states[-1])
     wanted = {n: len(table_rows(clean.folder, n)) for n in ("dq_batches", "dq_metrics")}
-    for state in states[len(states) // 3 :: max(1, len(states) // 3)]:
+    for state in states[len(states) // 3 : -1 : max(1, len(states) // 3)]:
         shutil.rmtree(checked / "warehouse")
         state.rename(checked / "warehouse")
         crash_states.of(checked, "-m", "dqsql", "run", "--project-dir", str(checked))
