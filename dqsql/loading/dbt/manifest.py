@@ -30,7 +30,7 @@ _ADAPTERS = ("default", "spark", "databricks")
 
 Json = Mapping[str, Any]
 # What is read of a manifest.
-_NODE: Shape = {
+_NODE: dict[str, Shape] = {
     "unique_id": str,
     "resource_type": str,
     "name": str,
