@@ -15,7 +15,7 @@ from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.seasons import several_a_day
 from dqsql.decisions.strategies import Prediction, Series
-from dqsql.decisions.tails import PRIOR_OF_ONE, fit_tails
+from dqsql.decisions.tails import PRIOR, PRIOR_OF_ONE, fit_tails
 
 # Values of which so large a share is one and the same are as good as constant: other ones may come.
 _CONSTANT = 0.5
@@ -55,11 +55,28 @@ def bands_of(
         settings: which sides are looked at.
         by_day: whether series with several batches a day have the band of `LOOSE_RATE` instead.
     """
+    of_day = [by_day and several_a_day(series) for series in many]
+    bands: dict[int, Band] = {}
+    for alike in set(of_day):
+        places = [i for i, other in enumerate(of_day) if other == alike]
+        group = [found[i] for i in places], [many[i] for i in places]
+        bands.update(zip(places, _bands_alike(*group, rate, settings, alike), strict=True))
+    return [bands[i] for i in range(len(found))]
+
+
+def _bands_alike(
+    found: Sequence[Prediction],
+    many: Sequence[Series],
+    rate: float,
+    settings: AnomalySettings,
+    of_day: bool,
+) -> list[Band]:
     errors = np.full((len(found), max(p.errors.size for p in found)), np.nan)
     for row, prediction in enumerate(found):
         errors[row, : prediction.errors.size] = prediction.errors
     floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
-    tails = fit_tails(errors, floor, prior_weights=PRIOR_OF_ONE)
+    # Bands of a day do not stand for a rate, and were chosen with the usual prior.
+    tails = fit_tails(errors, floor, prior_weights=PRIOR if of_day else PRIOR_OF_ONE)
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.
@@ -74,11 +91,9 @@ def bands_of(
         ]
 
     kept = intervals(rate)
-    several = [i for i, series in enumerate(many) if by_day and several_a_day(series)]
-    if several:
+    if of_day:
         loose, alone = intervals(LOOSE_RATE), intervals(RATE_ALONE)
-        for i in several:
-            kept[i] = _of_the_day(loose[i], alone[i], many[i])
+        kept = [_of_the_day(a, b, s) for a, b, s in zip(loose, alone, many, strict=True)]
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
     one_sided = {"spike": away > 0, "drop": away < 0}.get(settings.direction)

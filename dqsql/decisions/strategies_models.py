@@ -131,8 +131,14 @@ class ModelStrategy(LearnedStrategy):
 
     def _new(self) -> Any:
         """A model that has learned nothing yet; the same input is to give the same scores."""
+        point = models()[self.model]
         try:
-            made = models()[self.model].load()(**dict(self.parameters))
+            made = point.load()(**dict(self.parameters))
+        except ModuleNotFoundError as error:
+            raise DecisionError(
+                f"{self.model} needs a package that is not installed: {error}",
+                hint="pip install scikit-learn" if point in _SHIPPED else "install it",
+            ) from error
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise DecisionError(
                 f"the model {self.model} cannot be made: {error}",

@@ -33,7 +33,7 @@ _DEGREES = np.array([2.0, 3.0, 5.0, 10.0, 1000.0])
 # errors do not show them, and a band that is too narrow breaks its promise. Chosen on Student's
 # t(3); with light tails bands hardly change by it.
 PRIOR_OF_ONE = np.array([4.0, 4.0, 2.0, 1.0, 3.0])
-_PRIOR = np.array([1.0, 3.0, 2.0, 1.0, 3.0])
+PRIOR = np.array([1.0, 3.0, 2.0, 1.0, 3.0])
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 _EM_STEPS = 6
@@ -128,7 +128,7 @@ def fit_tails(
     errors: FloatArray,
     floor: FloatArray,
     pooled: bool = False,
-    prior_weights: FloatArray = _PRIOR,
+    prior_weights: FloatArray = PRIOR,
 ) -> Tails:
     """Learn the tails of errors.
 
@@ -239,10 +239,10 @@ def _log_constant(degrees: npt.ArrayLike) -> FloatArray:
 
 def _pooled_prior(fitted: _Half) -> FloatArray:
     """How common each number of degrees of freedom is among the series, by the EM algorithm."""
-    prior = _PRIOR / _PRIOR.sum()
+    prior = PRIOR / PRIOR.sum()
     for _ in range(_POOLING_STEPS):
         posterior = scipy.special.softmax(fitted.evidence + np.log(prior), axis=1)
-        prior = (_PRIOR / _PRIOR.sum() * _PRIOR_SERIES + posterior.sum(axis=0)) / (
+        prior = (PRIOR / PRIOR.sum() * _PRIOR_SERIES + posterior.sum(axis=0)) / (
             _PRIOR_SERIES + len(posterior)
         )
     return np.asarray(prior, dtype=float)

@@ -130,3 +130,12 @@ def test_what_cannot_be_made_is_told() -> None:
     # Nothing is imported that no package declares.
     with pytest.raises(DecisionError, match=r"no anomaly strategy is called .os\.system."):
         strategy("os.system")
+
+
+def test_a_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in sys.modules if n.partition(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(DecisionError, match="needs a package that is not installed") as caught:
+        strategy("isolation_forest")
+    assert caught.value.hint == "pip install scikit-learn"
