@@ -261,10 +261,15 @@ def _components(fitted: _Half, prior: FloatArray) -> tuple[FloatArray, FloatArra
     return weights.reshape(rows, -1), scales.reshape(rows, -1)
 
 
+def _in_scales(distance: FloatArray, scales: FloatArray) -> FloatArray:
+    # Beyond this the density is 0 in floating-point numbers, and squares would overflow.
+    return np.asarray(np.minimum(distance[:, None], 1e100 * scales) / scales, dtype=float)
+
+
 def _survival(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
-    tails = scipy.special.stdtr(degrees, -distance[:, None] / scales)
+    tails = scipy.special.stdtr(degrees, -_in_scales(distance, scales))
     return np.asarray(2 * (weights * tails).sum(axis=1), dtype=float)
 
 
@@ -272,7 +277,6 @@ def _density(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
     constant = np.exp(_log_constant(degrees))
-    # Beyond this the density is 0 in floating-point numbers, and squares would overflow.
-    z = np.minimum(distance[:, None] / scales, 1e100)
+    z = _in_scales(distance, scales)
     heights = constant * (1 + z * z / degrees) ** (-(degrees + 1) / 2) / scales
     return np.asarray(2 * (weights * heights).sum(axis=1), dtype=float)
