@@ -56,7 +56,7 @@ def test_a_crash_after_the_ledger(new_project: NewProject, monkeypatch: pytest.M
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(project_run, "_store_dimensions", dies)
+        patch.setattr(project_run, "store_dimensions", dies)
         with pytest.raises(Died):
             project.run()
     result = project.run()
