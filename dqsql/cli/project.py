@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dqsql.cli import process
 from dqsql.cli.options import words
 from dqsql.errors import DqsqlError
 
@@ -20,13 +22,17 @@ def compile_project(
     """Load and compile the project; `where` is target, profile, profiles_dir and vars."""
     from dqsql.runner import api
 
-    return api.compile_project(
+    compiled = api.compile_project(
         project_dir,
         select=words(select),
         exclude=words(exclude),
         default_selector=True,
         **where,
     )
+    if process.ends_with_command:
+        # The trees live as long as the process: the collector need not walk them again and again.
+        gc.freeze()
+    return compiled
 
 
 def target_dir(compiled: CompileResult) -> Path:

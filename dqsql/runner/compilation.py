@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from types import MappingProxyType
 from typing import Any
 
 from dqsql.compiler.auto import features_of, with_features
@@ -28,7 +27,7 @@ from dqsql.runner.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.runner.auto import with_auto_monitors
 from dqsql.runner.budget import budget_errors
 from dqsql.runner.choosing import methods_of, selection
-from dqsql.runner.plan_cache import KeptPlan, PlanCache
+from dqsql.runner.plan_cache import PlanCache
 from dqsql.runner.selection import select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
@@ -118,19 +117,22 @@ def compile_project(
     by_model = {m.name: m.config.extra.get("scan_budget", budget) for m in chosen}
     limits = {name: limit.get("model") for name, limit in by_model.items()}
     cache = PlanCache(project)
+    models = {m.name: m for m in _upstream_first(chosen, project)}
     kept = {
-        m.name: _kept(m, project, catalog, limits[m.name], cache)
-        for m in _upstream_first(chosen, project)
+        name: _kept(model, project, catalog, limits[name], cache) for name, model in models.items()
     }
-    plans = tuple(_with_errors(k.compiled.plan, project) for k in kept.values())
-    left = (*project.left_tests, *(t for k in kept.values() for t in k.compiled.left))
+    plans = tuple(_with_errors(c.plan, project) for c in kept.values())
+    left = (*project.left_tests, *(t for c in kept.values() for t in c.left))
 
-    def keep(plan: Plan, queries: tuple[Query, ...]) -> None:
-        name = plan.model.name
-        cache.put(plan.model, limits[name], replace(kept[name], queries=queries))
+    def written(plan: Plan) -> tuple[Query, ...]:
+        model, limit = models[plan.model.name], limits[plan.model.name]
+        found = cache.queries(model, limit)
+        if found is None:
+            found = compiled_queries(plan)
+            cache.keep_queries(model, limit, found)
+        return found
 
-    sound = {p.model.name: p for p in plans if not p.rejected}
-    queries = _Queries(sound, {name: kept[name].queries for name in sound}, keep)
+    queries = _Queries({p.model.name: p for p in plans if not p.rejected}, written)
     over_limit = over_budget(plans, queries, by_model, budget.get("total"))
     derived = (warning for model in chosen for warning in derived_warnings(model))
     warnings = (*project.warnings, *missed, *_suspicions(plans, catalog), *derived)
@@ -174,12 +176,12 @@ def recompiled(compiled: CompileResult, project: Project, names: Collection[str]
 
 def _kept(
     model: CheckModel, project: Project, catalog: Catalog, limit: int | None, cache: PlanCache
-) -> KeptPlan:
+) -> CompiledModel:
     """A model compiled, by an earlier command if nothing has changed since."""
-    found = cache.get(model, limit)
+    found = cache.plan(model, limit)
     if found is None:
-        found = KeptPlan(_affordable(model, project, catalog, limit))
-        cache.put(model, limit, found)
+        found = _affordable(model, project, catalog, limit)
+        cache.keep_plan(model, limit, found)
         # What it took is full of circles: of a thousand models it would be tens of gigabytes. Only
         # what is new since the last model is looked at.
         gc.collect(0)
@@ -227,26 +229,21 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
 
 
 class _Queries(Mapping[str, tuple[Query, ...]]):
-    """The statements of plans by the names of their models, written when they are asked for.
-
-    Those in `written` were, by an earlier command; `keep` is told of the others.
-    """
+    """The statements of plans by the names of their models, written when they are asked for."""
 
     def __init__(
         self,
         plans: Mapping[str, Plan],
-        written: Mapping[str, tuple[Query, ...] | None] = MappingProxyType({}),
-        keep: Callable[[Plan, tuple[Query, ...]], None] = lambda plan, queries: None,
+        write: Callable[[Plan], tuple[Query, ...]] = compiled_queries,
     ) -> None:
-        self._plans, self._keep = plans, keep
-        self._written = {name: queries for name, queries in written.items() if queries is not None}
+        self._plans, self._write = plans, write
+        self._written: dict[str, tuple[Query, ...]] = {}
 
     def __getitem__(self, name: str) -> tuple[Query, ...]:
         if name not in self._written:
             with _without_collector():
-                self._written[name] = compiled_queries(self._plans[name])
+                self._written[name] = self._write(self._plans[name])
                 gc.collect(0)
-            self._keep(self._plans[name], self._written[name])
         return self._written[name]
 
     def __iter__(self) -> Iterator[str]:

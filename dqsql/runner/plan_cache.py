@@ -2,8 +2,8 @@
 
 A model compiles to the same plan as long as its text, the relations that it names, the macros, the
 settings of its monitors and dqsql itself stay as they are. The plan and its statements lie in the
-user's cache, one file for each model of a project, which a change replaces. A file is believed only
-if its hash is right, and may be deleted at any time.
+user's cache, two files for each model of a project, which a change replaces. A file is believed
+only if its hash is right, and may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
@@ -32,15 +33,8 @@ _SWITCH = "DQSQL_PLAN_CACHE"
 _HASH = hashlib.sha256
 _HASH_BYTES = 32
 _OURS = "dqsql."
+_PLAN, _QUERIES = "plan", "queries"
 _MOST_FILES = 5_000
-
-
-@dataclass(frozen=True)
-class KeptPlan:
-    """A compiled model, with the statements that are shown of it once they have been written."""
-
-    compiled: CompiledModel
-    queries: tuple[Query, ...] | None = None
 
 
 class PlanCache:
@@ -49,6 +43,7 @@ class PlanCache:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._folder = cache_dir() / "plans"
+        self._keys: dict[tuple[int, int | None], tuple[CheckModel, bytes]] = {}
         self._used = os.environ.get(_SWITCH, "1").lower() not in ("0", "false", "no") and all(
             # What other packages bring may change without a new version.
             spec.watches.__module__.startswith(_OURS)
@@ -66,32 +61,52 @@ class PlanCache:
             )
         )
 
-    def get(self, model: CheckModel, limit: int | None) -> KeptPlan | None:
-        """What was kept of the model, if it would be compiled to the same now."""
+    def plan(self, model: CheckModel, limit: int | None) -> CompiledModel | None:
+        """What the model was compiled to, if it would be compiled to the same now.
+
+        `limit` are the scans that it may take.
+        """
+        kept: CompiledModel | None = self._get(_PLAN, model, limit)
+        return None if kept is None else replace(kept, plan=replace(kept.plan, model=model))
+
+    def keep_plan(self, model: CheckModel, limit: int | None, compiled: CompiledModel) -> None:
+        """Keep what the model was compiled to, unless something is wrong with it."""
+        if not compiled.plan.rejected:
+            self._put(_PLAN, model, limit, compiled)
+
+    def queries(self, model: CheckModel, limit: int | None) -> tuple[Query, ...] | None:
+        """The statements that are shown of the model, if they would be the same now."""
+        kept: tuple[Query, ...] | None = self._get(_QUERIES, model, limit)
+        return kept
+
+    def keep_queries(
+        self, model: CheckModel, limit: int | None, queries: tuple[Query, ...]
+    ) -> None:
+        """Keep the statements that are shown of the model."""
+        self._put(_QUERIES, model, limit, queries)
+
+    def _get(self, kind: str, model: CheckModel, limit: int | None) -> Any:
         if not self._used:
             return None
         try:
             if not _is_private(self._folder):
                 return None
-            text = self._path(model).read_bytes()
+            text = self._path(kind, model).read_bytes()
         except OSError:
             return None
-        key = self._key(model, limit)
         seal, body = text[: 2 * _HASH_BYTES], text[2 * _HASH_BYTES :]
-        if seal != key + _HASH(body).digest():
+        if seal != self._key(model, limit) + _HASH(body).digest():
             return None
-        kept: KeptPlan = pickle.loads(zlib.decompress(body))
-        plan = replace(kept.compiled.plan, model=model)
-        return replace(kept, compiled=replace(kept.compiled, plan=plan))
+        return pickle.loads(zlib.decompress(body))
 
-    def put(self, model: CheckModel, limit: int | None, kept: KeptPlan) -> None:
-        """Keep what a model was compiled to, unless something is wrong with it."""
-        if not self._used or kept.compiled.plan.rejected:
+    def _put(self, kind: str, model: CheckModel, limit: int | None, kept: object) -> None:
+        if not self._used:
             return
         try:
             # The fastest level makes it a tenth of the size.
             body = zlib.compress(pickle.dumps(kept, protocol=5), 1)
-            self._write(self._path(model), self._key(model, limit) + _HASH(body).digest() + body)
+            seal = self._key(model, limit) + _HASH(body).digest()
+            self._write(self._path(kind, model), seal + body)
         except (OSError, RecursionError):
             return  # no room, no right to write, or a very deep expression: compiled again
 
@@ -110,14 +125,19 @@ class PlanCache:
             for path in by_age[: len(names) // 2]:
                 path.unlink(missing_ok=True)
 
-    def _path(self, model: CheckModel) -> Path:
-        place = repr((str(self._project.root), self._project.target.name, model.name))
+    def _path(self, kind: str, model: CheckModel) -> Path:
+        place = repr((str(self._project.root), self._project.target.name, model.name, kind))
         return self._folder / _HASH(place.encode()).hexdigest()[:32]
 
     def _key(self, model: CheckModel, limit: int | None) -> bytes:
-        text = repr(model)
-        parts = (self._common, text, limit, self._project.sources, *self._named(text))
-        return _HASH(repr(parts).encode("utf-8", "surrogatepass")).digest()
+        # The object is kept beside its key: another one may come to lie where it was.
+        known, key = self._keys.get((id(model), limit), (None, b""))
+        if known is None:
+            text = repr(model)
+            parts = (self._common, text, limit, self._project.sources, *self._named(text))
+            key = _HASH(repr(parts).encode("utf-8", "surrogatepass")).digest()
+            self._keys[id(model), limit] = model, key
+        return key
 
     def _named(self, text: str) -> Iterator[CheckModel]:
         """The models that the text of a model may name, or that are of the same relation."""

@@ -117,7 +117,7 @@ def test_the_example(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     root = Path(shutil.copytree(EXAMPLE, tmp_path / "example", ignore=leave_out))
     expected = anew(root, monkeypatch)
     compile_project(root)
-    assert len([*kept.iterdir()]) == 3
+    assert len([*kept.iterdir()]) == 3  # plans; the statements when they are asked for
     assert of(compile_project(root)) == expected
 
 
