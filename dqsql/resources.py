@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from os import PathLike
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -43,3 +44,8 @@ def cache_dir() -> Path:
     except RuntimeError:
         # A container's user without a home.
         return Path(gettempdir()) / f"dqsql-{os.getuid()}"
+
+
+def expanded(path: str | PathLike[str]) -> Path:
+    """A path with `~` as the user's home; `~somebody` whom nobody knows stays as it is."""
+    return Path(os.path.expanduser(path))

@@ -261,15 +261,11 @@ def _components(fitted: _Half, prior: FloatArray) -> tuple[FloatArray, FloatArra
     return weights.reshape(rows, -1), scales.reshape(rows, -1)
 
 
-def _in_scales(distance: FloatArray, scales: FloatArray) -> FloatArray:
-    # Beyond this the density is 0 in floating-point numbers, and squares would overflow.
-    return np.asarray(np.minimum(distance[:, None], 1e100 * scales) / scales, dtype=float)
-
-
 def _survival(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
-    tails = scipy.special.stdtr(degrees, -_in_scales(distance, scales))
+    with np.errstate(over="ignore"):  # infinitely many scales away: the tail is 0
+        tails = scipy.special.stdtr(degrees, -distance[:, None] / scales)
     return np.asarray(2 * (weights * tails).sum(axis=1), dtype=float)
 
 
@@ -277,6 +273,7 @@ def _density(
     distance: FloatArray, weights: FloatArray, scales: FloatArray, degrees: FloatArray
 ) -> FloatArray:
     constant = np.exp(_log_constant(degrees))
-    z = _in_scales(distance, scales)
+    # Beyond this the density is 0 in floating-point numbers, and squares would overflow.
+    z = np.minimum(distance[:, None], 1e100 * scales) / scales
     heights = constant * (1 + z * z / degrees) ** (-(degrees + 1) / 2) / scales
     return np.asarray(2 * (weights * heights).sum(axis=1), dtype=float)

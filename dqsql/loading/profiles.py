@@ -13,6 +13,7 @@ from dqsql.loading.documents import Document, Section, read_document
 from dqsql.loading.settings import as_bool, as_int, as_mapping, as_text
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
+from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "profiles.yml"
@@ -122,16 +123,16 @@ def _known(what: str, names: list[str]) -> str:
 
 def _find_file(request: TargetRequest) -> Path | None:
     if request.profiles_dir is not None:
-        file = Path(request.profiles_dir).expanduser() / FILE_NAME
+        file = expanded(request.profiles_dir) / FILE_NAME
         if not file.is_file():
             raise ProfileError(f"there is no {FILE_NAME} in {request.profiles_dir}")
         return file
     folders: list[Path] = [
-        Path(os.environ[name]).expanduser()
+        expanded(os.environ[name])
         for name in ("DQSQL_PROFILES_DIR", "DBT_PROFILES_DIR")
         if os.environ.get(name)
     ]
-    folders += [request.root, Path("~/.dbt").expanduser()]
+    folders += [request.root, expanded("~/.dbt")]
     return next((f / FILE_NAME for f in folders if (f / FILE_NAME).is_file()), None)
 
 

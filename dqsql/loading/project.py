@@ -31,7 +31,7 @@ from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.loading.sources import read_sources, refuse_duplicates
 from dqsql.model.project import CheckModel, MacroFile, Project, Source, Target
-from dqsql.resources import resource_dir
+from dqsql.resources import expanded, resource_dir
 from dqsql.templating import MacroLibrary, base_context
 
 _YAML_KEYS = ("version", "sources")
@@ -79,7 +79,7 @@ def _load(
     dbt_tests: bool | None,
     views: Mapping[str, str],
 ) -> Project:
-    root = Path(project_dir).expanduser().resolve()
+    root = expanded(project_dir).resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
     if _is_dbt(root):
         if views:

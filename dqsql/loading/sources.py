@@ -12,6 +12,7 @@ from dqsql.errors import ConfigError
 from dqsql.loading.documents import Document, Section
 from dqsql.loading.settings import as_mapping, as_names, as_text
 from dqsql.model.project import Source
+from dqsql.resources import expanded
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "delta")
 _FILE_KEYS = frozenset({"path", "location", "external", "format", "options"})
@@ -159,7 +160,7 @@ def resolve_path(path: str, root: Path) -> str:
     """An absolute path: relative ones start at the project's root; URIs stay."""
     if _URI.match(path):
         return path
-    return str(root / Path(path).expanduser())
+    return str(root / expanded(path))
 
 
 def guess_format(path: str) -> str:

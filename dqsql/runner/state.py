@@ -14,6 +14,7 @@ from dqsql.errors import SelectionError, UsageError
 from dqsql.json_text import Shape, read_json
 from dqsql.model.project import CheckModel, Project
 from dqsql.report.fingerprints import PARTS, Fingerprints
+from dqsql.resources import expanded
 from dqsql.runner.selection import Method
 
 _MANIFEST, _RESULTS, _SOURCES = "manifest.json", "run_results.json", "sources.json"
@@ -119,7 +120,7 @@ class State:
 
 def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     """The state that a project's selection compares with."""
-    path = None if folder is None else Path(folder).expanduser()
+    path = None if folder is None else expanded(folder)
     if path is not None and not path.is_dir():
         raise UsageError(f"--state names {folder}, which is no folder")
     return State(path, project.target_dir, Fingerprints(project))

@@ -15,6 +15,7 @@ from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
+from dqsql.resources import expanded
 
 # What dqsql writes at the top of the folder; a folder with other things needs dqsql's own mark.
 _OWN_NAMES = frozenset(
@@ -44,7 +45,7 @@ def command(
 
     if older_than is not None:
         return _clean_tables(session, project_dir, older_than, vars=vars, **where)
-    root = project_dir.expanduser().resolve()
+    root = expanded(project_dir).resolve()
     folder = root / read_target_path(root, parse_vars(vars) if vars else {})
     if not folder.exists() and not folder.is_symlink():
         session.say(f"Nothing to remove: {printable(str(folder))} does not exist.")

@@ -12,7 +12,7 @@ from dqsql.cli.options import GLOBAL, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError, UsageError
 from dqsql.report.text import printable
-from dqsql.resources import resource_dir
+from dqsql.resources import expanded, resource_dir
 
 _STARTER = "starter"
 # Files in which the starter's name stands for the project's.
@@ -30,7 +30,7 @@ def command(session: Session, *, name: str | None, project_dir: Path) -> int:
 
     Files that exist are never overwritten.
     """
-    parent = project_dir.expanduser().resolve()
+    parent = expanded(project_dir).resolve()
     folder = parent / name if name is not None else parent
     project = _project_name(name if name is not None else folder.name, given=name is not None)
     written = write_starter(folder, project)

@@ -12,6 +12,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import GLOBAL, PROJECT, STATE, options
 from dqsql.cli.project import compile_project, target_dir
 from dqsql.cli.session import Session, with_session
+from dqsql.resources import expanded
 
 
 @click.command("retry", cls=Command)
@@ -39,7 +40,7 @@ def command(
     from dqsql.runner.variables import is_kept_hash
     from dqsql.runner.where import read_target_path
 
-    root = project_dir.expanduser().resolve()
+    root = expanded(project_dir).resolve()
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}
     folder = state or root / read_target_path(root, overrides)
     retry = read_retry(folder / RUN_RESULTS)
