@@ -109,9 +109,8 @@ def main() -> None:
 
         def show(what: str, seconds: float) -> None:
             each = seconds / args.models
-            print(
-                f"{what:<20} {seconds:8.1f} s {seconds / floor:8.1f} floors {each:8.3f} s a model"
-            )
+            ratio = seconds / floor
+            print(f"{what:<20} {seconds:8.1f} s, floor times {ratio:6.1f}, a model {each:7.3f} s")
 
         if args.only:
             for command in args.only:
