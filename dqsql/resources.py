@@ -46,6 +46,11 @@ def cache_dir() -> Path:
         return Path(gettempdir()) / f"dqsql-{os.getuid()}"
 
 
+def is_switched_off(variable: str) -> bool:
+    """Whether an environment variable switches off what is on by default."""
+    return os.environ.get(variable, "1").lower() in ("0", "false", "no")
+
+
 def expanded(path: str | PathLike[str]) -> Path:
     """A path with `~` as the user's home; `~somebody` whom nobody knows stays as it is."""
     return Path(os.path.expanduser(path))

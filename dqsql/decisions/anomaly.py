@@ -335,14 +335,14 @@ def _decide(
     band: Band | None,
     settings: AnomalySettings,
 ) -> AnomalyDecision:
-    learned = isinstance(chosen, LearnedStrategy) and not found.limits
-    limits = found.limits or _learned_limits(chosen, found, band)  # type: ignore[arg-type]
+    learned = chosen if isinstance(chosen, LearnedStrategy) and not found.limits else None
+    limits = found.limits if learned is None else _learned_limits(learned, found, band)
     limits = tuple(_adjusted(limit, found.expected, settings) for limit in limits)
     value = series.new
     broken = [limit for limit in limits if not limit.lower <= value <= limit.upper]
     narrow, wide = limits[0], limits[-1]
     two = len(limits) > 1
-    deviations = _deviations(value, found) if learned else None
+    deviations = _deviations(value, found) if learned is not None else None
     decision = AnomalyDecision(
         status="anomalous" if broken else "ok",
         severity=broken[-1].severity if broken else None,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar
 
@@ -54,11 +54,11 @@ class ModelStrategy(LearnedStrategy):
     """A model with `fit` and scores.
 
     Attributes:
-        model: name of the entry point.
+        point: the entry point.
         parameters: what it is called with, by name.
     """
 
-    model: str = ""
+    point: EntryPoint = _SHIPPED[0]
     parameters: tuple[tuple[str, Any], ...] = ()
     name: ClassVar[str] = "model"
     positional: ClassVar[tuple[str, ...]] = ()
@@ -74,8 +74,8 @@ class ModelStrategy(LearnedStrategy):
 
     def to_dict(self) -> dict[str, Any]:
         """As of others: the model's parameters beside those of all strategies."""
-        own = {k: v for k, v in asdict(self).items() if k in _COMMON}
-        return {"name": self.model} | own | dict(self.parameters)
+        own = {name: getattr(self, name) for name in _COMMON}
+        return {"name": self.point.name} | own | dict(self.parameters)
 
     def predict(self, series: Series) -> Prediction:
         """The values that are no odder than past ones were."""
@@ -86,7 +86,7 @@ class ModelStrategy(LearnedStrategy):
         try:
             return self._predict(values, series.new)
         except _FAILURES as error:
-            raise Undecidable(f"{self.model} cannot model this history: {error}") from error
+            raise Undecidable(f"{self.point.name} cannot model this history: {error}") from error
 
     def _predict(self, values: FloatArray, new: float) -> Prediction:
         places = np.arange(_LAGS[-1], values.size)
@@ -103,7 +103,7 @@ class ModelStrategy(LearnedStrategy):
         expected = float(tried[first + int(np.argmin(odd[first : last + 1]))])
         lower = -np.inf if first == 0 else float(tried[first])
         upper = np.inf if last == tried.size - 1 else float(tried[last])
-        basis = f"{self.model} of {plural(values.size, 'batch')}"
+        basis = f"{self.point.name} of {plural(values.size, 'batch')}"
         return Prediction(expected, basis, values.size, (Limits(lower, upper),))
 
     def _allowed(self, past: FloatArray) -> float:
@@ -131,23 +131,22 @@ class ModelStrategy(LearnedStrategy):
 
     def _new(self) -> Any:
         """A model that has learned nothing yet; the same input is to give the same scores."""
-        point = models()[self.model]
         try:
-            made = point.load()(**dict(self.parameters))
+            made = self.point.load()(**dict(self.parameters))
         except ModuleNotFoundError as error:
             raise DecisionError(
-                f"{self.model} needs a package that is not installed: {error}",
-                hint="pip install scikit-learn" if point in _SHIPPED else "install it",
+                f"{self.point.name} needs a package that is not installed: {error}",
+                hint="pip install scikit-learn" if self.point in _SHIPPED else "install it",
             ) from error
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise DecisionError(
-                f"the model {self.model} cannot be made: {error}",
+                f"the model {self.point.name} cannot be made: {error}",
                 hint="its parameters are those of the class that its entry point names",
             ) from error
         scores = any(hasattr(made, n) for n in ("score_samples", "decision_function"))
         if not (hasattr(made, "fit") and scores):
             raise DecisionError(
-                f"the model {self.model} has no fit, or neither score_samples nor"
+                f"the model {self.point.name} has no fit, or neither score_samples nor"
                 " decision_function",
                 hint="see docs/anomaly.md, Models of other libraries",
             )
@@ -171,7 +170,8 @@ def model_strategy(
     Raises:
         DecisionError: parameters that it cannot have.
     """
-    if name not in models():
+    point = models().get(name)
+    if point is None:
         return None
     if positional:
         raise DecisionError(
@@ -182,7 +182,7 @@ def model_strategy(
             raise DecisionError(f"{name} has no parameter {width!r}", hint="fpr sets the bounds")
     own: dict[str, Any] = {k: named[k] for k in _COMMON if k in named}
     rest = sorted((k, v) for k, v in named.items() if k not in (*_COMMON, *_WIDTHS))
-    return ModelStrategy(model=name, parameters=tuple(rest), **own)
+    return ModelStrategy(point=point, parameters=tuple(rest), **own)
 
 
 def _features(at: FloatArray, values: FloatArray, places: Any) -> FloatArray:

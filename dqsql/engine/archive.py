@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pyspark
 
 from dqsql.engine.java import Java
-from dqsql.resources import cache_dir
+from dqsql.resources import cache_dir, is_switched_off
 
 _SWITCH = "DQSQL_CLASS_ARCHIVE"
 _SETTLED = 10.0  # seconds since the last write
@@ -33,7 +33,7 @@ _TRIAL_SECONDS = 60.0
 
 def archive_options(java: Java) -> list[str]:
     """JVM options that use the archive, or that make it; none when switched off."""
-    if _switched_off():
+    if is_switched_off(_SWITCH):
         return []
     path = archive_path(java)
     try:
@@ -65,7 +65,7 @@ def remove_archive(java: Java) -> bool:
 def archive_state(java: Java) -> tuple[str, bool]:
     """What there is to say of the archive, and whether it can be used, for `dqsql debug`."""
     path = archive_path(java)
-    if _switched_off():
+    if is_switched_off(_SWITCH):
         return f"switched off by {_SWITCH}", True
     try:
         if not path.exists():
@@ -75,10 +75,6 @@ def archive_state(java: Java) -> tuple[str, bool]:
     except OSError as error:
         return f"{path} cannot be read: {error.strerror or error}", True
     return f"{path} is damaged; the next start removes it", False
-
-
-def _switched_off() -> bool:
-    return os.environ.get(_SWITCH, "1").lower() in ("0", "false", "no")
 
 
 def _use(path: Path) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Any
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.resources import cache_dir
+from dqsql.resources import cache_dir, is_switched_off
 from dqsql.runner.adoption import CompiledModel
 from dqsql.version import VERSION
 
@@ -44,7 +44,7 @@ class PlanCache:
         self._project = project
         self._folder = cache_dir() / "plans"
         self._keys: dict[tuple[int, int | None], tuple[CheckModel, bytes]] = {}
-        self._used = os.environ.get(_SWITCH, "1").lower() not in ("0", "false", "no") and all(
+        self._used = not is_switched_off(_SWITCH) and all(
             # What other packages bring may change without a new version.
             spec.watches.__module__.startswith(_OURS)
             for spec in monitor_specs().values()
@@ -143,10 +143,9 @@ class PlanCache:
         """The models that the text of a model may name, or that are of the same relation."""
         tables = {s.relation for s in self._project.sources if s.table in text}
         mentioned = [m for m in self._project.models if m.name in text]
-        relations = tables | {m.relation for m in mentioned}
-        for model in self._project.models:
-            if model in mentioned or (model.relation and model.relation in relations):
-                yield model
+        relations = (tables | {m.relation for m in mentioned}) - {None}
+        yield from mentioned
+        yield from (m for m in self._project.models if m.relation in relations)
 
 
 def _is_private(folder: Path) -> bool:
