@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+# Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
+_ONE_TASK = 4 * 2**20
+
 
 def register_source(spark: SparkSession, source: Source) -> None:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
@@ -38,7 +41,11 @@ def register_source(spark: SparkSession, source: Source) -> None:
     if known is not None:
         reader = reader.schema(known)
     try:
-        reader.load(file_or_pattern(source.path)).createOrReplaceTempView(source.relation)
+        rows = reader.load(file_or_pattern(source.path))
+        if _is_one_small_file(source.path):
+            # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
+            rows = rows.coalesce(1)
+        rows.createOrReplaceTempView(source.relation)
     except SPARK_FAILURES as error:
         name = source.full_name
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
@@ -48,6 +55,11 @@ def register_source(spark: SparkSession, source: Source) -> None:
                 hint="check path in the sources file",
             ) from error
         raise translate(error, f"cannot read the source {name}", source.span) from error
+
+
+def _is_one_small_file(path: str) -> bool:
+    file = Path(path)
+    return file.is_file() and file.stat().st_size < _ONE_TASK
 
 
 def read_source(spark: SparkSession, source: Source) -> DataFrame:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dqsql.engine import relations
+from dqsql.engine.relations import read_source
 from dqsql.engine.session import runtime_conf
 from dqsql.engine.small import SMALL_BYTES, SMALL_CONF, small_java_options
-from dqsql.model.project import Target
+from dqsql.errors import Span
+from dqsql.model.project import Source, Target
 from dqsql.runner.inputs import FileInputs, are_small
 
 SERIAL = "-XX:+UseSerialGC"
@@ -39,3 +47,24 @@ def test_the_users_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_little_is_little_of_all_that_is_known(sizes: list[int | None], small: bool) -> None:
     found = [None if size is None else FileInputs("f", 1, size) for size in sizes]
     assert are_small(found) is small
+
+
+def test_a_small_file_is_grouped_without_a_shuffle(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kinds.parquet"
+    pq.write_table(pa.table({"kind": ["a", "b", "a"], "n": [1, 2, 3]}), path)
+    source = Source("small", "kinds", "`small_kinds`", Span("sources.yml"), str(path))
+
+    def grouped() -> tuple[str, list[tuple[str, int]]]:
+        frame = read_source(spark, source).where("n > 1").groupBy("kind").count()
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        return plan, sorted((r["kind"], r["count"]) for r in frame.collect())
+
+    plan, rows = grouped()
+    assert "Exchange" not in plan
+    assert "PushedFilters: [IsNotNull(n), GreaterThan(n,1)]" in plan
+    monkeypatch.setattr(relations, "_ONE_TASK", 0)
+    shuffled, same = grouped()
+    assert "Exchange" in shuffled
+    assert rows == same == [("a", 1), ("b", 1)]
