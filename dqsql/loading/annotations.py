@@ -24,9 +24,10 @@ from dqsql.loading.annotation_hints import (
     lost_escape,
     stray_names,
 )
-from dqsql.loading.settings import SettingProblem, read_check_settings
+from dqsql.loading.settings import read_check_settings
 from dqsql.loading.yaml_text import DEPTH, LimitedLoader, load_yaml
 from dqsql.model.project import CheckSettings
+from dqsql.model.settings import SettingProblem
 
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
 # Looks like an annotation, but is none: better refused than silently ignored.

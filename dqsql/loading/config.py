@@ -12,42 +12,13 @@ import yaml
 
 from dqsql.errors import ConfigError, UsageError, error_of
 from dqsql.loading.documents import Document, read_document
-from dqsql.loading.settings import (
-    LIMITS,
-    SettingProblem,
-    as_choice,
-    as_names,
-    as_text,
-    configurable_monitors,
-    is_model_setting,
-    model_setting_problems,
-    read_model_settings,
-)
+from dqsql.loading.settings import project_settings, read_model_settings
 from dqsql.loading.yaml_text import load_yaml
 from dqsql.model.project import NoData, Severity
+from dqsql.model.settings import as_names, as_text, one_of
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dqsql_project.yml"
-# Settings that reports and others read from `Project.settings`, beside those of monitors.
-_SETTING_KEYS = frozenset(
-    {
-        "adopt_dbt_tests",
-        "begin",
-        "failures_limit",
-        "false_alarm_budget",
-        "lookback",
-        "max_segments",
-        "meta",
-        "monitors",
-        "on_finding",
-        "openlineage",
-        "quarantine",
-        "row_anomalies",
-        "scan_budget",
-        "store_failures",
-        "store_vars",
-    }
-)
 _TARGET_KEYS = frozenset({"warehouse", "table_format", "schema", "ansi", "spark_conf", "threads"})
 _OWN_KEYS = frozenset(
     {
@@ -184,8 +155,8 @@ def build_config(
         profile=document.read(values, "profile", as_text),
         target_path=document.read(values, "target_path", as_text) or "target",
         vars=variables,
-        severity=document.read(values, "severity", as_choice(Severity)) or Severity.ERROR,
-        no_data=document.read(values, "no_data", as_choice(NoData)) or NoData.WARN,
+        severity=document.read(values, "severity", one_of(*Severity)) or Severity.ERROR,
+        no_data=document.read(values, "no_data", one_of(*NoData)) or NoData.WARN,
         target_defaults=_target_defaults(document, values),
         folder_defaults=tuple(_folder_defaults(document, values, name)),
         settings=_project_settings(document, values),
@@ -207,7 +178,7 @@ def normalised(document: Document) -> dict[str, Any]:
 
 def known_keys() -> frozenset[str]:
     """The settings of the project file."""
-    return _OWN_KEYS | _TARGET_KEYS | _setting_keys()
+    return _OWN_KEYS.union(_TARGET_KEYS, project_settings())
 
 
 def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -218,15 +189,13 @@ def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     return trimmed
 
 
-def _setting_keys() -> frozenset[str]:
-    return _SETTING_KEYS | configurable_monitors()
-
-
 def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
-    known = _setting_keys()
-    settings = {k: v for k, v in values.items() if k in known and v is not None}
-    checked = {k: document.read(values, k, LIMITS[k]) for k in settings if k in LIMITS}
-    return {**settings, **checked}
+    readers = project_settings()
+    return {
+        key: document.read(values, key, readers[key])
+        for key, value in values.items()
+        if key in readers and value is not None
+    }
 
 
 def project_name(document: Document, values: Mapping[str, Any]) -> str:
@@ -292,17 +261,11 @@ def _collect(
 
 def _settings(document: Document, own: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     plain: dict[str, Any] = {key.removeprefix("+"): value for key, value in own.items()}
-    problems = model_setting_problems(plain)
+    settings, problems = read_model_settings(plain)
     if problems:
-        raise error_of(_folder_problem(document, own, keys, p) for p in problems)
-    return read_model_settings(plain)
-
-
-def _folder_problem(
-    document: Document, own: Mapping[str, Any], keys: tuple[str, ...], problem: SettingProblem
-) -> ConfigError:
-    name = next((k for k in own if k.removeprefix("+") == problem.key), problem.key)
-    hint = problem.hint
-    if not is_model_setting(problem.key) and not hint:
-        hint = "a folder must be a mapping"
-    return document.problem(problem.message, *keys, name, hint=hint)
+        written = {key.removeprefix("+"): key for key in own}
+        raise error_of(
+            document.problem(p.message, *keys, written.get(p.key, p.key), hint=p.hint)
+            for p in problems
+        )
+    return settings

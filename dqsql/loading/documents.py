@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from dqsql.errors import ConfigError, LoadError, ProfileError, Span, nearest
-from dqsql.loading.settings import SettingProblem
 from dqsql.loading.yaml_text import LimitedLoader
+from dqsql.model.settings import Reader, SettingProblem, read_value
 
 KeyPath = tuple[str | int, ...]
 # A thousand tables with a hundred columns each are fewer.
@@ -67,14 +67,12 @@ class Document:
         """Whether its values must not be shown: it is a profile."""
         return issubclass(self.error, ProfileError)
 
-    def read(
-        self, values: Mapping[str, Any], key: str, reader: Callable[[str, Any], Any], *parents: Any
-    ) -> Any:
-        """`values[key]` as read by a function of `settings`, or None."""
+    def read(self, values: Mapping[str, Any], key: str, reader: Reader, *parents: Any) -> Any:
+        """`values[key]` as read by its reader, or None."""
         if values.get(key) is None:
             return None
         try:
-            return reader(key, values[key])
+            return read_value(key, values[key], reader)
         except SettingProblem as problem:
             message = problem.message
             if self.is_secret:
@@ -106,8 +104,8 @@ class Section:
     values: Mapping[str, Any]
     keys: KeyPath = ()
 
-    def read(self, key: str, reader: Callable[[str, Any], Any]) -> Any:
-        """The value of a key as read by a function of `settings`, or None."""
+    def read(self, key: str, reader: Reader) -> Any:
+        """The value of a key as read by its reader, or None."""
         return self.document.read(self.values, key, reader, *self.keys)
 
     def problem(self, message: str, *keys: str | int, hint: str | None = None) -> ConfigError:

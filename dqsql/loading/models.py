@@ -14,7 +14,7 @@ from dqsql.loading.binding import BoundModel, bind_model
 from dqsql.loading.config import ProjectConfig, merge_settings
 from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
-from dqsql.loading.settings import model_setting_problems, read_model_settings
+from dqsql.loading.settings import read_model_settings
 from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.templating import MacroLibrary, call_error, locate
 
@@ -60,11 +60,10 @@ class ModelContext:
     def config(self, values: Mapping[str, Any] | None = None, /, **settings: Any) -> str:
         """Take settings of the model, as in `config(batch_by = 'day')`; renders to nothing."""
         recorder = self._recorder("config")
-        given = {**(values or {}), **settings}
-        problems = model_setting_problems(given)
+        read, problems = read_model_settings({**(values or {}), **settings})
         if problems:
             raise error_of(p.at(ConfigError, _config_span(recorder, p.key)) for p in problems)
-        recorder.settings = merge_settings(recorder.settings, read_model_settings(given))
+        recorder.settings = merge_settings(recorder.settings, read)
         return ""
 
     def ref(self, *names: str, **_: Any) -> str:

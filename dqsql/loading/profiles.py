@@ -10,9 +10,9 @@ from typing import Any
 
 from dqsql.errors import ProfileError, Span, nearest
 from dqsql.loading.documents import Document, Section, read_document
-from dqsql.loading.settings import as_bool, as_int, as_mapping, as_text
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
+from dqsql.model.settings import as_bool, as_mapping, as_text, at_least
 from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
@@ -262,12 +262,8 @@ def _build(output: Section, name: str, profile: str, root: Path, *, others: bool
         warehouse=_warehouse(output, method, conf, root),
         spark_conf=conf,
         ansi=ansi,
-        threads=output.read("threads", _as_positive),
+        threads=output.read("threads", at_least(1)),
     )
-
-
-def _as_positive(key: str, value: object) -> int:
-    return as_int(key, value, minimum=1)
 
 
 def _method(output: Section, *, others: bool = False) -> str:
@@ -306,7 +302,7 @@ def _url(output: Section) -> str:
         raise output.problem(
             "the method 'connect' needs a url or a host", hint="write url: sc://host:15002"
         )
-    port = output.read("port", _as_positive) or 15002
+    port = output.read("port", at_least(1)) or 15002
     parameters = [
         f"{parameter}={output.read(key, as_text)}"
         for key, parameter in (("user", "user_id"), ("token", "token"))

@@ -10,8 +10,8 @@ from pathlib import Path
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError
 from dqsql.loading.documents import Document, Section
-from dqsql.loading.settings import as_mapping, as_names, as_text
 from dqsql.model.project import Source
+from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.resources import expanded
 
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "delta")

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dqsql.model.plan import Family
 from dqsql.model.project import Annotation, CheckModel
+from dqsql.model.settings import Reader
 
 # `monitors: auto` watches all of these; where scans are bounded, the last are left out first.
 AUTO = "auto"
 FEATURES = ("volume", "cadence", "segments", "schema", "columns", "alive", "keys", "novelty")
-# Gives a setting's value as it is used; raises ValueError with what it must be.
-Reader = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)

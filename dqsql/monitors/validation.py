@@ -10,6 +10,7 @@ from dqsql.loading.places import place_of
 from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
+from dqsql.model.settings import SettingProblem, read_value
 from dqsql.monitors.registry import all_kinds, find
 from dqsql.monitors.settings import read_settings
 
@@ -88,8 +89,7 @@ def _of_mapping(
             errors.append(ConfigError(message, span=place, hint=hint))
             continue
         try:
-            readers[name](value)
-        except ValueError as error:
-            message = f"{name!r} of {where} must be {error}, not {value!r}"
-            errors.append(ConfigError(message, span=place))
+            read_value(name, value, readers[name], where)
+        except SettingProblem as problem:
+            errors.append(problem.at(ConfigError, place))
     return errors

@@ -15,8 +15,8 @@ from typing import Any
 
 from dqsql.errors import ConfigError, SelectionError, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
-from dqsql.loading.settings import as_bool
 from dqsql.model.project import CheckModel, Project
+from dqsql.model.settings import as_bool
 from dqsql.runner.selection import Criterion, Method, Selector
 from dqsql.templating import MacroLibrary, base_context
 

@@ -43,7 +43,8 @@ from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
 from dqsql.monitors.replay import Replayed, Tally
-from dqsql.monitors.settings import a_rate, read_settings
+from dqsql.model.settings import as_rate
+from dqsql.monitors.settings import read_settings
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _detector(place: Workplace, context: MonitorContext) -> SteadyDetector:
 KIND = MonitorKind(
     MonitorSpec(
         name="steady",
-        settings={"share": a_rate},
+        settings={"share": as_rate},
         watches=_watches,
         about_column=True,
         symptom="values",

@@ -28,7 +28,7 @@ from dqsql.loading.dbt.rendering import render_dbt_model
 from dqsql.loading.dbt.results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
-from dqsql.loading.settings import model_setting_problems, read_model_settings
+from dqsql.loading.settings import read_model_settings
 from dqsql.model.functions import AGGREGATES, EXPECT
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import (
@@ -267,13 +267,11 @@ class DbtModels:
 
     def _checked(self, given: Mapping[str, Any], node: Node) -> dict[str, Any]:
         values = {k: v for k, v in given.items() if k != "batch_by" or v is not False}
-        problems = model_setting_problems(values)
-        if not problems:
-            return read_model_settings(values)
+        settings, problems = read_model_settings(values)
         for problem in problems:
             place = replace(self.places.of_meta(node, None), text=problem.key)
             self.errors.append(problem.at(ConfigError, place))
-        return {"extra": {}}
+        return settings
 
     def _config(self, node: Node, settings: Mapping[str, Any]) -> ModelConfig:
         group = node.config.get("group") or node.data.get("group")

@@ -22,8 +22,8 @@ from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
-from dqsql.loading.settings import as_bool, as_names, as_text
 from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source, Target
+from dqsql.model.settings import as_names, as_text
 from dqsql.resources import resource_dir
 from dqsql.templating import MacroLibrary, base_context
 
@@ -212,8 +212,7 @@ class _Loader:
     def _adopts(self) -> bool:
         if self.dbt_tests is not None:
             return self.dbt_tests
-        own = self.config.own
-        return bool(own.document.read(own.settings, "adopt_dbt_tests", as_bool))
+        return bool(self.config.own.settings.get("adopt_dbt_tests"))
 
     def _macros(self) -> tuple[MacroFile, ...]:
         """Shipped macros, and those in the folders under `vars: dqsql: macro_paths:`.

@@ -12,6 +12,7 @@ from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import as_rate, at_least
 from dqsql.monitors.context import (
     MonitorByMonitor,
     failed_status,
@@ -20,10 +21,10 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.history import MetricProfile, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.settings import a_count, a_rate, read_settings
+from dqsql.monitors.settings import read_settings
 
 _NAME = "alive"
-_SETTINGS = {"fpr": a_rate, "min_history": a_count(2), "window": a_count(2)}
+_SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 30
 # A column with fewer rows than this may be constant by chance.
 _ENOUGH = 10

@@ -24,12 +24,13 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, Result, Status
+from dqsql.model.settings import as_rate, as_text, at_least
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.settings import a_count, a_rate, a_text, literal_value, read_settings
+from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME = "cadence"
-_SETTINGS = {"fpr": a_rate, "min_history": a_count(2), "grace": a_text, "cadence": a_text}
+_SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "grace": as_text, "cadence": as_text}
 # Older batches say nothing of the rhythm of now.
 _WINDOW = 200
 

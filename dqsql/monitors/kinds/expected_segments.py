@@ -11,14 +11,15 @@ from dqsql.errors import AnnotationError, CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import as_rate, at_least
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.settings import a_count, a_rate, literal_value, read_settings
+from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME, _METRIC = "expected_segments", "row_count"
-_SETTINGS = {"fpr": a_rate, "min_history": a_count(2), "window": a_count(2)}
+_SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 60
 
 

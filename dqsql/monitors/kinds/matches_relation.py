@@ -38,6 +38,7 @@ from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, 
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Monitor, Relation
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import as_bool, as_given
 from dqsql.model.tables import FAILURES
 from dqsql.model.wording import plural
 from dqsql.monitors.context import (
@@ -48,12 +49,12 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.demands import missing_status
 from dqsql.monitors.kind import MonitorKind
-from dqsql.monitors.settings import a_flag, as_given, literal_value, refuse_others
+from dqsql.monitors.settings import literal_value, read_braces
 
 _NAME = "matches_relation"
 _METRIC = "differing_rows"
 _EXAMPLE = f"@{_NAME}(ledger, keys => id, columns => (amount, status), tolerance => 0.01)"
-_SETTINGS = {"store_failures": a_flag, "warn_if": as_given, "error_if": as_given}
+_SETTINGS = {"store_failures": as_bool, "warn_if": as_given, "error_if": as_given}
 _NUMBER = re.compile(r">\s*(\d{1,18})")
 # More buckets than these are no filter worth a join.
 _MANY = 20 * BUCKETS
@@ -343,7 +344,7 @@ def _limits(monitor: Monitor) -> tuple[int, int | None]:
 
 
 def _read(monitor: Monitor) -> object:
-    refuse_others(monitor, _SETTINGS)
+    read_braces(monitor, _SETTINGS)
     return _limits(monitor)
 
 

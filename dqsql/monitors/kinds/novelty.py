@@ -18,9 +18,10 @@ from dqsql.decisions.novelty_metrics import Feature
 from dqsql.dialect import quoted
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import wall_time_of
-from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
     MonitorContext,
     Workplace,
@@ -35,15 +36,15 @@ from dqsql.monitors.history import MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, compared_by
 from dqsql.monitors.replay import Replayed, Tally
-from dqsql.monitors.settings import a_rate, a_text, as_given, one_of, read_settings
+from dqsql.monitors.settings import read_settings
 
 _NAME = "novelty"
 _SHOWN_CONTRIBUTIONS = 10
 # Settings that are not the detector's: what is measured, and of which batches.
 _OWN = ("exclude_where", "peculiarity")
 _SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
-    "exclude_where": a_text,
+    "fpr": as_rate,
+    "exclude_where": as_text,
     "peculiarity": one_of("batch", "text"),
     **{
         name: as_given

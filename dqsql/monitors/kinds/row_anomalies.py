@@ -18,9 +18,10 @@ from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows
 from dqsql.errors import AnnotationError, DecisionError, QueryError
-from dqsql.model.monitors import MonitorSpec, MonitorUse, Reader, WatchedMetric
+from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import Reader, as_bool, as_rate, at_least
 from dqsql.model.tables import FAILURES
 from dqsql.model.types import type_of
 from dqsql.monitors.context import (
@@ -34,7 +35,7 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict
-from dqsql.monitors.settings import a_count, a_flag, a_rate, read_settings
+from dqsql.monitors.settings import read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,13 +49,13 @@ _FEWEST_ROWS = 100
 
 
 SETTINGS: Mapping[str, Reader] = {
-    "contamination": a_rate,
-    "fpr": a_rate,
-    "min_history": a_count(2),
-    "window": a_count(2),
-    "refit_every": a_count(1),
-    "sample_size": a_count(50),
-    "store_failures": a_flag,
+    "contamination": as_rate,
+    "fpr": as_rate,
+    "min_history": at_least(2),
+    "window": at_least(2),
+    "refit_every": at_least(1),
+    "sample_size": at_least(50),
+    "store_failures": as_bool,
 }
 
 

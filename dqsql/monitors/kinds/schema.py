@@ -12,10 +12,10 @@ from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchStatus, Result, Status
+from dqsql.model.settings import as_given
 from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorByMonitor
 from dqsql.monitors.kind import MonitorKind
-from dqsql.monitors.settings import as_given
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store

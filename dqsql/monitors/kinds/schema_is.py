@@ -11,9 +11,10 @@ from dqsql.model.contract import ColumnListError, column_list
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import as_bool
 from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
-from dqsql.monitors.settings import a_flag, literal_value, read_settings
+from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME = "schema_is"
 _HINT = "@schema_is('id bigint, amount decimal(10,2)')"
@@ -60,7 +61,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 KIND = MonitorKind(
     MonitorSpec(
         name=_NAME,
-        settings={"closed": a_flag},
+        settings={"closed": as_bool},
         watches=_watches,
         configurable=False,
         several=True,

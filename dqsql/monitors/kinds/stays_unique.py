@@ -10,6 +10,7 @@ from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import at_least
 from dqsql.monitors.context import (
     MonitorByMonitor,
     failed_status,
@@ -18,10 +19,10 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.settings import a_count, read_settings
+from dqsql.monitors.settings import read_settings
 
 _NAME = "stays_unique"
-_SETTINGS = {"min_history": a_count(2), "window": a_count(2)}
+_SETTINGS = {"min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 30
 
 

@@ -16,10 +16,10 @@ from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import AnnotationError, DecisionError
 from dqsql.model.batches import batch_order, wall_time_of
-from dqsql.model.monitors import Reader
 from dqsql.model.plan import Metric, Monitor
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
+from dqsql.model.settings import Reader, as_bool, as_given, as_rate, as_text
 from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
@@ -29,20 +29,20 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import History, MetricKey, key_of
-from dqsql.monitors.settings import a_flag, a_rate, a_text, as_given, literal_value, read_settings
+from dqsql.monitors.settings import literal_value, read_settings
 
 NAME = "anomaly"
 _DEFAULT = "auto"
 _OWN = frozenset({"fpr", "exclude_where", "segments"})
 SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
+    "fpr": as_rate,
     "direction": as_given,
     "min_history": as_given,
     "window": as_given,
     "ignore_small_changes": as_given,
     "min_change": as_given,
-    "exclude_where": a_text,
-    "segments": a_flag,
+    "exclude_where": as_text,
+    "segments": as_bool,
 }
 
 

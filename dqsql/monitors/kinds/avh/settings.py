@@ -7,25 +7,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dqsql.decisions.avh import AvhConfig
-from dqsql.model.monitors import Reader
 from dqsql.model.plan import Monitor
-from dqsql.monitors.settings import a_count, a_flag, a_rate, a_text, one_of, read_settings
+from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
+from dqsql.monitors.settings import read_settings
 
 NAME = "avh"
 DEFAULT_WINDOW = 30
 REFIT_EVERY = 30
 SAMPLE_SIZE = 1000
 SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
+    "fpr": as_rate,
     "bounds": one_of("calibrated", "paper"),
-    "stationarity": a_flag,
-    "two_distribution": a_flag,
-    "max_clauses": a_count(1),
-    "min_history": a_count(3),
-    "window": a_count(3),
-    "refit_every": a_count(1),
-    "sample_size": a_count(10),
-    "exclude_where": a_text,
+    "stationarity": as_bool,
+    "two_distribution": as_bool,
+    "max_clauses": at_least(1),
+    "min_history": at_least(3),
+    "window": at_least(3),
+    "refit_every": at_least(1),
+    "sample_size": at_least(10),
+    "exclude_where": as_text,
 }
 # Settings that are not the program's: what is learned from.
 _OWN = ("window", "refit_every", "sample_size", "exclude_where")

@@ -11,6 +11,7 @@ from dqsql.errors import CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.project import Scope
+from dqsql.model.settings import as_bool, as_given
 from dqsql.monitors.demands import demands_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.drift.call import DRIFT, drift_call
@@ -21,9 +22,9 @@ from dqsql.monitors.kinds.drift.detector import (
     VALUES,
     DriftDetector,
 )
-from dqsql.monitors.settings import a_flag, as_given, refuse_others
+from dqsql.monitors.settings import read_braces
 
-_SETTINGS = {"warn": as_given, "segments": a_flag}
+_SETTINGS = {"warn": as_given, "segments": as_bool}
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
@@ -57,7 +58,7 @@ def _relations(use: MonitorUse) -> list[str]:
 
 
 def _read(monitor: Monitor) -> object:
-    refuse_others(monitor, _SETTINGS)
+    read_braces(monitor, _SETTINGS)
     return demands_of(monitor)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from dqsql.compiler.monitors import with_matches
 from dqsql.compiler.privacy import hides_values
 from dqsql.model.batches import batch_order
-from dqsql.model.monitors import Reader
 from dqsql.model.plan import Monitor, Plan
+from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
 from dqsql.model.types import is_textless, type_of
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import Workplace, defaults_of
@@ -19,7 +19,7 @@ from dqsql.monitors.history import RECURS
 from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook, StoredProgram
-from dqsql.monitors.settings import a_count, a_flag, a_rate, a_text, one_of, read_settings
+from dqsql.monitors.settings import read_settings
 from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex
 
 NAME = "pattern"
@@ -28,15 +28,15 @@ TRAINING_BATCHES = 7
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
 SETTINGS: Mapping[str, Reader] = {
-    "fpr": a_rate,
+    "fpr": as_rate,
     "test": one_of("fisher", "chi_squared"),
     "evidence": one_of("rehearsal", "impurity"),
-    "r": a_rate,
-    "m": a_count(1),
-    "theta": a_rate,
-    "vertical": a_flag,
-    "horizontal": a_flag,
-    "exclude_where": a_text,
+    "r": as_rate,
+    "m": at_least(1),
+    "theta": as_rate,
+    "vertical": as_bool,
+    "horizontal": as_bool,
+    "exclude_where": as_text,
 }
 
 Found = LearnedPattern | NoPattern
