@@ -24,8 +24,8 @@ from dqsql.loading.annotation_hints import (
     lost_escape,
     stray_names,
 )
+from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
 from dqsql.loading.settings import read_check_settings
-from dqsql.loading.yaml_text import DEPTH, LimitedLoader, load_yaml
 from dqsql.model.project import CheckSettings
 from dqsql.model.settings import SettingProblem
 

@@ -11,9 +11,8 @@ from typing import Any
 import yaml
 
 from dqsql.errors import ConfigError, UsageError, error_of
-from dqsql.loading.documents import Document, read_document
+from dqsql.loading.documents import Document, load_yaml, read_document
 from dqsql.loading.settings import project_settings, read_model_settings
-from dqsql.loading.yaml_text import load_yaml
 from dqsql.model.project import NoData, Severity
 from dqsql.model.settings import as_names, as_text, one_of
 from dqsql.templating import MacroLibrary, base_context

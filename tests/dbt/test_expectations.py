@@ -15,7 +15,8 @@ import pytest
 
 import dqsql
 from dqsql.errors import DqsqlError
-from dqsql.loading.dbt.generic import ADOPTED, Arguments, Unadoptable, build
+from dqsql.loading.dbt.failing import Arguments, Unadoptable
+from dqsql.loading.dbt.generic import ADOPTED, build
 from dqsql.model.results import Result, RunResult, Status
 
 if TYPE_CHECKING:

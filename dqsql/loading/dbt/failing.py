@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
 
 _NAME = re.compile(r"[^\W\d]\w*")
+# An expression of SQL, made of a test's arguments.
+Expression = Callable[["Arguments"], str]
 UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
 
@@ -61,7 +63,13 @@ class Arguments:
         value = self.get(name)
         if value is None or isinstance(value, list | dict):
             raise Unadoptable(f"its argument {name!r} is missing or no single value")
-        return sql_text(value)
+        return str(value)
+
+    def __getitem__(self, name: str) -> str:
+        """What stands in a template of SQL for `{column}`, `{other}` or `{argument}`."""
+        if name == "column":
+            return self.column
+        return self.other() if name == "other" else self.text(name)
 
     def listed(self, name: str) -> list[Any]:
         """A required argument that is a list."""
@@ -77,12 +85,6 @@ class Arguments:
         if self.relation is None:
             raise Unadoptable("the relation that it compares with is not known")
         return self.relation
-
-    def refuse(self, *names: str) -> None:
-        """Arguments that must be empty."""
-        for name in names:
-            if self.get(name):
-                raise Unadoptable(f"{name!r} groups the rows")
 
     @property
     def column(self) -> str:
@@ -113,11 +115,6 @@ def _is_column(name: str) -> bool:
         return False
 
 
-def sql_text(value: object) -> str:
-    """A YAML value as dbt's Jinja writes it into SQL."""
-    return str(value)
-
-
 def joined(condition: str) -> str:
     """A condition that the test's SQL joins with others by `and`, without parentheses.
 
@@ -132,6 +129,16 @@ def joined(condition: str) -> str:
     return condition
 
 
+def sql(template: str) -> Expression:
+    """An expression with the SQL of arguments in it: `length({column}) = {value}`."""
+    return template.format_map
+
+
+def between(template: str) -> Expression:
+    """The condition that an expression lies between min_value and max_value."""
+    return lambda a: bounds(a, template.format_map(a))
+
+
 def rows(condition: str, where: str | None = None) -> Failing:
     """Rows that meet a condition fail."""
     return Failing(f"count_if({condition})", by_row=True, where=where)
@@ -144,7 +151,7 @@ def none_or_one(condition: str, where: str | None = None) -> Failing:
 
 def quoted(values: list[Any], quote: object) -> str:
     """Values as a list in SQL, as text where they are to be quoted."""
-    return ", ".join(f"'{v}'" if quote else sql_text(v) for v in values)
+    return ", ".join(f"'{v}'" if quote else str(v) for v in values)
 
 
 def bounds(a: Arguments, value: str) -> str:
@@ -159,7 +166,7 @@ def at_limits(a: Arguments, low: str, high: str) -> list[str]:
     One of them where the other limit is not given. Raises Unadoptable: neither is.
     """
     limits = ((low, a.get("min_value")), (high, a.get("max_value")))
-    parts = [f"{before} {sql_text(limit)}" for before, limit in limits if limit is not None]
+    parts = [f"{before} {limit!s}" for before, limit in limits if limit is not None]
     if not parts:
         raise Unadoptable("it has neither min_value nor max_value")
     return parts
@@ -167,7 +174,7 @@ def at_limits(a: Arguments, low: str, high: str) -> list[str]:
 
 def tuples(a: Arguments, argument: str, quote: object, row_condition: str | None) -> Failing:
     """Tuples that occur more than once; a null is a value like others."""
-    columns = [f"`{c}`" if quote else sql_text(c) for c in a.listed(argument)]
+    columns = [f"`{c}`" if quote else str(c) for c in a.listed(argument)]
     empty = " and ".join(f"({c}) is null" for c in columns)
     listed = ", ".join(columns)
     nulls = f"count_if({empty})"

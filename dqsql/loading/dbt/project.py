@@ -12,16 +12,16 @@ from typing import Any
 
 from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, unique_errors
 from dqsql.loading.config import ProjectConfig, build_config, normalised
-from dqsql.loading.dbt.generic import Unadoptable
+from dqsql.loading.dbt.failing import Unadoptable
 from dqsql.loading.dbt.manifest import Manifest, Node, read_manifest, staleness
 from dqsql.loading.dbt.models import DbtModels, unknown_columns, with_tests
 from dqsql.loading.dbt.places import Places
-from dqsql.loading.dbt.readers import readers_of
 from dqsql.loading.dbt.results import RESULTS, read_rebuilds
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
+from dqsql.model.lineage import Reader
 from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source, Target
 from dqsql.model.settings import as_names, as_text
 from dqsql.resources import resource_dir
@@ -205,7 +205,7 @@ class _Loader:
             ),
             left_tests=tuple(self.left),
             broken=broken,
-            readers=readers_of(self.manifest),
+            readers=_readers(self.manifest),
         )
 
     @property
@@ -356,3 +356,34 @@ def _prose_warning(found: Sequence[str]) -> list[str]:
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     shown = "; ".join(found[:_SHOWN])
     return [f"no check has such a name, so these comments are read as prose: {shown}{more}"]
+
+
+def _readers(manifest: Manifest) -> tuple[Reader, ...]:
+    """Who reads what dbt built: all nodes and exposures of a manifest, upstream first."""
+    nodes = {**manifest.sources, **manifest.built}
+    found = {uid: _reader(node) for uid, node in nodes.items()}
+    found |= {uid: _exposure(node) for uid, node in manifest.exposures.items()}
+    graph = {uid: [p for p in r.parents if p in found] for uid, r in found.items()}
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError:
+        # Told where the models are loaded.
+        return ()
+    return tuple(found[uid] for uid in order)
+
+
+def _reader(node: Node) -> Reader:
+    sql = node.data.get("compiled_code")
+    return Reader(
+        unique_id=node.unique_id,
+        name=node.name,
+        kind=node.resource_type,
+        parents=node.parents,
+        relation=node.relation,
+        sql=str(sql) if sql and str(node.data.get("language", "sql")) == "sql" else None,
+    )
+
+
+def _exposure(node: Node) -> Reader:
+    name = str(node.data.get("label") or node.data["name"])
+    return Reader(node.unique_id, name, "exposure", node.parents)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
-from dqsql.loading.dbt.generic import Arguments, Failing, Unadoptable, build
+from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable
+from dqsql.loading.dbt.generic import build
 from dqsql.loading.dbt.manifest import Manifest, Node
 from dqsql.model.project import (
     DBT_LIMIT,
