@@ -27,6 +27,12 @@ class Span:
     column: int = 1
     text: str = ""
 
+    @classmethod
+    def at_offset(cls, file: str, text: str, offset: int, shown: str = "") -> Span:
+        """The place of an offset in the text of a file."""
+        line = text.count("\n", 0, offset) + 1
+        return cls(file, line, offset - text.rfind("\n", 0, offset), shown)
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -47,12 +47,8 @@ def create_environment() -> LimitedEnvironment:
     )
     for name in ("as_text", "as_number", "as_bool", "as_native"):
         # dbt's filters for YAML values; the reader of the YAML converts by the key's type instead.
-        environment.filters[name] = _same
+        environment.filters[name] = lambda value: value
     return environment
-
-
-def _same(value: object) -> object:
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +96,6 @@ class MacroLibrary:
         self._globals: dict[str, object] = dict(context)
         self._stack: list[str] = []
         self._functions: dict[str, Callable[..., object]] = {}
-        self._sources: dict[str, str] = {file.path: file.text for file in files}
         self._files: dict[str, MacroFile] = {}
         found: dict[str, MacroDef] = {}
         for file in files:
@@ -151,14 +146,8 @@ class MacroLibrary:
             raise _template_error(error, path, text, known) from error
 
     def _template(self, text: str, path: str) -> jinja2.Template:
-        try:
+        with _syntax_errors(path, text):
             return self.environment.from_string(text, globals=self._globals)
-        except jinja2.TemplateSyntaxError as error:
-            raise _syntax_error(error, path, text) from error
-        except SyntaxError as error:
-            raise _python_error(error, path, text) from error
-        except RecursionError as error:
-            raise _too_deep(path) from error
 
     def _definitions(self, file: MacroFile) -> Iterable[tuple[MacroDef, nodes.Macro | None]]:
         """What a file defines; shipped macros without the node, to be compiled when called."""
@@ -176,12 +165,8 @@ class MacroLibrary:
         return self._functions[name]
 
     def _read(self, file: MacroFile) -> Iterator[tuple[MacroDef, nodes.Macro]]:
-        try:
+        with _syntax_errors(file.path, file.text):
             tree = self.environment.parse(file.text)
-        except jinja2.TemplateSyntaxError as error:
-            raise _syntax_error(error, file.path, file.text) from error
-        except RecursionError as error:
-            raise _too_deep(file.path) from error
         seen: set[str] = set()
         for node in tree.find_all(nodes.Macro):
             definition = _definition(node, file)
@@ -197,14 +182,9 @@ class MacroLibrary:
         node.name = _SELF
         root = nodes.Template([node], lineno=node.lineno)
         root.set_environment(self.environment)
-        try:
-            code = self.environment.compile(root, name=definition.path, filename=definition.path)
-        except jinja2.TemplateSyntaxError as error:
-            raise _syntax_error(error, definition.path, None) from error
-        except SyntaxError as error:
-            raise JinjaError(f"Jinja syntax: {error.msg}", span=definition.span) from error
-        except RecursionError as error:
-            raise _too_deep(definition.path) from error
+        path = definition.path
+        with _syntax_errors(path, self._files[definition.name].text):
+            code = self.environment.compile(root, name=path, filename=path)
         template = jinja2.Template.from_code(self.environment, code, self._globals)
         context = template.new_context(self._globals, shared=True)
         for _ in template.root_render_func(context):
@@ -234,25 +214,16 @@ class MacroLibrary:
             raise self._circle(name)
         if not self._stack and span is not None:
             self.environment.begin()
-        with self._entered(name):
-            try:
-                self.environment.step(_CALL)
-                return self._function(name)(*args, **kwargs)
-            except DqsqlError as error:
-                raise _with_span(error, definition.path, self._text(definition)) from error
-            except TEMPLATE_FAULTS as error:
-                raise self._failure(error, definition) from error
-
-    @contextmanager
-    def _entered(self, name: str) -> Iterator[None]:
         self._stack.append(name)
         try:
-            yield
+            self.environment.step(_CALL)
+            return self._function(name)(*args, **kwargs)
+        except DqsqlError as error:
+            raise _with_span(error, definition.path, self._files[name].text) from error
+        except TEMPLATE_FAULTS as error:
+            raise self._failure(error, definition) from error
         finally:
             self._stack.pop()
-
-    def _text(self, definition: MacroDef) -> str:
-        return self._sources.get(definition.path, "")
 
     def _circle(self, name: str) -> MacroError:
         chain = [*self._stack, name]
@@ -262,7 +233,7 @@ class MacroLibrary:
 
     def _failure(self, error: Exception, definition: MacroDef) -> MacroError:
         line = _traceback_line(error, definition.path) or definition.line
-        text = self._text(definition)
+        text = self._files[definition.name].text
         span, hint = _locate_fault(error, definition.path, text, line, self._globals)
         return MacroError(f"the macro {definition.name!r} failed: {error}", span=span, hint=hint)
 
@@ -333,42 +304,52 @@ def locate(text: str, pattern: str, line: int = 1) -> tuple[int, int] | None:
 
     Jinja reports lines only, and for a long expression its first one.
     """
-    starts = [0, *(m.end() for m in re.finditer("\n", text))]
-    offset = starts[min(line, len(starts)) - 1]
-    match = re.compile(pattern).search(text, offset)
+    start = sum(len(above) + 1 for above in text.split("\n")[: line - 1])
+    match = re.compile(pattern).search(text, start)
     if match is None:
         return None
-    found = text.count("\n", 0, match.start())
-    return found + 1, match.start() - starts[found] + 1
+    span = Span.at_offset("", text, match.start())
+    return span.line, span.column
 
 
 def _with_span(error: DqsqlError, path: str, text: str) -> DqsqlError:
     """Add the template's line to an error that one of dqsql's own functions raised."""
     if error.span is None:
-        line = _traceback_line(error, path) or 1
-        needle = getattr(error, "needle", None)
-        where = locate(text, needle, line) if needle else None
-        found_line, column = where or (line, 1)
-        error.span = Span(path, found_line, column, _line_text(text, found_line))
+        needle = error.needle if isinstance(error, _CallError) else None
+        error.span = _place(path, text, _traceback_line(error, path) or 1, needle)
     return error
 
 
-def _line_text(text: str, line: int) -> str:
+def _place(path: str, text: str, line: int, pattern: str | None = None) -> Span:
+    """The first match of a pattern at or below a line, else the line."""
+    place = locate(text, pattern, line) if pattern else None
+    line, column = place or (line, 1)
     lines = text.split("\n")
-    return lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return Span(path, line, column, lines[line - 1].strip() if 0 < line <= len(lines) else "")
 
 
-def _syntax_error(error: jinja2.TemplateSyntaxError, path: str, text: str | None) -> JinjaError:
-    line = error.lineno or 1
-    shown = _line_text(text or "", line)
-    column = 1
-    if text is not None and shown:
-        raw = text.split("\n")[line - 1]
-        column = max(1, raw.find("{") + 1)
+@contextmanager
+def _syntax_errors(path: str, text: str) -> Iterator[None]:
+    """Raise what is wrong with a template's syntax as a JinjaError at its place."""
+    try:
+        yield
+    except jinja2.TemplateSyntaxError as error:
+        raise _syntax_error(error, path, text) from error
+    except SyntaxError as error:
+        raise _python_error(error, path, text) from error
+    except RecursionError as error:
+        message = "Jinja syntax: an expression is nested too deep"
+        raise JinjaError(message, span=Span(path)) from error
+
+
+def _syntax_error(error: jinja2.TemplateSyntaxError, path: str, text: str) -> JinjaError:
+    span = _place(path, text, error.lineno or 1)
+    lines = text.split("\n")
+    if span.text:
+        span = replace(span, column=max(1, lines[span.line - 1].find("{") + 1))
     hint = None
     if error.message in ("unexpected '}'", "unexpected end of template"):
         hint = "an expression is not closed: write {{ .. }}"
-    span = Span(path, line, column, shown)
     return JinjaError(f"Jinja syntax: {error.message}", span=span, hint=hint)
 
 
@@ -376,14 +357,9 @@ def _python_error(error: SyntaxError, path: str, text: str) -> JinjaError:
     """For what Jinja takes and Python does not, to which it is compiled: a keyword given twice."""
     name = re.escape(error.msg.rpartition(" ")[2])
     given = [m.start() for m in re.finditer(rf"(?<![\w.]){name}\s*=(?!=)", text)]
-    offset = given[1] if len(given) > 1 else 0
-    line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-    span = Span(path, line, column, _line_text(text, line))
-    return JinjaError(f"Jinja syntax: {error.msg}", span=span)
-
-
-def _too_deep(path: str) -> JinjaError:
-    return JinjaError("Jinja syntax: an expression is nested too deep", span=Span(path))
+    span = Span.at_offset(path, text, given[1] if len(given) > 1 else 0)
+    shown = text.split("\n")[span.line - 1].strip()
+    return JinjaError(f"Jinja syntax: {error.msg}", span=replace(span, text=shown))
 
 
 _UNDEFINED = re.compile(r"^'([^']+)' is undefined$")
@@ -406,14 +382,10 @@ def _locate_fault(
     error: Exception, path: str, text: str, line: int, known: Mapping[str, object]
 ) -> tuple[Span, str | None]:
     message = str(error)
-    hint, where = None, None
-    if match := _UNDEFINED.match(message):
-        hint = _near_name(match.group(1), known)
-        where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
-    elif match := _NO_ATTRIBUTE.search(message):
-        where = locate(text, rf"\b{re.escape(match.group(1))}\b", line)
-    found_line, column = where or (line, 1)
-    return Span(path, found_line, column, _line_text(text, found_line)), hint
+    undefined = _UNDEFINED.match(message)
+    name = undefined or _NO_ATTRIBUTE.search(message)
+    hint = _near_name(undefined.group(1), known) if undefined else None
+    return _place(path, text, line, rf"\b{re.escape(name.group(1))}\b" if name else None), hint
 
 
 def _template_error(
@@ -479,18 +451,6 @@ def secret_env_var(name: str, default: Any = _MISSING) -> Any:
     raise call_error("env_var", name, message, "set it, or give a default")
 
 
-def target_variables(target: Target) -> dict[str, object]:
-    """What templates see as `target`."""
-    return {
-        "name": target.name,
-        "profile_name": target.profile,
-        "type": "spark",
-        "method": target.method,
-        "schema": target.schema,
-        "threads": target.threads or 1,
-    }
-
-
 def base_context(
     variables: Mapping[str, Any], target: Target | None, *, secrets: bool = False
 ) -> dict[str, object]:
@@ -498,5 +458,12 @@ def base_context(
     reader = secret_env_var if secrets else env_var
     context: dict[str, object] = {"var": Variables(variables), "env_var": reader}
     if target is not None:
-        context["target"] = target_variables(target)
+        context["target"] = {
+            "name": target.name,
+            "profile_name": target.profile,
+            "type": "spark",
+            "method": target.method,
+            "schema": target.schema,
+            "threads": target.threads or 1,
+        }
     return context

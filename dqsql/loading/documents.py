@@ -176,8 +176,8 @@ def read_text(file: Path, shown: str) -> str:
     try:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = error.object[: error.start]
-        span = Span(shown, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        # One character for each byte: the column is counted in bytes.
+        span = Span.at_offset(shown, error.object.decode("latin-1"), error.start)
         raise LoadError("the file is not UTF-8 text", span=span, hint="save it as UTF-8") from error
     except OSError as error:
         reason = error.strerror or str(error)
@@ -224,8 +224,7 @@ def read_document(
 def _refuse_odd_characters(text: str, shown: str, error: type[ConfigError]) -> None:
     """Refuse characters that YAML does not allow, with their place."""
     if odd := yaml.reader.Reader.NON_PRINTABLE.search(text):
-        before = text[: odd.start()]
-        span = Span(shown, before.count("\n") + 1, odd.start() - before.rfind("\n"))
+        span = Span.at_offset(shown, text, odd.start())
         raise error(
             f"YAML allows no character {ord(odd.group()):#06x}",
             span=span,

@@ -52,7 +52,7 @@ def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[st
     for comment in _JINJA_COMMENT.finditer(model.raw_sql):
         for mark in _MARKED.finditer(comment.group(1)):
             if mark.group(1).lower() in names:
-                place = _place(model, comment.start(1) + mark.start())
+                place = Span.at_offset(model.path, model.raw_sql, comment.start(1) + mark.start())
                 yield (
                     f"{place}: @{mark.group(1)} stands in a comment of Jinja, which is no part of"
                     f" the SQL; write -- @{mark.group(1)}"
@@ -64,12 +64,6 @@ def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:
         text = model.raw_sql[comment.body_start : comment.body_end]
         call = _CALL.fullmatch(text)
         if call is not None and call.group(1).lower() in names:
-            place = _place(model, comment.body_start + call.start(1))
+            place = Span.at_offset(model.path, model.raw_sql, comment.body_start + call.start(1))
             shown = text.strip()
             yield f"{place}: the comment {shown!r} is no check; did you mean @{shown}?"
-
-
-def _place(model: CheckModel, offset: int) -> Span:
-    before = model.raw_sql[:offset]
-    line = before.count("\n") + 1
-    return Span(model.path, line, offset - before.rfind("\n"))

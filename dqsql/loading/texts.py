@@ -30,7 +30,7 @@ def read_annotations(
             problem = AnnotationProblem("this is no annotation", 0, text, "write @not_null(id)")
             parsed.append(problem)
         for one in parsed:
-            span = _place(number, written, one.offset, one.text)
+            span = Span.at_offset(f"checks[{number}]", written, one.offset, one.text)
             if isinstance(one, AnnotationProblem):
                 errors.append(AnnotationError(one.message, span=span, hint=one.hint))
             else:
@@ -38,9 +38,3 @@ def read_annotations(
     if errors:
         raise error_of(errors)
     return tuple(found)
-
-
-def _place(number: int, text: str, offset: int, shown: str) -> Span:
-    line = text.count("\n", 0, offset) + 1
-    column = offset - text.rfind("\n", 0, offset)
-    return Span(f"checks[{number}]", line, column, shown)
