@@ -125,6 +125,8 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
             " annotations of the files' lines, as GitHub Actions reads them.",
         },
     ),
+    "reason": (("--reason",), {"required": True, "metavar": "TEXT", "help": "Why."}),
+    "author": (("--author",), {"metavar": "NAME", "help": "Who says so [default: the user]."}),
     "log_format": (
         ("--log-format",),
         {
@@ -158,16 +160,22 @@ SELECTION = ("select", "exclude")
 SELECTOR = ("selector",)
 
 
+def option(*flags: str, **settings: Any) -> Callable[[F], F]:
+    """Return a decorator that gives a command an option, which is also read from `DQSQL_<FLAG>`.
+
+    Not `DQSQL_BATCHES`: variables are named as the first flag is, not as the parameter.
+    """
+    envvar = "DQSQL_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
+    return click.option(*flags, envvar=envvar, **settings)
+
+
 def options(*names: str) -> Callable[[F], F]:
     """Return a decorator that gives a command the named options, in this order."""
 
     def decorate(function: F) -> F:
         for name in reversed(names):
             flags, settings = _OPTIONS[name]
-            # Not `DQSQL_BATCHES`: variables are named as the flags are.
-            envvar = "DQSQL_" + flags[0].split("/")[0].lstrip("-").replace("-", "_").upper()
-            parameter = _PARAMETERS.get(name, name)
-            function = click.option(*flags, parameter, envvar=envvar, **settings)(function)
+            function = option(*flags, _PARAMETERS.get(name, name), **settings)(function)
         return function
 
     return decorate

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.cli import process
-from dqsql.cli.options import words
 from dqsql.errors import DqsqlError
 
 if TYPE_CHECKING:
     from dqsql.runner.api import CompileResult
 
 
-def compile_project(
-    project_dir: Path, *, select: Sequence[str], exclude: Sequence[str], **where: Any
-) -> CompileResult:
-    """Load and compile the project; `where` is target, profile, profiles_dir and vars."""
+def compile_project(**where: Any) -> CompileResult:
+    """Load and compile the project; `where` is what its options say."""
     from dqsql.runner import api
 
-    compiled = api.compile_project(
-        project_dir,
-        select=words(select),
-        exclude=words(exclude),
-        default_selector=True,
-        **where,
-    )
+    compiled = api.compile_project(default_selector=True, **where)
     if process.ends_with_command:
         # The trees live as long as the process: the collector need not walk them again and again.
         gc.freeze()

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from dqsql.cli.group import EXIT_ERROR
-from dqsql.cli.options import GLOBAL
+from dqsql.cli.options import GLOBAL, options, words
 from dqsql.errors import DqsqlError
 from dqsql.report.console import ConsoleListener
 from dqsql.report.errors import failure_record, print_error
@@ -64,6 +64,12 @@ class Session:
     def print_json(self, value: Any) -> None:
         """Print a value as one JSON object to standard output."""
         self.out.line(to_json(value))
+
+    def print_outcome(self, code: int = 0, /, **values: Any) -> None:
+        """Print what the command did as one JSON object, where that is asked for."""
+        if self.json:
+            status = {0: "success", 1: "fail"}.get(code, "error")
+            self.print_json({"status": status, "exit_code": code, **values})
 
     def progress(self) -> Progress:
         """The spinner on standard error; silent with `--quiet` and JSON logs."""
@@ -119,16 +125,19 @@ def github_prefix(root: Path) -> str:
 def with_session(function: Callable[..., int]) -> Callable[..., None]:
     """Turn a function of a `Session` and options into a command's callback.
 
-    The function returns the exit code. Errors of dqsql are printed and exit with 2; whatever else
-    is raised is a defect and passes through.
+    The options of all commands and `--output` are the session's and not handed on; `select` and
+    `exclude` are lists of words. The function returns the exit code. Errors of dqsql are printed
+    and exit with 2; whatever else is raised is a defect and passes through.
     """
 
+    @options(*GLOBAL)
     @functools.wraps(function)
-    def callback(**options: Any) -> None:
+    def callback(**given: Any) -> None:
         context = click.get_current_context()
-        session = _session(context, options)
+        session = _session(context, given)
+        given.update({key: words(given[key]) for key in ("select", "exclude") if key in given})
         try:
-            code = function(session, **options)
+            code = function(session, **given)
         except DqsqlError as error:
             session.fail(error)
             code = EXIT_ERROR
@@ -140,9 +149,10 @@ def with_session(function: Callable[..., int]) -> Callable[..., None]:
     return callback
 
 
-def _session(context: click.Context, options: dict[str, Any]) -> Session:
-    """Make the session of the options that concern it, and take those out of `options`."""
-    values = {name: options.pop(name, None) for name in GLOBAL}
+def _session(context: click.Context, given: dict[str, Any]) -> Session:
+    """Make the session of the options that concern it, and take those out of the given ones."""
+    values = {name: given.pop(name, None) for name in GLOBAL}
+    output = given.pop("output", None)
     for name, value in (context.obj or {}).items():
         # `dqsql --quiet run` is `dqsql run --quiet`; what stands behind the command wins.
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -152,10 +162,10 @@ def _session(context: click.Context, options: dict[str, Any]) -> Session:
     return Session(
         out=out,
         err=err,
-        project_dir=options.get("project_dir") or Path(),
+        project_dir=given.get("project_dir") or Path(),
         quiet=bool(values["quiet"]),
-        json=options.get("output") == "json",
-        github=options.get("output") == "github",
+        json=output == "json",
+        github=output == "github",
         json_log=values["log_format"] == "json",
         debug=bool(values["debug"]),
     )

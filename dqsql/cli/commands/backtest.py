@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
+from dqsql.cli.options import PROJECT, SELECTION, TESTS, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.wording import plural
@@ -43,31 +42,25 @@ def _rates(
 
 @click.command("backtest", cls=Command)
 @options(*SELECTION, *PROJECT, *TESTS)
-@click.option(
+@option(
     "--fpr",
     "rates",
     callback=_rates,
     metavar="RATE,RATE..",
-    envvar="DQSQL_FPR",
     help="False-positive rates to try [default: 0.001,0.01,0.05].",
 )
-@click.option(
+@option(
     "--newest",
     type=click.IntRange(min=1),
-    envvar="DQSQL_NEWEST",
     help="How many of the newest batches to decide on [default: 90].",
 )
-@options("output", *GLOBAL)
+@options("output")
 @with_session
 def command(
     session: Session,
     *,
-    project_dir: Path,
-    select: Sequence[str],
-    exclude: Sequence[str],
     rates: Sequence[float] | None,
     newest: int | None,
-    output: str,
     **where: Any,
 ) -> int:
     """Replay monitors over stored batches: how often they alarm, and what they catch.
@@ -80,9 +73,6 @@ def command(
 
     with session.progress() as progress:
         tested = backtest(
-            project_dir,
-            select=words(select),
-            exclude=words(exclude),
             rates=rates or RATES,
             newest=newest or NEWEST,
             step=progress.step,
@@ -90,15 +80,11 @@ def command(
         )
     errors = [t.error for t in tested if t.error is not None]
     code = EXIT_ERROR if errors else 0
-    if session.json:
-        session.print_json(
-            {
-                "status": "error" if errors else "success",
-                "exit_code": code,
-                "models": [_record(t) for t in tested],
-                "errors": [error_record(e) for e in errors],
-            }
-        )
+    session.print_outcome(
+        code,
+        models=[_record(t) for t in tested],
+        errors=[error_record(e) for e in errors],
+    )
     if not tested:
         session.say("Nothing to replay: no selected model has a monitor that learns.")
     for model in tested:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError
 from dqsql.model.wording import plural
@@ -30,7 +30,7 @@ _OWN_NAMES = frozenset(
     metavar="AGE",
     help="Delete verdicts, samples and runs of that age (400d, 8w) from the tables instead.",
 )
-@options(*PROJECT, *GLOBAL)
+@options(*PROJECT)
 @with_session
 def command(
     session: Session, *, project_dir: Path, older_than: str | None, vars: str | None, **where: Any

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
+from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
-from dqsql.errors import DqsqlError, error_of
+from dqsql.errors import error_of
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
 from dqsql.report.text import printable
@@ -25,30 +25,22 @@ _SHOWN_COLUMNS = 20
 
 
 @click.command("compile", cls=Command)
-@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, "output", *GLOBAL)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, "output")
 @with_session
-def command(
-    session: Session,
-    *,
-    project_dir: Path,
-    select: Sequence[str],
-    exclude: Sequence[str],
-    output: str,
-    **where: Any,
-) -> int:
+def command(session: Session, **where: Any) -> int:
     """Write the SQL of the checks to target/compiled and say what it reads.
 
     Needs no Spark. Exits with 2, after all errors, when something does not compile.
     """
     from dqsql.report.artefacts import ensure_writable
 
-    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    compiled = compile_project(**where)
     ensure_writable(target_dir(compiled))
     files = dict(write_project_artefacts(compiled))
     errors = all_errors(compiled)
     records = [_record(compiled, plan, files.get(plan.model.name)) for plan in compiled.plans]
-    if session.json:
-        session.print_json(_report(records, errors))
+    code = EXIT_ERROR if errors else 0
+    session.print_outcome(code, models=records, errors=[error_record(e) for e in errors])
     for record in records:
         _print_model(session, record)
     if not records and not errors:
@@ -57,21 +49,12 @@ def command(
         session.warn(warning)
     if errors:
         session.print_error(error_of(errors))
-    return EXIT_ERROR if errors else 0
+    return code
 
 
 def _left(compiled: CompileResult) -> list[str]:
     tests = compiled.project.left_tests
     return [f"left to dbt: {t.name}: {t.reason}" for t in tests]
-
-
-def _report(records: Sequence[dict[str, Any]], errors: Sequence[DqsqlError]) -> dict[str, Any]:
-    return {
-        "status": "error" if errors else "success",
-        "exit_code": EXIT_ERROR if errors else 0,
-        "models": list(records),
-        "errors": [error_record(e) for e in errors],
-    }
 
 
 def _record(compiled: CompileResult, plan: Plan, file: Path | None) -> dict[str, Any]:

@@ -9,14 +9,12 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
 
-_OBJECT = click.option(
-    "--object", "name", metavar="NAME", envvar="DQSQL_OBJECT", help="The object [default: all]."
-)
+_OBJECT = option("--object", "name", metavar="NAME", help="The object [default: all].")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -30,14 +28,10 @@ def command() -> None:
 
 @command.command("export", cls=Command)
 @click.argument("model")
-@click.option(
-    "--output-file", type=_FILE, envvar="DQSQL_OUTPUT_FILE", help="Write it there, not to stdout."
-)
-@options(*PROJECT, *GLOBAL)
+@option("--output-file", type=_FILE, help="Write it there, not to stdout.")
+@options(*PROJECT)
 @with_session
-def export(
-    session: Session, *, model: str, output_file: Path | None, project_dir: Path, **where: Any
-) -> int:
+def export(session: Session, *, model: str, output_file: Path | None, **where: Any) -> int:
     """Write MODEL as a data contract: its columns, keys and checks.
 
     Types are those of the last run.
@@ -46,7 +40,7 @@ def export(
     from dqsql.runner.contracts import export_contract
 
     with session.progress() as progress:
-        text = export_contract(model, project_dir=project_dir, step=progress.step, **where)
+        text = export_contract(model, step=progress.step, **where)
     if output_file is None:
         session.out.line(text.rstrip("\n"))
     else:
@@ -58,19 +52,17 @@ def export(
 @command.command("import", cls=Command)
 @click.argument("file", type=_FILE)
 @_OBJECT
-@click.option("--write", is_flag=True, envvar="DQSQL_WRITE", help="Write checks/NAME.sql.")
-@options(*PROJECT, *GLOBAL)
+@option("--write", is_flag=True, help="Write checks/NAME.sql.")
+@options(*PROJECT)
 @with_session
-def read(
-    session: Session, *, file: Path, name: str | None, write: bool, project_dir: Path, **where: Any
-) -> int:
+def read(session: Session, *, file: Path, name: str | None, write: bool, **where: Any) -> int:
     """Make check models of the objects of a data contract in the project's folder.
 
     Names the parts of it that dqsql does not check.
     """
     from dqsql.runner.contracts import import_contract
 
-    for found in import_contract(file, name=name, write=write, project_dir=project_dir, **where):
+    for found in import_contract(file, name=name, write=write, **where):
         verb = "Wrote" if found.written else "Left as it is:" if write else "--"
         session.say(printable(f"{verb} {found.path}"))
         if not write:
@@ -84,18 +76,16 @@ def read(
 @click.argument("before", type=_FILE)
 @click.argument("now", type=_FILE)
 @_OBJECT
-@options("output", *GLOBAL)
+@options("output")
 @with_session
-def diff(session: Session, *, before: Path, now: Path, name: str | None, output: str) -> int:
+def diff(session: Session, *, before: Path, now: Path, name: str | None) -> int:
     """Show what a new version of a contract changes; exit with 1 if it breaks readers."""
     from dqsql.runner.contracts import compare_contracts
 
     found = compare_contracts(before, now, name)
     broken = sum(c.breaking for changes in found.values() for c in changes)
-    if session.json:
-        records = [{"object": n, **asdict(c)} for n, changes in found.items() for c in changes]
-        status = "fail" if broken else "success"
-        session.print_json({"status": status, "exit_code": int(broken > 0), "changes": records})
+    records = [{"object": n, **asdict(c)} for n, changes in found.items() for c in changes]
+    session.print_outcome(int(broken > 0), changes=records)
     for each, changes in found.items():
         for change in changes:
             word = "BREAKING" if change.breaking else "compatible"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.report.text import printable
 
@@ -16,25 +15,22 @@ _LABEL_WIDTH = 24
 
 
 @click.command("debug", cls=Command)
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
-def command(session: Session, *, project_dir: Path, output: str, **where: Any) -> int:
+def command(session: Session, **where: Any) -> int:
     """Check Python, Java, PySpark, the project, the profile, the connection and the warehouse."""
     from dqsql.runner.api import debug
 
     steps: list[dict[str, Any]] = []
     with session.progress() as progress:
         progress.step("Checking")
-        for what, ok, detail in debug(project_dir, **where):
+        for what, ok, detail in debug(**where):
             steps.append({"what": what, "ok": ok, "detail": detail})
             with progress.hidden():
                 _print(session, what, ok, detail)
     code = 0 if all(step["ok"] for step in steps) else EXIT_ERROR
-    if session.json:
-        status = "success" if code == 0 else "error"
-        session.print_json({"status": status, "exit_code": code, "steps": steps})
-    else:
-        session.say("All is well." if code == 0 else "Not everything is well, see above.")
+    session.print_outcome(code, steps=steps)
+    session.say("All is well." if code == 0 else "Not everything is well, see above.")
     return code
 
 

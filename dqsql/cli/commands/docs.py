@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 
 
@@ -18,7 +17,6 @@ def command() -> None:
 
 
 @command.command("tables", cls=Command)
-@options(*GLOBAL)
 @with_session
 def tables(session: Session, **_: Any) -> int:
     """Print what the columns of the warehouse tables mean."""
@@ -29,7 +27,6 @@ def tables(session: Session, **_: Any) -> int:
 
 
 @command.command("annotations", cls=Command)
-@options(*GLOBAL)
 @with_session
 def print_annotations(session: Session, **_: Any) -> int:
     """Print the checks and metrics that come with dqsql, with their formulas."""
@@ -40,7 +37,6 @@ def print_annotations(session: Session, **_: Any) -> int:
 
 
 @command.command("settings", cls=Command)
-@options(*GLOBAL)
 @with_session
 def print_settings(session: Session, **_: Any) -> int:
     """Print what the settings of checks, models, the project and targets mean."""
@@ -51,7 +47,6 @@ def print_settings(session: Session, **_: Any) -> int:
 
 
 @command.command("commands", cls=Command)
-@options(*GLOBAL)
 @with_session
 def print_commands(session: Session, **_: Any) -> int:
     """Print all commands with their options."""
@@ -64,19 +59,18 @@ def print_commands(session: Session, **_: Any) -> int:
 
 
 @command.command("views", cls=Command)
-@click.option(
+@option(
     "--dialect",
     type=click.Choice(["spark", "duckdb"]),
     default="spark",
-    envvar="DQSQL_DIALECT",
     help="Who runs the script [default: spark].",
 )
-@options(*PROJECT, *GLOBAL)
+@options(*PROJECT)
 @with_session
-def views(session: Session, *, dialect: str, project_dir: Path, **where: Any) -> int:
+def views(session: Session, *, dialect: str, **where: Any) -> int:
     """Print the SQL script that makes the views for dashboards over this project's tables."""
     from dqsql.report.views import script
     from dqsql.runner.where import Where
 
-    session.out.line(script(Where(project_dir, **where).project().target, dialect))
+    session.out.line(script(Where(**where).project().target, dialect))
     return 0

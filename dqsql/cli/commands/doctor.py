@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
@@ -17,9 +16,9 @@ from dqsql.report.text import printable
 
 @click.command("doctor", cls=Command)
 @click.option("--repair", is_flag=True, help="Repair what can be repaired.")
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
-def command(session: Session, *, project_dir: Path, output: str, repair: bool, **where: Any) -> int:
+def command(session: Session, *, repair: bool, **where: Any) -> int:
     """Compare the ledger with every table, and the tables' logs with their files.
 
     Exits with 0 when nothing is wrong or everything was repaired, with 1 when something is, with 2
@@ -27,8 +26,8 @@ def command(session: Session, *, project_dir: Path, output: str, repair: bool, *
     """
     from dqsql.runner.doctor import doctor
 
-    found = doctor(project_dir, repair=repair, **where)
-    if output == "json":
+    found = doctor(repair=repair, **where)
+    if session.json:
         session.print_json({**asdict(found), "exit_code": found.exit_code})
         return found.exit_code
     for ailment in found.ailments:

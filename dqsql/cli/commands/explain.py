@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import number, printable, shorten
@@ -27,11 +26,9 @@ _ROW_WIDTH = 400  # characters
 
 @click.command("explain", cls=Command)
 @click.argument("result", metavar="RESULT")
-@click.option("--batch", metavar="BATCH", envvar="DQSQL_BATCH", help="If RESULT is a check's id.")
-@click.option(
-    "--segment", metavar="SEGMENT", envvar="DQSQL_SEGMENT", help="With --batch: of this segment."
-)
-@options(*PROJECT, "output", *GLOBAL)
+@option("--batch", metavar="BATCH", help="If RESULT is a check's id.")
+@option("--segment", metavar="SEGMENT", help="With --batch: of this segment.")
+@options(*PROJECT, "output")
 @with_session
 def command(
     session: Session,
@@ -39,8 +36,6 @@ def command(
     result: str,
     batch: str | None,
     segment: str | None,
-    project_dir: Path,
-    output: str,
     **where: Any,
 ) -> int:
     """Explain a verdict: what was seen and expected, from which history.
@@ -56,16 +51,8 @@ def command(
     from dqsql.runner.explain import explain
 
     with session.progress() as progress:
-        found = explain(
-            result,
-            batch=batch,
-            segment=segment,
-            project_dir=project_dir,
-            step=progress.step,
-            **where,
-        )
-    if session.json:
-        session.print_json({"status": "success", "exit_code": 0, **_record(found)})
+        found = explain(result, batch=batch, segment=segment, step=progress.step, **where)
+    session.print_outcome(**_record(found))
     _print(session, found)
     return 0
 

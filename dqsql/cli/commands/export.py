@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import printable
@@ -16,9 +16,9 @@ from dqsql.report.text import printable
 
 @click.command("export", cls=Command)
 @click.argument("destination", type=click.Path(path_type=Path), metavar="FILE.duckdb|FOLDER")
-@options(*PROJECT, *GLOBAL)
+@options(*PROJECT)
 @with_session
-def command(session: Session, *, destination: Path, project_dir: Path, **where: Any) -> int:
+def command(session: Session, *, destination: Path, **where: Any) -> int:
     """Copy the tables for tools that cannot read Delta tables.
 
     A name that ends with .duckdb makes a DuckDB file; any other name makes a folder with one
@@ -26,6 +26,6 @@ def command(session: Session, *, destination: Path, project_dir: Path, **where: 
     """
     from dqsql.runner.retention import export
 
-    names = export(destination, project_dir, **where)
+    names = export(destination, **where)
     session.say(f"Wrote {plural(len(names), 'table')} to {printable(str(destination))}")
     return 0

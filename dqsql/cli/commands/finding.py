@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.findings import check_label
@@ -21,12 +20,6 @@ if TYPE_CHECKING:
     from dqsql.runner.finding import Incident
 
 _CHECKS = click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
-_REASON = click.option(
-    "--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why."
-)
-_AUTHOR = click.option(
-    "--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who says so [default: the user]."
-)
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
@@ -41,33 +34,21 @@ def command() -> None:
 
 @command.command("list", cls=Command)
 @options(*SELECTION)
-@click.option("--assigned-to", metavar="NAME", envvar="DQSQL_ASSIGNED_TO", help="Of this person.")
-@options(*PROJECT, "output", *GLOBAL)
+@option("--assigned-to", metavar="NAME", help="Of this person.")
+@options(*PROJECT, "output")
 @with_session
 def list_open(
     session: Session,
     *,
-    select: Sequence[str],
-    exclude: Sequence[str],
     assigned_to: str | None,
-    project_dir: Path,
-    output: str,
     **where: Any,
 ) -> int:
     """List the findings that are not resolved, with who looks after them and who reads them."""
     from dqsql.runner.finding import open_findings
 
     with session.progress() as progress:
-        found = open_findings(
-            project_dir,
-            select=words(select),
-            exclude=words(exclude),
-            assigned_to=assigned_to,
-            step=progress.step,
-            **where,
-        )
-    if session.json:
-        session.print_json({"status": "success", "exit_code": 0, "findings": list(found)})
+        found = open_findings(assigned_to=assigned_to, step=progress.step, **where)
+    session.print_outcome(findings=list(found))
     for row in found:
         _print(session, row)
     session.say(f"{plural(len(found), 'open finding')}." if found else "No finding is open.")
@@ -91,9 +72,7 @@ def _print(session: Session, row: Mapping[str, Any]) -> None:
 
 @command.command("acknowledge", cls=Command)
 @_CHECKS
-@_REASON
-@_AUTHOR
-@options(*PROJECT, "output", *GLOBAL)
+@options("reason", "author", *PROJECT, "output")
 @with_session
 def take_note(session: Session, **given: Any) -> int:
     """Take note of the open findings of CHECKs: no message tells of them any more."""
@@ -104,17 +83,15 @@ def take_note(session: Session, **given: Any) -> int:
 
 @command.command("mute", cls=Command)
 @_CHECKS
-@_REASON
-@_AUTHOR
-@click.option(
+@options("reason", "author")
+@option(
     "--until",
     "mute_until",
     type=_DAY,
     required=True,
-    envvar="DQSQL_UNTIL",
     help="Tell of them again from this day on.",
 )
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
     """Take note of the open findings of CHECKs, and hear of them again from a day on."""
@@ -125,8 +102,8 @@ def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
 
 @command.command("assign", cls=Command)
 @_CHECKS
-@click.option("--to", required=True, metavar="NAME", envvar="DQSQL_TO", help="Who; '' for nobody.")
-@options(*PROJECT, "output", *GLOBAL)
+@option("--to", required=True, metavar="NAME", help="Who; '' for nobody.")
+@options(*PROJECT, "output")
 @with_session
 def assign_to(session: Session, *, to: str, **given: Any) -> int:
     """Say who looks after the open findings of CHECKs."""
@@ -137,9 +114,7 @@ def assign_to(session: Session, *, to: str, **given: Any) -> int:
 
 @command.command("resolve", cls=Command)
 @_CHECKS
-@_REASON
-@_AUTHOR
-@options(*PROJECT, "output", *GLOBAL)
+@options("reason", "author", *PROJECT, "output")
 @with_session
 def settle(session: Session, **given: Any) -> int:
     """Say that the open findings of CHECKs are dealt with.
@@ -153,8 +128,7 @@ def settle(session: Session, **given: Any) -> int:
 
 @command.command("reopen", cls=Command)
 @_CHECKS
-@_AUTHOR
-@options(*PROJECT, "output", *GLOBAL)
+@options("author", *PROJECT, "output")
 @with_session
 def open_again(session: Session, **given: Any) -> int:
     """Take back what was said of findings: they are open, and people hear of them again."""
@@ -168,14 +142,11 @@ def _changed(
     change: Callable[..., tuple[Incident, ...]],
     *,
     checks: Sequence[str],
-    output: str,
     **given: Any,
 ) -> int:
     with session.progress() as progress:
         found = change(checks, step=progress.step, **given)
-    if session.json:
-        records = [asdict(f) for f in found]
-        session.print_json({"status": "success", "exit_code": 0, "findings": records})
+    session.print_outcome(findings=[asdict(f) for f in found])
     for each in found:
         assigned = f", assigned to {each.assigned_to}" if each.assigned_to else ""
         session.say(printable(f"{each.finding_id}: {each.state}{assigned}"))

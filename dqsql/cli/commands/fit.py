@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, TESTS, options, words
+from dqsql.cli.options import PROJECT, SELECTION, TESTS, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record
@@ -22,16 +20,12 @@ if TYPE_CHECKING:
 
 @click.command("fit", cls=Command)
 @click.option("--show", is_flag=True, help="Only show what runs have learned. Needs no Spark.")
-@options(*SELECTION, *PROJECT, *TESTS, "output", *GLOBAL)
+@options(*SELECTION, *PROJECT, *TESTS, "output")
 @with_session
 def command(
     session: Session,
     *,
-    project_dir: Path,
-    select: Sequence[str],
-    exclude: Sequence[str],
     show: bool,
-    output: str,
     **where: Any,
 ) -> int:
     """Learn the bounds of monitors from all accepted batches, and show them.
@@ -43,25 +37,14 @@ def command(
     from dqsql.runner.fit import fit
 
     with session.progress() as progress:
-        fitted = fit(
-            project_dir,
-            select=words(select),
-            exclude=words(exclude),
-            show=show,
-            step=progress.step,
-            **where,
-        )
+        fitted = fit(show=show, step=progress.step, **where)
     errors = [f.error for f in fitted if f.error is not None]
     code = EXIT_ERROR if errors else 0
-    if session.json:
-        session.print_json(
-            {
-                "status": "error" if errors else "success",
-                "exit_code": code,
-                "programs": [_record(f.model, one) for f in fitted for one in f.learned],
-                "errors": [error_record(e) for e in errors],
-            }
-        )
+    session.print_outcome(
+        code,
+        programs=[_record(f.model, one) for f in fitted for one in f.learned],
+        errors=[error_record(e) for e in errors],
+    )
     if not fitted:
         session.say("Nothing to learn: no selected model has a monitor that learns.")
     for model in fitted:

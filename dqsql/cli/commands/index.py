@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.text import file_size, printable
@@ -34,19 +34,17 @@ def command() -> None:
 
 @command.command("build", cls=Command)
 @click.argument("relations", nargs=-1, metavar="[RELATION|GLOB]...")
-@click.option(
+@option(
     "--tau",
     type=_AT_LEAST_ONE,
-    envvar="DQSQL_TAU",
     help="Leave out values of more tokens [default: 8].",
 )
-@click.option(
+@option(
     "--max-values",
     type=_AT_LEAST_ONE,
-    envvar="DQSQL_MAX_VALUES",
     help="Rows to read of each relation [default: 1000].",
 )
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def build(
     session: Session,
@@ -54,7 +52,6 @@ def build(
     relations: Sequence[str],
     tau: int | None,
     max_values: int | None,
-    output: str,
     **where: Any,
 ) -> int:
     """Build the index anew from tables, schemas and files.
@@ -75,9 +72,9 @@ def build(
 
 @command.command("update", cls=Command)
 @click.argument("relations", nargs=-1, metavar="[RELATION|GLOB]...")
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
-def update(session: Session, *, relations: Sequence[str], output: str, **where: Any) -> int:
+def update(session: Session, *, relations: Sequence[str], **where: Any) -> int:
     """Add tables, schemas and files to the index, without reading the others again.
 
     What is in the index already is replaced. Names are those of `dqsql index build`.
@@ -91,16 +88,15 @@ def update(session: Session, *, relations: Sequence[str], output: str, **where: 
 
 
 @command.command("show", cls=Command)
-@click.option(
+@option(
     "--limit",
     type=_AT_LEAST_ONE,
     default=20,
-    envvar="DQSQL_LIMIT",
     help="Patterns to show [default: 20].",
 )
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
-def show(session: Session, *, limit: int, output: str, **where: Any) -> int:
+def show(session: Session, *, limit: int, **where: Any) -> int:
     """Show the common domains of the lake: patterns of many columns that match them well.
 
     Impurity is the mean share of values that do not match, in the columns where some do.
@@ -112,11 +108,7 @@ def show(session: Session, *, limit: int, output: str, **where: Any) -> int:
         content = index.show(_where(where), limit=limit)
     if session.json:
         head = [asdict(p) for p in content.head]
-        session.print_json(
-            {"status": "success", "exit_code": 0, "location": content.location}
-            | asdict(content.report)
-            | {"head": head}
-        )
+        session.print_outcome(location=content.location, **asdict(content.report), head=head)
         return 0
     session.say(_summary(content.location, content.report))
     session.say()
@@ -129,15 +121,14 @@ def show(session: Session, *, limit: int, output: str, **where: Any) -> int:
 @command.command("tag", cls=Command)
 @click.argument("relation")
 @click.argument("column")
-@click.option(
+@option(
     "--max-false-negatives",
     type=_RATE,
     default=0.1,
     metavar="SHARE",
-    envvar="DQSQL_MAX_FALSE_NEGATIVES",
     help="Share of the domain's values that the pattern may miss [default: 0.1].",
 )
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def tag(
     session: Session,
@@ -145,7 +136,6 @@ def tag(
     relation: str,
     column: str,
     max_false_negatives: float,
-    output: str,
     **where: Any,
 ) -> int:
     """Name the columns of the lake that share a domain with COLUMN of RELATION.
@@ -167,7 +157,7 @@ def tag(
     if isinstance(found, NoPattern):
         return _untagged(session, f"{relation}.{column}", found)
     if session.json:
-        session.print_json({"status": "success", "exit_code": 0} | asdict(found))
+        session.print_outcome(**asdict(found))
         return 0
     pattern = found.pattern
     session.say(
@@ -184,9 +174,7 @@ def tag(
 
 def _untagged(session: Session, what: str, found: Any) -> int:
     if session.json:
-        session.print_json(
-            {"status": "error", "exit_code": EXIT_ERROR, "code": found.code, "reason": found.reason}
-        )
+        session.print_outcome(EXIT_ERROR, code=found.code, reason=found.reason)
     else:
         session.err.line(f"{printable(what)} has no pattern of its own: {found.reason}")
     return EXIT_ERROR
@@ -200,10 +188,11 @@ def _where(options: dict[str, Any]) -> Where:
 
 def _tell(session: Session, result: IndexResult) -> int:
     if session.json:
-        session.print_json(
-            {"status": "success", "exit_code": 0, "location": result.location}
-            | asdict(result.report)
-            | {"relations": list(result.relations), "notes": list(result.notes)}
+        session.print_outcome(
+            location=result.location,
+            **asdict(result.report),
+            relations=list(result.relations),
+            notes=list(result.notes),
         )
         return 0
     for name in result.relations:

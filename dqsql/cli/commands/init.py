@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, options
+from dqsql.cli.options import options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError, UsageError
 from dqsql.report.text import printable
@@ -23,7 +23,7 @@ _RENAMED = {"gitignore": ".gitignore"}
 
 @click.command("init", cls=Command)
 @click.argument("name", required=False)
-@options("project_dir", *GLOBAL)
+@options("project_dir")
 @with_session
 def command(session: Session, *, name: str | None, project_dir: Path) -> int:
     """Write a starter project into the folder NAME, or into the current one without NAME.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options
+from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option, options
 from dqsql.cli.project import all_errors, compile_project
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
@@ -24,31 +23,26 @@ _DEFAULT_TYPES = ("model", "check", "monitor")
 
 @click.command("ls", cls=Command)
 @options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
-@click.option(
+@option(
     "--resource-type",
     "resource_types",
     type=click.Choice([*_TYPES, "all"]),
     multiple=True,
-    envvar="DQSQL_RESOURCE_TYPE",
     help="What to list [default: model, check, monitor].",
 )
-@click.option(
+@option(
     "--output",
+    "shown",
     type=click.Choice(["text", "name", "path", "json"]),
     default="text",
-    envvar="DQSQL_OUTPUT",
     help="text: unique ids; json: one JSON object per line.",
 )
-@options(*GLOBAL)
 @with_session
 def command(
     session: Session,
     *,
-    project_dir: Path,
-    select: Sequence[str],
-    exclude: Sequence[str],
     resource_types: Sequence[str],
-    output: str,
+    shown: str,
     **where: Any,
 ) -> int:
     """List the check models and checks that the selection finds. Needs no Spark.
@@ -56,12 +50,12 @@ def command(
     Sources and macros are listed whole; a macro check_x or metric_x is used as @x. Tests of a dbt
     project that are left to dbt are of the type left_test.
     """
-    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    compiled = compile_project(**where)
     wanted = resource_types or _DEFAULT_TYPES
     found = 0
     for record in _records(compiled):
         if record["resource_type"] in wanted or "all" in wanted:
-            _print(session, record, output)
+            _print(session, record, shown)
             found += 1
     for warning in compiled.project.warnings:
         session.warn(warning)
@@ -93,10 +87,10 @@ def _records(compiled: CompileResult) -> Iterator[dict[str, Any]]:
         yield from check_records(plan)
 
 
-def _print(session: Session, record: dict[str, Any], output: str) -> None:
-    if output == "json":
+def _print(session: Session, record: dict[str, Any], shown: str) -> None:
+    if shown == "json":
         session.print_json(record)
         return
-    key = {"text": "unique_id", "name": "name", "path": "original_file_path"}[output]
-    reason = f": {record['reason']}" if output == "text" and "reason" in record else ""
+    key = {"text": "unique_id", "name": "name", "path": "original_file_path"}[shown]
+    reason = f": {record['reason']}" if shown == "text" and "reason" in record else ""
     session.out.line(printable(f"{record[key]}{reason}"))

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.report.text import printable
 
 
 @click.command("notify", cls=Command)
 @options(*PROJECT)
-@click.option(
-    "--dry-run", is_flag=True, envvar="DQSQL_DRY_RUN", help="Show what would be sent, and to whom."
-)
-@options("output", *GLOBAL)
+@option("--dry-run", is_flag=True, help="Show what would be sent, and to whom.")
+@options("output")
 @with_session
-def command(
-    session: Session, *, project_dir: Path, dry_run: bool, output: str, **where: Any
-) -> int:
+def command(session: Session, *, dry_run: bool, **where: Any) -> int:
     """Tell of findings as `on_finding` of the project says; `dqsql run` does so at its end.
 
     Each finding is told once when it is opened and once when it is resolved. Exits with 2 when a
@@ -32,14 +27,10 @@ def command(
     from dqsql.runner.notify import notify
 
     with session.progress() as progress:
-        told = notify(project_dir, dry_run=dry_run, step=progress.step, **where)
+        told = notify(dry_run=dry_run, step=progress.step, **where)
     code = EXIT_ERROR if told.problems else 0
-    if session.json:
-        sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in told.sent]
-        status = "error" if code else "success"
-        session.print_json(
-            {"status": status, "exit_code": code, "sent": sent, "problems": list(told.problems)}
-        )
+    sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in told.sent]
+    session.print_outcome(code, sent=sent, problems=list(told.problems))
     for route, notices in told.sent:
         session.say(f"{'Would tell' if dry_run else 'Told'} {printable(route.name)}:")
         for notice in notices:

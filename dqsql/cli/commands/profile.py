@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options, words
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.report.profile import ColumnLine, ProfileTable, profile_table
 from dqsql.report.text import display_width, printable
@@ -20,13 +20,12 @@ _HEADERS = ("column", "type", "filled", "distinct", "min", "mean", "max", "", "m
 @click.command("profile", cls=Command)
 @click.argument("relations", nargs=-1, metavar="[RELATION]...")
 @options("select", *PROJECT)
-@click.option(
+@option(
     "--save",
     is_flag=True,
-    envvar="DQSQL_SAVE",
     help="Keep the profiles in target/profiles.json, for `dqsql report`.",
 )
-@options("output", *GLOBAL)
+@options("output")
 @with_session
 def command(
     session: Session,
@@ -34,7 +33,6 @@ def command(
     relations: Sequence[str],
     select: Sequence[str],
     save: bool,
-    output: str,
     **where: Any,
 ) -> int:
     """Show what is in relations: completeness, types, distinct values, extremes, distributions.
@@ -49,12 +47,12 @@ def command(
 
     place = Where(**where)
     with session.progress() as progress:
-        found = profile(place, relations, select=words(select), step=progress.step)
+        found = profile(place, relations, select=select, step=progress.step)
     records = [profile_record(p) for p in found]
     path = save_profiles(place.project(), records) if save else None
     if session.json:
         saved = {} if path is None else {"path": str(path)}
-        session.print_json({"status": "success", "exit_code": 0, "profiles": records, **saved})
+        session.print_outcome(profiles=records, **saved)
         return 0
     for record in records:
         _show(session, profile_table(record))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 from dqsql.model.wording import plural
@@ -21,44 +21,38 @@ if TYPE_CHECKING:
 
 @click.command("report", cls=Command)
 @options(*SELECTION, *PROJECT)
-@click.option(
+@option(
     "--days",
     type=click.IntRange(min=1),
-    envvar="DQSQL_DAYS",
     help="How many days of batches to show [default: 90].",
 )
-@click.option(
+@option(
     "--output-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    envvar="DQSQL_OUTPUT_FILE",
     help="The file to write [default: target/report.html of the project].",
 )
-@click.option(
+@option(
     "--text",
     "text_of",
     metavar="MODEL",
-    envvar="DQSQL_TEXT",
     help="Print one model to the terminal instead.",
 )
-@click.option(
+@option(
     "--serve",
     is_flag=True,
-    envvar="DQSQL_SERVE",
     help="Show the report to browsers of this machine instead, until interrupted.",
 )
-@click.option(
+@option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    envvar="DQSQL_PORT",
     help="The port of --serve [default: a free one].",
 )
-@options("output", *GLOBAL)
+@options("output")
 @with_session
 def command(
     session: Session,
     *,
-    project_dir: Path,
     select: Sequence[str],
     exclude: Sequence[str],
     days: int | None,
@@ -66,7 +60,6 @@ def command(
     text_of: str | None,
     serve: bool,
     port: int,
-    output: str,
     **where: Any,
 ) -> int:
     """Write a report of the newest batches: one HTML file that needs nothing but itself.
@@ -78,29 +71,20 @@ def command(
 
     if text_of is not None or serve:
         select = (text_of,) if text_of is not None else select
-        page = _page(session, project_dir, select, exclude, days or DAYS, where)
+        page = _page(session, select, exclude, days or DAYS, where)
         return _print(session, page) if text_of is not None else _serve(session, page, port)
     with session.progress() as progress:
         made = write_report(
-            project_dir,
             days=days or DAYS,
             output_file=output_file,
-            select=words(select),
-            exclude=words(exclude),
+            select=select,
+            exclude=exclude,
             step=progress.step,
             **where,
         )
-    if session.json:
-        session.print_json(
-            {
-                "status": "success",
-                "exit_code": 0,
-                "path": str(made.path),
-                "models": made.models,
-                "batches": made.batches,
-                "findings": made.findings,
-            }
-        )
+    session.print_outcome(
+        path=str(made.path), models=made.models, batches=made.batches, findings=made.findings
+    )
     if not made.models:
         session.say("No batch has been checked yet: the report is empty until `dqsql run`.")
     else:
@@ -114,7 +98,6 @@ def command(
 
 def _page(
     session: Session,
-    project_dir: Path,
     select: Sequence[str],
     exclude: Sequence[str],
     days: int,
@@ -124,8 +107,8 @@ def _page(
     from dqsql.runner.where import Where
 
     with session.progress() as progress:
-        project = Where(project_dir, **where).project()
-        return read_page(project, days, words(select), words(exclude), step=progress.step)
+        project = Where(**where).project()
+        return read_page(project, days, select, exclude, step=progress.step)
 
 
 def _print(session: Session, page: Page) -> int:

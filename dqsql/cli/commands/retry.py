@@ -9,20 +9,19 @@ import click
 
 from dqsql.cli.artefacts import write_run_artefacts
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, STATE, options
+from dqsql.cli.options import PROJECT, STATE, options
 from dqsql.cli.project import compile_project, target_dir
 from dqsql.cli.session import Session, with_session
 from dqsql.resources import expanded
 
 
 @click.command("retry", cls=Command)
-@options(*STATE, *PROJECT, "threads", "run_output", *GLOBAL)
+@options(*STATE, *PROJECT, "threads", "run_output")
 @with_session
 def command(
     session: Session,
     *,
     project_dir: Path,
-    output: str,
     state: Path | None,
     threads: int | None,
     target: str | None,
@@ -56,7 +55,7 @@ def command(
     select = tuple(f"name:{model}" for model in retry.batches)
     if not where.get("vars") and not any(map(is_kept_hash, (told or {}).values())):
         where["vars"] = told
-    compiled = compile_project(project_dir, select=select, exclude=(), **where)
+    compiled = compile_project(project_dir=project_dir, select=select, **where)
     refuse_other_variables(told, where.get("vars"), compiled.project)
     ensure_writable(target_dir(compiled))
     with session.progress() as progress:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, options, words
+from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.wording import plural
 from dqsql.report.findings import check_label
@@ -34,33 +33,21 @@ def command() -> None:
 
 
 def _verdict(function: Callable[..., None]) -> Callable[..., None]:
-    reason = click.option(
-        "--reason", required=True, metavar="TEXT", envvar="DQSQL_REASON", help="Why."
-    )
-    author = click.option(
-        "--author", metavar="NAME", envvar="DQSQL_AUTHOR", help="Who says so [default: the user]."
-    )
-    first = click.option(
-        "--from",
-        "first",
-        metavar="BATCH",
-        envvar="DQSQL_FROM",
-        help="All that wait, from it on.",
-    )
-    last = click.option(
-        "--until", "last", metavar="BATCH", envvar="DQSQL_UNTIL", help="All that wait, up to it."
-    )
-    every = click.option("--all", "every", is_flag=True, help="All that wait for a review.")
-    batches = click.argument("batches", nargs=-1, metavar="[BATCH...]")
-    named = click.argument("model")
-    for decorate in (author, reason, every, last, first, batches, named):
+    for decorate in (
+        options("reason", "author"),
+        click.option("--all", "every", is_flag=True, help="All that wait for a review."),
+        option("--until", "last", metavar="BATCH", help="All that wait, up to it."),
+        option("--from", "first", metavar="BATCH", help="All that wait, from it on."),
+        click.argument("batches", nargs=-1, metavar="[BATCH...]"),
+        click.argument("model"),
+    ):
         function = decorate(function)
     return function
 
 
 @command.command("accept", cls=Command)
 @_verdict
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def accept(session: Session, **given: Any) -> int:
     """Accept BATCHes of MODEL: they are good, whatever was found, and may be learned from.
@@ -72,7 +59,7 @@ def accept(session: Session, **given: Any) -> int:
 
 @command.command("reject", cls=Command)
 @_verdict
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def reject(session: Session, **given: Any) -> int:
     """Reject BATCHes of MODEL: they are bad, and stay out of history.
@@ -85,31 +72,18 @@ def reject(session: Session, **given: Any) -> int:
 
 
 @command.command("list", cls=Command)
-@options(*SELECTION, *PROJECT, "output", *GLOBAL)
+@options(*SELECTION, *PROJECT, "output")
 @with_session
 def list_waiting(
     session: Session,
-    *,
-    select: Sequence[str],
-    exclude: Sequence[str],
-    project_dir: Path,
-    output: str,
     **where: Any,
 ) -> int:
     """List the batches that wait for a review, with their findings of severity error."""
     from dqsql.runner.review import waiting
 
     with session.progress() as progress:
-        found = waiting(
-            project_dir,
-            select=words(select),
-            exclude=words(exclude),
-            step=progress.step,
-            **where,
-        )
-    if session.json:
-        records = [asdict(b) for b in found]
-        session.print_json({"status": "success", "exit_code": 0, "waiting": records})
+        found = waiting(step=progress.step, **where)
+    session.print_outcome(waiting=[asdict(b) for b in found])
     for batch in found:
         name = session.out.style(printable(f"{batch.model} {batch.batch}"), "bold")
         session.say(f"{name} ({plural(batch.rows, 'row')})")
@@ -148,7 +122,6 @@ def _review(
     batches: Sequence[str],
     reason: str,
     author: str | None,
-    output: str,
     **where: Any,
 ) -> int:
     from dqsql.runner.review import review
@@ -163,9 +136,7 @@ def _review(
             step=progress.step,
             **where,
         )
-    if session.json:
-        records = [asdict(r) for r in reviewed]
-        session.print_json({"status": "success", "exit_code": 0, "reviewed": records})
+    session.print_outcome(reviewed=[asdict(r) for r in reviewed])
     for one in reviewed:
         change = f"{one.before} -> {one.after}" if one.after != one.before else f"{one.after}"
         note = f" ({_STAYS})" if one.after == "incomplete" else ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.artefacts import write_run_artefacts
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, SELECTION, SELECTOR, STATE, TESTS, options, words
+from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option, options, words
 from dqsql.cli.project import compile_project, target_dir
 from dqsql.cli.session import Session, with_session
 
@@ -28,37 +27,33 @@ _RUN = (
     "timing",
     "run_output",
 )
-_WHERE = ("target", "profile", "profiles_dir", "vars", "dbt_tests", "state", "selector")
+_WHERE = (*PROJECT, *TESTS, *STATE, *SELECTOR)
 
 
 @click.command("run", cls=Command)
 @options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
-@click.option(
+@option(
     "--auto",
     multiple=True,
     metavar="TABLE",
-    envvar="DQSQL_AUTO",
     help="Watch tables without check files: schema.table, or all of a schema: 'sales.*'.",
 )
-@click.option(
+@option(
     "--batch-by",
     metavar="EXPR",
-    envvar="DQSQL_BATCH_BY",
     help="With --auto: what names the batch of a row [default: the date that a table is"
     " partitioned by].",
 )
-@options(*_RUN, *GLOBAL)
+@options(*_RUN)
 @with_session
 def command(
     session: Session,
     *,
-    project_dir: Path,
     auto: Sequence[str],
     batch_by: str | None,
     select: Sequence[str],
     exclude: Sequence[str],
     batches: Sequence[str],
-    output: str,
     timing: bool,
     **settings: Any,
 ) -> int:
@@ -73,16 +68,15 @@ def command(
     from dqsql.runner import api
 
     if auto:
-        return _watch(session, project_dir, words(auto), batch_by, batches, settings)
+        return _watch(session, words(auto), batch_by, batches, settings)
     where = {name: settings[name] for name in _WHERE}
-    compiled = compile_project(project_dir, select=select, exclude=exclude, **where)
+    compiled = compile_project(select=select, exclude=exclude, **where)
     ensure_writable(target_dir(compiled))
     loaded = time.monotonic()
     with session.progress() as progress:
         result = api.run(
-            project_dir,
-            select=words(select),
-            exclude=words(exclude),
+            select=select,
+            exclude=exclude,
             batches=tuple(batches),
             listener=session.listener(progress, compiled.plans),
             compiled=compiled,
@@ -98,7 +92,6 @@ def command(
 
 def _watch(
     session: Session,
-    project_dir: Path,
     names: Sequence[str],
     batch_by: str | None,
     batches: Sequence[str],
@@ -111,13 +104,12 @@ def _watch(
     from dqsql.runner.warehouse import open_spark
     from dqsql.runner.where import Where
 
-    where = {name: settings[name] for name in ("target", "profile", "profiles_dir", "vars")}
-    project = Where(project_dir, **where).project()
+    where = {name: settings[name] for name in PROJECT}
+    project = Where(**where).project()
     with session.progress() as progress, open_spark(project, None, progress.step) as spark:
-        compiled = compile_tables(project_dir, names, spark, batch_by=batch_by, **where)
+        compiled = compile_tables(names=names, spark=spark, batch_by=batch_by, **where)
         ensure_writable(target_dir(compiled))
         result = api.run(
-            project_dir,
             spark=spark,
             batches=tuple(batches),
             listener=session.listener(progress, compiled.plans),

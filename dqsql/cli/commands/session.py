@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 
@@ -27,47 +26,46 @@ def command() -> None:
 
 
 @command.command("start", cls=Command)
-@options(*PROJECT, *GLOBAL)
-@click.option(
+@options(*PROJECT)
+@option(
     "--idle",
     default="30m",
     metavar="TIME",
-    envvar="DQSQL_IDLE",
     help="Stop after this time without use: 90s, 30m, 2h [default: 30m].",
 )
 @with_session
-def start(session: Session, *, project_dir: Path, idle: str, **where: Any) -> int:
+def start(session: Session, *, idle: str, **where: Any) -> int:
     """Start the warm session of the project's target."""
     from dqsql.runner import warm
 
     seconds = _seconds(idle)
     with session.progress() as progress:
         progress.step("Starting Spark")
-        status, started = warm.start(project_dir, idle=seconds, **where)
+        status, started = warm.start(idle=seconds, **where)
     session.say(f"{'Started' if started else 'Already running'}: {status}")
     return 0
 
 
 @command.command("status", cls=Command)
-@options(*PROJECT, *GLOBAL)
+@options(*PROJECT)
 @with_session
-def status(session: Session, *, project_dir: Path, **where: Any) -> int:
+def status(session: Session, **where: Any) -> int:
     """Say whether a warm session runs; exits with 1 if there is none."""
     from dqsql.runner import warm
 
-    found = warm.status(project_dir, **where)
+    found = warm.status(**where)
     session.say(str(found) if found else "No warm session runs.")
     return 0 if found else 1
 
 
 @command.command("stop", cls=Command)
-@options(*PROJECT, *GLOBAL)
+@options(*PROJECT)
 @with_session
-def stop(session: Session, *, project_dir: Path, **where: Any) -> int:
+def stop(session: Session, **where: Any) -> int:
     """Stop the warm session of the project's target."""
     from dqsql.runner import warm
 
-    stopped = warm.stop(project_dir, **where)
+    stopped = warm.stop(**where)
     session.say(f"Stopped: {stopped}" if stopped else "No warm session runs.")
     return 0
 

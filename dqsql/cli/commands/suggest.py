@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import GLOBAL, PROJECT, options
+from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.wording import plural
@@ -26,46 +26,40 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
 
 @click.command("suggest", cls=Command)
 @click.argument("relation")
-@click.option(
+@option(
     "--write",
     is_flag=True,
-    envvar="DQSQL_WRITE",
     help="Write the check file, or insert comments into the model's file.",
 )
-@click.option(
+@option(
     "--yes",
     "-y",
     is_flag=True,
-    envvar="DQSQL_YES",
     help="Accept all suggestions without asking.",
 )
-@click.option(
+@option(
     "--sample",
     type=_SHARE,
     metavar="SHARE",
-    envvar="DQSQL_SAMPLE",
     help="Share of rows to learn from [default: 0.1, more of few rows].",
 )
-@click.option(
+@option(
     "--holdout",
     type=_SHARE,
     metavar="SHARE",
-    envvar="DQSQL_HOLDOUT",
     help="Share of rows that must not be learned from [default: all others].",
 )
-@click.option(
+@option(
     "--from-incidents",
     is_flag=True,
-    envvar="DQSQL_FROM_INCIDENTS",
     help="What would have caught the batches of a model that people rejected.",
 )
-@click.option(
+@option(
     "--monitors",
     is_flag=True,
-    envvar="DQSQL_MONITORS",
     help="What `monitors: auto` watches of a model, as annotations.",
 )
-@options(*PROJECT, "output", *GLOBAL)
+@options(*PROJECT, "output")
 @with_session
 def command(
     session: Session,
@@ -77,7 +71,6 @@ def command(
     holdout: float | None,
     from_incidents: bool,
     monitors: bool,
-    output: str,
     **where: Any,
 ) -> int:
     """Suggest checks for RELATION: a check model, a source, a table or a file.
@@ -116,7 +109,7 @@ def command(
     accepted = _reviewed(session, project, proposal) if asks else list(proposal.new)
     made = write_file(place, proposal, accepted) if write else draft(project, proposal, accepted)
     if session.json:
-        session.print_json(_record(proposal, made.path, made.after, written=write))
+        session.print_outcome(**_record(proposal, made.path, made.after, written=write))
         return 0
     if not made.changed:
         session.say(f"Nothing to add to {printable(made.path)}.")
@@ -171,8 +164,6 @@ def _record(proposal: Proposal, path: str, text: str, *, written: bool) -> dict[
     from dqsql.suggestions.profiles import profile_record
 
     return {
-        "status": "success",
-        "exit_code": 0,
         "relation": proposal.subject.name,
         "rows": proposal.rows,
         "learned_rows": proposal.learned,
