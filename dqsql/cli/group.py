@@ -17,6 +17,8 @@ from dqsql.report.terminal import standard_terminals
 
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+ends_with_command = False
+"""Whether nothing comes after the command, so that no memory need be given back."""
 
 
 @dataclass(frozen=True, slots=True)

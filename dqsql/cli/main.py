@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dqsql.cli import process
+from dqsql.cli import group
 from dqsql.cli.group import CommandEntry, LazyGroup
 from dqsql.cli.options import GLOBAL, options
 
@@ -80,5 +80,5 @@ def cli(context: click.Context, /, **given: Any) -> None:
 
 def main() -> None:
     """Run the program."""
-    process.ends_with_command = True
+    group.ends_with_command = True
     cli.main(prog_name="dqsql")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from dqsql.errors import DqsqlError
 from dqsql.loading import shipped_macros
-from dqsql.loading.described import described_settings
+from dqsql.loading.documents import read_document
 from dqsql.model.monitors import monitor_specs
+from dqsql.model.table import Table
+from dqsql.model.tables import ALL_TABLES
 from dqsql.report.manifest import macro_records
+from dqsql.resources import resource_dir
 from dqsql.templating import MacroDef, MacroLibrary
 
 _PREFIXES = {"check": "Checks", "metric": "Metrics"}
@@ -117,6 +120,12 @@ def _dedented(text: str) -> Iterator[str]:
 # --- settings ----------------------------------------------------------------------------------
 
 
+def described_settings() -> Mapping[str, Mapping[str, str]]:
+    """What each setting means, by place: `check`, `model`, `project`, `profile`."""
+    file = resource_dir("templates") / "reference" / "settings.yml"
+    return read_document(file, file.name).data
+
+
 def settings_as_markdown() -> str:
     """All settings by the place where they stand."""
     # Hands the kinds of monitors in.
@@ -195,3 +204,37 @@ def _help(command: click.Command) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+_TABLES = """# Warehouse tables
+
+dqsql writes these tables into the schema of the target. You can build dashboards on them: columns
+are only ever added. Columns in **bold** identify a row. All times are instants; `batch_start` and
+`batch_end` read the batch's name as UTC.
+
+Beside them stand tables of dqsql's own (`dq_state__*`, `dq_total__*`, `dq_frequency*`), whose shape
+follows from your checks; do not build on those.
+
+This page is what `dqsql docs tables` prints.
+"""
+
+
+def tables_as_markdown(tables: Sequence[Table] = ALL_TABLES) -> str:
+    """A section for each table: what a row of it is, and its columns."""
+    return "\n".join([_TABLES, *(_table(table) for table in tables)])
+
+
+def _table(table: Table) -> str:
+    rows = [
+        f"| {_column_name(field.name, table.keys)} | `{field.kind}` | {_cell(field.description)} |"
+        for field in table.fields
+    ]
+    lines = [f"## {table.name}", "", table.description, ""]
+    return "\n".join([*lines, "| column | type | meaning |", "|---|---|---|", *rows, ""])
+
+
+def _column_name(name: str, keys: Sequence[str]) -> str:
+    return f"**`{name}`**" if name in keys else f"`{name}`"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,16 +17,16 @@ from typing import Any
 import yaml
 
 from dqsql.dialect import prefix_end, shortened
-from dqsql.errors import DqsqlError, SqlSyntaxError
-from dqsql.loading.annotation_hints import (
+from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError, error_of
+from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
+from dqsql.loading.settings import read_check_settings
+from dqsql.loading.suspects import (
     expression_hint,
     loose_setting,
     lost_escape,
     stray_names,
 )
-from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
-from dqsql.loading.settings import read_check_settings
-from dqsql.model.project import CheckSettings
+from dqsql.model.project import Annotation, CheckSettings
 from dqsql.model.settings import SettingProblem
 
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
@@ -401,3 +401,34 @@ def _refuse_rest(rest: str, offset: int) -> None:
         rest,
         loose_setting(rest) or (_AND if rest.startswith("&&") else _PROSE_ELSEWHERE),
     )
+
+
+def read_annotations(
+    texts: Sequence[object], known_names: Collection[str]
+) -> tuple[Annotation, ...]:
+    """The annotations in some texts, each with or without its `@`.
+
+    The place of one is its text's number and the line and column in it: `checks[2]:1:5`. Raises
+    what is wrong with all of them.
+    """
+    found: list[Annotation] = []
+    errors: list[DqsqlError] = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            span = Span(f"checks[{number}]", text=repr(text))
+            errors.append(AnnotationError(f"a check is a text, not {text!r}", span=span))
+            continue
+        written = text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
+        parsed = list(parse_comment(written, known_names))
+        if not parsed:
+            problem = AnnotationProblem("this is no annotation", 0, text, "write @not_null(id)")
+            parsed.append(problem)
+        for one in parsed:
+            span = Span.at_offset(f"checks[{number}]", written, one.offset, one.text)
+            if isinstance(one, AnnotationProblem):
+                errors.append(AnnotationError(one.message, span=span, hint=one.hint))
+            else:
+                found.append(Annotation(one.expression, one.settings, span))
+    if errors:
+        raise error_of(errors)
+    return tuple(found)

@@ -10,14 +10,15 @@ from typing import Any
 
 import yaml
 
-from dqsql.errors import ConfigError, UsageError, error_of
+from dqsql.errors import ConfigError, Span, UsageError, error_of
 from dqsql.loading.documents import Document, load_yaml, read_document
 from dqsql.loading.settings import project_settings, read_model_settings
-from dqsql.model.project import NoData, Severity
+from dqsql.model.project import NoData, Project, Severity
 from dqsql.model.settings import as_names, as_text, one_of
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dqsql_project.yml"
+_FILES = (FILE_NAME, "dbt_project.yml")
 _TARGET_KEYS = frozenset({"warehouse", "table_format", "schema", "ansi", "spark_conf", "threads"})
 _OWN_KEYS = frozenset(
     {
@@ -268,3 +269,16 @@ def _settings(document: Document, own: Mapping[str, Any], keys: tuple[str, ...])
             for p in problems
         )
     return settings
+
+
+def place_of(project: Project, key: str) -> Span:
+    """The line of a key of the project file; the file itself where the key is not found."""
+    words = "[-_]".join(re.escape(word) for word in key.split("_"))
+    pattern = re.compile(rf"\s*['\"]?{words}['\"]?\s*:")
+    for name in _FILES:
+        file = project.root / name
+        lines = file.read_text("utf-8").splitlines() if file.is_file() else []
+        for number, line in enumerate(lines, start=1):
+            if pattern.match(line):
+                return Span(name, number, len(line) - len(line.lstrip()) + 1, line.strip())
+    return Span(_FILES[0])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
-from dqsql.loading.places import place_of
+from dqsql.loading.config import place_of
 from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dqsql.errors import ConfigError, DecisionError
-from dqsql.loading.places import place_of
+from dqsql.loading.config import place_of
 from dqsql.model.project import Project
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dqsql.compiler.plan import compile_model
 from dqsql.engine.journal import Journal
 from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading import shipped_macros
+from dqsql.loading.annotations import read_annotations
 from dqsql.loading.models import known_names
-from dqsql.loading.texts import read_annotations
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import (

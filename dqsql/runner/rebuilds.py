@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dqsql.loading.dbt.results import Rebuild
+from dqsql.loading.dbt.manifest import Rebuild
 from dqsql.model.batches import read_time
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus

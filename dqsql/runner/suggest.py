@@ -42,9 +42,13 @@ from dqsql.suggestions.across import (
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
-from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
 from dqsql.suggestions.profiles import Profile
-from dqsql.suggestions.rules import ColumnEvidence, column_suggestions
+from dqsql.suggestions.rules import (
+    ColumnEvidence,
+    column_suggestions,
+    pattern_suggestion,
+    wants_pattern,
+)
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 if TYPE_CHECKING:

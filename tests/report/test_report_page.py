@@ -18,13 +18,12 @@ from urllib.parse import quote
 
 import pytest
 
+from dqsql.cli.commands.report import lines_of_model
 from dqsql.model.results import Result, Status
 from dqsql.monitors.grouping import grouped
-from dqsql.report.html import render, unpacked
-from dqsql.report.model_text import lines_of_model
+from dqsql.report.html import PageServer, render, unpacked
 from dqsql.report.page import ModelFacts, Page, model_record, overview_record
 from dqsql.report.profile import ProfileTable, profile_table
-from dqsql.report.serving import PageServer
 from dqsql.report.terminal import Terminal
 from dqsql.runner.lifecycle import updated_findings
 from dqsql.runner.report import newest

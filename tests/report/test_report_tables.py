@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dqsql.cli.reference import tables_as_markdown
 from dqsql.model.table import Table
 from dqsql.model.tables import ALL_TABLES
-from dqsql.report.tables import tables_as_markdown
 
 DOCS = Path(__file__).parents[2] / "docs" / "tables.md"
 

@@ -33,7 +33,6 @@ from dqsql.suggestions.intervals import (
 )
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import Outcome, coverage_of, decide
-from dqsql.suggestions.patterns import pattern_suggestion, wants_pattern
 from dqsql.suggestions.profiles import (
     ColumnProfile,
     Distribution,
@@ -43,7 +42,12 @@ from dqsql.suggestions.profiles import (
     histogram,
     profile_record,
 )
-from dqsql.suggestions.rules import ColumnEvidence, column_suggestions
+from dqsql.suggestions.rules import (
+    ColumnEvidence,
+    column_suggestions,
+    pattern_suggestion,
+    wants_pattern,
+)
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 

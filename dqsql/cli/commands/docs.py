@@ -20,7 +20,7 @@ def command() -> None:
 @with_session
 def tables(session: Session, **_: Any) -> int:
     """Print what the columns of the warehouse tables mean."""
-    from dqsql.report.tables import tables_as_markdown
+    from dqsql.cli.reference import tables_as_markdown
 
     session.out.line(tables_as_markdown())
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,16 @@ from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
 from dqsql.model.wording import plural
-from dqsql.report.text import printable
+from dqsql.report.page import ModelFacts, finding_lines, model_record
+from dqsql.report.terminal import Terminal
+from dqsql.report.text import number, padded, printable, shorten
 
 if TYPE_CHECKING:
     from dqsql.report.page import Page
+# What a verdict is in a strip: low where all is well.
+_BLOCKS = {"p": "▁", "w": "▅", "f": "█", "e": "█", "n": "▃", "s": "·", ".": " "}
+_COLORS = {"p": "green", "w": "yellow", "n": "yellow", "f": "red", "e": "red"}
+_LABEL, _STRIP = 44, 40
 
 
 @click.command("report", cls=Command)
@@ -112,7 +118,6 @@ def _page(
 
 
 def _print(session: Session, page: Page) -> int:
-    from dqsql.report.model_text import lines_of_model
 
     for facts in page.models:
         for line in lines_of_model(facts, session.out):
@@ -123,8 +128,7 @@ def _print(session: Session, page: Page) -> int:
 
 
 def _serve(session: Session, page: Page, port: int) -> int:
-    from dqsql.report.html import render
-    from dqsql.report.serving import PageServer
+    from dqsql.report.html import PageServer, render
 
     try:
         server = PageServer(render(page), port)
@@ -137,3 +141,46 @@ def _serve(session: Session, page: Page, port: int) -> int:
         except KeyboardInterrupt:
             session.say()
     return 0
+
+
+def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
+    """The open findings of a model, then a line for each check with a strip of its history."""
+    record = model_record(facts)
+    batches = record["batches"]
+    yield out.style(facts.name, "bold")
+    yield f"{plural(len(batches), 'batch')}, {batches[0]} to {batches[-1]}"
+    for finding in finding_lines(facts):
+        if finding["state"] == "resolved":
+            continue
+        since = finding["batches"][0]
+        word = out.style(
+            finding["status"].upper(), "red" if finding["status"] == "fail" else "yellow"
+        )
+        yield ""
+        count = plural(len(finding["batches"]), "batch")
+        yield f"{word} {finding['label']}: since {since}, {count}"
+        yield f"  {finding['message']}"
+    column = None
+    for check in sorted(record["checks"], key=lambda c: (c["column"], c["rank"], c["label"])):
+        if check["column"] != column:
+            column = check["column"]
+            yield ""
+            yield out.style(column or "the whole model", "bold")
+        yield _line(check["label"], check["strip"], check["series"], out)
+
+
+def _line(label: str, letters: str, series: list[dict[str, object]], out: Terminal) -> str:
+    shown = letters[-_STRIP:]
+    text = padded(shorten(label, _LABEL), _LABEL)
+    strip = "".join(_styled(letter, out) for letter in shown) if out.unicode else shown
+    newest = ""
+    if series:
+        values = series[0]["values"]
+        assert isinstance(values, list)
+        newest = "" if values[-1] is None else number(values[-1])
+    return f"  {text} {strip}{' ' * (_STRIP - len(shown))} {newest}".rstrip()
+
+
+def _styled(letter: str, out: Terminal) -> str:
+    color = _COLORS.get(letter)
+    return out.style(_BLOCKS[letter], color) if color else _BLOCKS[letter]

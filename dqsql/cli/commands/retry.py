@@ -7,10 +7,9 @@ from typing import Any
 
 import click
 
-from dqsql.cli.artefacts import write_run_artefacts
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, STATE, options
-from dqsql.cli.project import compile_project, target_dir
+from dqsql.cli.project import compile_project, target_dir, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.resources import expanded
 

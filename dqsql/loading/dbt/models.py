@@ -22,10 +22,9 @@ from dqsql.loading.contracts.expand import SETTING as CONTRACT
 from dqsql.loading.contracts.expand import with_contract
 from dqsql.loading.dbt.contracts import contract_of
 from dqsql.loading.dbt.lineage import DbtBinder
-from dqsql.loading.dbt.manifest import Manifest, Node, checksum_of
+from dqsql.loading.dbt.manifest import Manifest, Node, Rebuild, checksum_of
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.rendering import render_dbt_model
-from dqsql.loading.dbt.results import Rebuild
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
 from dqsql.loading.settings import read_model_settings

@@ -13,10 +13,16 @@ from typing import Any
 from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, unique_errors
 from dqsql.loading.config import ProjectConfig, build_config, normalised
 from dqsql.loading.dbt.failing import Unadoptable
-from dqsql.loading.dbt.manifest import Manifest, Node, read_manifest, staleness
+from dqsql.loading.dbt.manifest import (
+    RESULTS,
+    Manifest,
+    Node,
+    read_manifest,
+    read_rebuilds,
+    staleness,
+)
 from dqsql.loading.dbt.models import DbtModels, unknown_columns, with_tests
 from dqsql.loading.dbt.places import Places
-from dqsql.loading.dbt.results import RESULTS, read_rebuilds
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document, read_text
 from dqsql.loading.models import known_names
