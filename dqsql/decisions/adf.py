@@ -4,12 +4,13 @@
 lag orders of all series are fitted by one stacked QR factorisation, and the regressions of the
 orders chosen by another one. Series differ in length and lag order: rows that a series has not are
 zero, and so is a lag that it has not, but for a one in a row of its own, where the response is
-zero. Neither changes a residual. Singular or nearly singular cases are left to statsmodels.
+zero. Neither changes a residual. Singular or nearly singular cases are fitted by pseudoinverses,
+as the reference fits all.
 """
 
 from __future__ import annotations
 
-import warnings
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ _SINGULAR = 1e-6
 _AIC_TIE = 1e-7
 # Of a series scaled to unit variance: what is left is rounding.
 _EXACT_FIT = 1e-18
+# Singular values over the largest that count as zero, in statsmodels' pinv_extended.
+_PSEUDOINVERSE = 1e-15
 # Numbers in one stack of regressions, at most.
 _MOST_NUMBERS = 4_000_000
 
@@ -84,10 +87,10 @@ def _tested(
         tau, regular = _level_t(x[able], lengths[able], order)
         statistic[able] = np.where(clear & regular, tau, np.nan)
         safe[able] &= clear & regular
-    p_value = mackinnon_p(statistic)
-    for row in np.flatnonzero(varying & ~safe):
-        statistic[row], p_value[row] = _reference(values[row, : lengths[row]])
-    return statistic, p_value
+    left = np.flatnonzero(varying & ~safe)
+    if left.size:
+        statistic[left] = _singular(np.where(there, values, 0.0)[left], lengths[left])
+    return statistic, mackinnon_p(statistic)
 
 
 def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
@@ -96,8 +99,9 @@ def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     from statsmodels.tsa import adfvalues as tables
 
     tau = np.asarray(statistic, dtype=float)
-    small = np.polyval(tables.tau_c_smallp[0][::-1], tau)
-    large = np.polyval(tables.tau_c_largep[0][::-1], tau)
+    within = np.clip(tau, tables.tau_min_c[0], tables.tau_max_c[0])
+    small = np.polyval(tables.tau_c_smallp[0][::-1], within)
+    large = np.polyval(tables.tau_c_largep[0][::-1], within)
     p = np.asarray(
         scipy.special.ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float
     )
@@ -110,29 +114,40 @@ def _max_lag(lengths: IntArray) -> IntArray:
     return np.asarray(np.minimum(most, lengths // 2 - 2), dtype=np.int64)
 
 
-def _regression(
+def _design(
     x: FloatArray, lengths: IntArray, lags: IntArray, level_last: bool
 ) -> tuple[FloatArray, BoolArray]:
-    """Return the triangular factors of the regressions with so many lags, and which are regular.
+    """Return the regressions with so many lags, a stack of matrices, and their lags that are not.
 
     Columns are the constant, the level, the lagged differences and, last, the response; with
-    `level_last` the level comes behind the lags.
+    `level_last` the level comes behind the lags. What a series has not is zero.
     """
     differences = np.diff(x, axis=1)
     count, rows = differences.shape
     top = int(lags.max())
     places = np.arange(rows)
     use = (places >= lags[:, None]) & (places < lengths[:, None] - 1)
+    lacks = np.arange(1, top + 1) > lags[:, None]
     stack = np.zeros((count, rows + top, top + 3))
     stack[:, :rows, 0] = use
     first, place = (1, top + 1) if level_last else (2, 1)
     stack[:, :rows, place] = np.where(use, x[:, :-1], 0.0)
     for lag in range(1, top + 1):
-        has = lag <= lags
-        shifted = np.where(use[:, lag:] & has[:, None], differences[:, : rows - lag], 0.0)
-        stack[:, lag:rows, first + lag - 1] = shifted
-        stack[:, rows + lag - 1, first + lag - 1] = ~has
+        has = use[:, lag:] & ~lacks[:, lag - 1, None]
+        stack[:, lag:rows, first + lag - 1] = np.where(has, differences[:, : rows - lag], 0.0)
     stack[:, :rows, -1] = np.where(use, differences, 0.0)
+    return stack, lacks
+
+
+def _regression(
+    x: FloatArray, lengths: IntArray, lags: IntArray, level_last: bool
+) -> tuple[FloatArray, BoolArray]:
+    """Return the triangular factors of the regressions of `_design`, and which are regular."""
+    stack, lacks = _design(x, lengths, lags, level_last)
+    count, top = lacks.shape
+    rows, first = x.shape[1] - 1, 1 if level_last else 2
+    lag = np.arange(top)
+    stack[:, rows + lag, first + lag] = lacks
     upper = np.asarray(np.linalg.qr(stack, mode="r"), dtype=float)
     norms = np.sqrt(np.square(stack).sum(axis=1))
     if upper.shape[1] < upper.shape[2]:
@@ -175,11 +190,54 @@ def _level_t(x: FloatArray, lengths: IntArray, lags: IntArray) -> tuple[FloatArr
     return np.asarray(tau, dtype=float), regular & (degrees > 0)
 
 
-def _reference(values: FloatArray) -> tuple[float, float]:
-    from statsmodels.tsa.stattools import adfuller
+def _singular(x: FloatArray, lengths: IntArray) -> FloatArray:
+    """Return the statistics where regressors depend on each other, as statsmodels has them.
 
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        # Singular regressions warn; the answer is then whatever the reference says.
-        warnings.simplefilter("ignore")
-        result = adfuller(values)
-    return float(result[0]), float(result[1])
+    By pseudoinverses, of which the rank counts instead of the number of regressors. Of lag orders
+    that only rounding tells apart the first is taken.
+    """
+    top = _max_lag(lengths)
+    stack, _ = _design(x, lengths, top, level_last=False)
+    rows = (lengths - 1 - top).astype(float)
+    aic = np.full((len(x), int(top.max()) + 1), np.inf)
+    exact = _EXACT_FIT * np.square(stack[:, :, -1]).sum(axis=1)
+    with np.errstate(all="ignore"):
+        for order in range(aic.shape[1]):
+            fit = _least_squares(stack[:, :, : order + 2], stack[:, :, -1])
+            residual = np.where(fit.residual > exact, fit.residual, 0.0)
+            found = rows * np.log(residual / rows) + 2 * fit.rank
+            aic[:, order] = np.where(order <= top, found, np.inf)
+        lags = (aic <= aic.min(axis=1, keepdims=True) + _AIC_TIE).argmax(axis=1)
+        stack, _ = _design(x, lengths, lags, level_last=False)
+        fit = _least_squares(stack[:, :, :-1], stack[:, :, -1])
+        degrees = lengths - 1 - lags - fit.rank
+        error = np.sqrt(fit.residual / degrees * fit.variance[:, 1])
+        return np.asarray(fit.coefficients[:, 1] / error, dtype=float)
+
+
+class _Fits(NamedTuple):
+    """Regressions: n x k coefficients and variances (over that of the residual), and n each."""
+
+    coefficients: FloatArray
+    variance: FloatArray
+    residual: FloatArray
+    rank: IntArray
+
+
+def _least_squares(regressors: FloatArray, response: FloatArray) -> _Fits:
+    """Fit n stacked regressions of k regressors by pseudoinverses, with statsmodels' cut-offs."""
+    left, scale, right = np.linalg.svd(regressors, full_matrices=False)
+    largest = scale.max(axis=1, keepdims=True)
+    kept = scale > _PSEUDOINVERSE * largest
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=kept)
+    weights = right * inverse[:, :, None]
+    along = np.einsum("nik,ni->nk", left, response)
+    coefficients = np.einsum("nkj,nk->nj", weights, along)
+    rest = response - np.einsum("nij,nj->ni", regressors, coefficients)
+    tolerance = largest * regressors.shape[2] * np.finfo(float).eps
+    return _Fits(
+        coefficients,
+        np.square(weights).sum(axis=1),
+        np.square(rest).sum(axis=1),
+        (scale > tolerance).sum(axis=1),
+    )
