@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dqsql.engine.small import Scale
 from dqsql.model.project import Target
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class LazySession:
         self._stack = ExitStack()
         self._opening = threading.Lock()
         self._open: SparkSession | None = None
-        self.small = False
-        """Whether little will be read, as `session.open_session` asks; set before it is opened."""
+        self.scale = Scale.ANY
+        """How much will be read; set before it is opened."""
         self.seconds = 0.0
         """How long opening it took."""
 
@@ -52,7 +53,7 @@ class LazySession:
                 if self._given is None and self._meanwhile is not None:
                     threading.Thread(target=self._meanwhile, daemon=True).start()
                 began = time.monotonic()
-                opened = open_session(self._target, self._log_dir, self._given, small=self.small)
+                opened = open_session(self._target, self._log_dir, self._given, self.scale)
                 self._open = self._stack.enter_context(opened)
                 self.seconds = time.monotonic() - began
             return self._open

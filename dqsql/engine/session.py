@@ -19,7 +19,7 @@ from dqsql.engine.formats import format_conf
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.reach import refuse_locked_metastore, refuse_unreachable
-from dqsql.engine.small import SMALL_CONF, small_java_options
+from dqsql.engine.small import Scale, small_java_options
 from dqsql.engine.warm import WarmSession, present_session, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
@@ -56,21 +56,21 @@ _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, O
 
 @contextmanager
 def open_session(
-    target: Target, log_dir: Path, spark: SparkSession | None = None, *, small: bool = False
+    target: Target, log_dir: Path, spark: SparkSession | None = None, scale: Scale = Scale.ANY
 ) -> Iterator[SparkSession]:
     """A configured session: the given one, a Connect client, or an embedded one.
 
     A session that dqsql started is stopped at the end; settings of a given one are put back.
-    `small` says that what will be read is at most `SMALL_BYTES`.
+    `scale` is how much will be read.
     """
     _silence_loggers()
-    settings = runtime_conf(target, small=small)
+    settings = runtime_conf(target, scale)
     if spark is not None:
         with configured(spark, settings):
             yield spark
         return
     with _warm(target) as warm:
-        started = _start(warm or target, log_dir, small)
+        started = _start(warm or target, log_dir, scale)
         try:
             with configured(started, settings):
                 yield started
@@ -91,10 +91,10 @@ def _warm(target: Target) -> Iterator[Target | None]:
         yield warm
 
 
-def runtime_conf(target: Target, *, small: bool = False) -> dict[str, str]:
+def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:
     """The SQL settings under which dqsql's statements run."""
     # What the user sets for the target was applied when the session started.
-    sized = {k: v for k, v in SMALL_CONF.items() if k not in target.spark_conf} if small else {}
+    sized = {k: v for k, v in scale.conf.items() if k not in target.spark_conf}
     return {**_RUNTIME_CONF, **sized, "spark.sql.ansi.enabled": str(target.ansi).lower()}
 
 
@@ -123,7 +123,7 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
         logging.getLogger(__name__).debug("could not put %s back", key)
 
 
-def _start(target: Target, log_dir: Path, small: bool) -> SparkSession:
+def _start(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     if target.method == "connect":
         return _connect(target)
     if target.method != "session":
@@ -132,7 +132,7 @@ def _start(target: Target, log_dir: Path, small: bool) -> SparkSession:
             f"dqsql cannot reach Spark by the method {target.method!r}",
             hint="add `dqsql: {method: connect, url: 'sc://host:15002'}` to the target",
         )
-    return _embedded(target, log_dir, small)
+    return _embedded(target, log_dir, scale)
 
 
 def _connect(target: Target) -> SparkSession:
@@ -173,7 +173,7 @@ def _without_secrets(url: str) -> str:
     return url.partition("/;")[0]
 
 
-def _embedded(target: Target, log_dir: Path, small: bool) -> SparkSession:
+def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     java = find_java()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -186,7 +186,8 @@ def _embedded(target: Target, log_dir: Path, small: bool) -> SparkSession:
 
     def start(archive: Sequence[str]) -> SparkSession:
         builder = SparkSession.builder.appName("dqsql")
-        options = [*archive, *(small_java_options(settings) if small else ())]
+        little = scale is not Scale.ANY
+        options = [*archive, *(small_java_options(settings) if little else ())]
         for key, value in _with_java_options(settings, options).items():
             builder = builder.config(key, value)
         return builder.getOrCreate()

@@ -1,7 +1,8 @@
 """What an embedded session is started with where there is little to read.
 
 Of a few megabytes, Spark and the JVM spend most of their time preparing for more: the second JIT
-compiler alone takes half of the processor time of a daily run of the example project.
+compiler alone takes half of the processor time of a daily run of the example project. Of a few
+thousand rows, generating and compiling code takes longer than the rows.
 """
 
 from __future__ import annotations
@@ -9,15 +10,43 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from enum import Enum
 
 SMALL_BYTES = 32 * 2**20
 """Size of all files that a run reads, in bytes, up to which its session is a small one."""
 
-SMALL_CONF = {
+FEW_ROWS = 10_000
+"""New rows of a run up to which Spark interprets its plans instead of compiling them."""
+FEW_KNOWN_ROWS = 500_000
+"""Rows checked before up to which that pays: batches are looked for among all rows."""
+
+_SMALL_CONF = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-"""SQL settings of a small run. They change plans, never results."""
+_FEW_CONF = {
+    **_SMALL_CONF,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+
+class Scale(Enum):
+    """How much a run reads, as far as is known before it starts."""
+
+    ANY = "any"
+    SMALL = "small"
+    """At most `SMALL_BYTES`."""
+    FEW = "few"
+    """Small, and about at most `FEW_ROWS` are new."""
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        """SQL settings for so much. They change plans, never results."""
+        return _CONF[self]
+
+
+_CONF = {Scale.ANY: {}, Scale.SMALL: _SMALL_CONF, Scale.FEW: _FEW_CONF}
 
 # The first compiler needs room for its code that the JVM sets aside only with the second.
 _COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")

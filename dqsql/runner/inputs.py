@@ -7,6 +7,7 @@ model have changed since it was last checked, nothing can be new, and a run need
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import is_about_now
-from dqsql.engine.small import SMALL_BYTES
+from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.tables import INPUTS
@@ -69,11 +70,24 @@ def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
     return FileInputs(fingerprint, len(listed), sum(size for _, size, _ in listed))
 
 
-def are_small(inputs: Iterable[FileInputs | None]) -> bool:
-    """Whether all that models read is known, and is little."""
-    found = list(inputs)
-    sizes = [known.size for known in found if known is not None]
-    return len(sizes) == len(found) and sum(sizes) <= SMALL_BYTES
+def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int]]) -> Scale:
+    """How much a run reads of models.
+
+    Args:
+        models: what each reads; the bytes that it read before, None if it never did; and the rows
+            that have been checked.
+    """
+    new, known, size = 0.0, 0, 0
+    for now, before, rows in models:
+        if now is None:
+            return Scale.ANY
+        size += now.size
+        known += rows
+        # Rows are taken to have grown as the files have.
+        new += rows * max(0, now.size - before) / before if before and rows else math.inf
+    if size > SMALL_BYTES:
+        return Scale.ANY
+    return Scale.FEW if new <= FEW_ROWS and known <= FEW_KNOWN_ROWS else Scale.SMALL
 
 
 def _is_steady(plan: Plan, models: Sequence[CheckModel]) -> bool:
@@ -99,9 +113,12 @@ def _fingerprint(
     return digest.hexdigest()
 
 
-def stored_fingerprints(store: Store) -> dict[str, str]:
-    """The fingerprints of what models read when they were last checked, by model."""
-    return {row["model"]: row["fingerprint"] for row in store.rows(INPUTS)}
+def stored_inputs(store: Store) -> dict[str, FileInputs]:
+    """What models read when they were last checked, by model."""
+    return {
+        row["model"]: FileInputs(row["fingerprint"], row["files"], row["bytes"])
+        for row in store.rows(INPUTS)
+    }
 
 
 def store_inputs(

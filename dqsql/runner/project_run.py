@@ -18,6 +18,7 @@ from dqsql.decisions.libraries import load_libraries
 from dqsql.engine.exclusive import locked
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
+from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
 from dqsql.model.limits import limits_of
@@ -37,7 +38,7 @@ from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.folders import ensure_target
-from dqsql.runner.inputs import FileInputs, are_small, inputs_of, store_inputs, stored_fingerprints
+from dqsql.runner.inputs import FileInputs, inputs_of, scale_of, store_inputs, stored_inputs
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.lineage import send_lineage
@@ -246,7 +247,7 @@ class ProjectRun:
         }
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         models: list[ModelResult] = []
-        before = stored_fingerprints(store)
+        before = stored_inputs(store)
         # As they are before anything is read: what changes meanwhile is new to the next run.
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
         inputs = {n: known for n, known in found.items() if known and known.fingerprint}
@@ -256,8 +257,8 @@ class ProjectRun:
             for p in self.compiled.plans
             if self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
         }
-        session.small = are_small(found[name] for name in found.keys() - self._unchanged)
-        order = InOrder(self.listener, self._threads(session.small))
+        session.scale = self._scale(found, before)
+        order = InOrder(self.listener, self._threads(session.scale is not Scale.ANY))
         sizes = {n: 0 if n in self._unchanged else i.size for n, i in found.items() if i}
         self.listener.inputs_found(sizes)
 
@@ -291,7 +292,7 @@ class ProjectRun:
         changed = {
             name: now
             for name, now in inputs.items()
-            if name in worked and before.get(name) != now.fingerprint and self._asks_for_all(name)
+            if name in worked and before.get(name) != now and self._asks_for_all(name)
         }
         if worked:
             described = [p for p in plans if p.model.name in worked - self._unchanged]
@@ -317,6 +318,18 @@ class ProjectRun:
         store.tidy()
         return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
 
+    def _scale(
+        self, found: Mapping[str, FileInputs | None], before: Mapping[str, FileInputs]
+    ) -> Scale:
+        """How much is to be read, of models in which something may be new."""
+        models = []
+        for name in found.keys() - self._unchanged:
+            adds = self._asks_for_all(name) and not self.request.full_refresh
+            known = before.get(name) if adds else None
+            rows = sum(batch.rows for batch in self.ledgers.get(name, {}).values())
+            models.append((found[name], None if known is None else known.size, rows))
+        return scale_of(models)
+
     def _learn_columns(self, session: LazySession) -> None:
         """Ask Spark for the columns of what is watched automatically, where nothing names them."""
         names = {p.model.name for p in self.compiled.plans if lacks_columns(p.model)}
@@ -341,12 +354,12 @@ class ProjectRun:
         plan: Plan,
         ledger: Mapping[str, BatchRecord],
         inputs: Mapping[str, FileInputs],
-        before: Mapping[str, str],
+        before: Mapping[str, FileInputs],
     ) -> bool:
         """Whether nothing can be new since the model was last checked, as its files tell."""
         model = plan.model.name
         now = inputs.get(model)
-        if now is None or now.fingerprint != before.get(model):
+        if now is None or now != before.get(model):
             return False
         if self.request.batches_for(model) != BatchRequest():
             return False

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from dqsql.engine import relations
 from dqsql.engine.relations import read_source
 from dqsql.engine.session import runtime_conf
-from dqsql.engine.small import SMALL_BYTES, SMALL_CONF, small_java_options
+from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale, small_java_options
 from dqsql.errors import Span
 from dqsql.model.project import Source, Target
-from dqsql.runner.inputs import FileInputs, are_small
+from dqsql.runner.inputs import FileInputs, scale_of
 
 SERIAL = "-XX:+UseSerialGC"
 
@@ -29,24 +29,43 @@ def test_the_users_settings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseZGC")
     assert SERIAL not in small_java_options({})
     own = Target("t", "p", spark_conf={"spark.sql.shuffle.partitions": "5"})
-    conf = runtime_conf(own, small=True)
+    conf = runtime_conf(own, Scale.FEW)
     assert conf["spark.sql.adaptive.enabled"] == "false"
     assert "spark.sql.shuffle.partitions" not in conf
-    assert not SMALL_CONF.keys() & runtime_conf(own).keys()
+    assert conf["spark.sql.codegen.factoryMode"] == "NO_CODEGEN"
+    assert Scale.SMALL.conf.items() < Scale.FEW.conf.items()
+    assert not Scale.FEW.conf.keys() & runtime_conf(own).keys()
 
 
 @pytest.mark.parametrize(
-    ("sizes", "small"),
+    ("models", "scale"),
     [
-        ([], True),
-        ([SMALL_BYTES], True),
-        ([SMALL_BYTES, 1], False),
-        ([1, None], False),
+        ([], Scale.FEW),
+        # Of 100 days another one.
+        ([(101_000, 100_000, 500_000)], Scale.FEW),
+        ([(101_000, 100_000, 500_000), (101_000, 100_000, 1_000)], Scale.SMALL),
+        ([(102_000, 100_000, 500_000)], Scale.FEW),
+        ([(103_000, 100_000, 500_000)], Scale.SMALL),
+        # Files became smaller: nothing of it need be new.
+        ([(90_000, 100_000, 400_000)], Scale.FEW),
+        ([(SMALL_BYTES, SMALL_BYTES, 1_000)], Scale.FEW),
+        ([(1_000, None, 0)], Scale.SMALL),
+        ([(1_000, 0, 10)], Scale.SMALL),
+        ([(1_000, 1_000, 0)], Scale.SMALL),
+        ([(1_000, 1_000, 10), (1_000, None, 0)], Scale.SMALL),
+        ([(SMALL_BYTES, None, 0), (1, None, 0)], Scale.ANY),
+        ([(None, None, 0), (1, 1, 1)], Scale.ANY),
     ],
 )
-def test_little_is_little_of_all_that_is_known(sizes: list[int | None], small: bool) -> None:
-    found = [None if size is None else FileInputs("f", 1, size) for size in sizes]
-    assert are_small(found) is small
+def test_the_scale_is_that_of_all_models(
+    models: list[tuple[int | None, int | None, int]], scale: Scale
+) -> None:
+    assert (FEW_ROWS, FEW_KNOWN_ROWS) == (10_000, 500_000)
+    found = [
+        (None if size is None else FileInputs("f", 1, size), before, rows)
+        for size, before, rows in models
+    ]
+    assert scale_of(found) is scale
 
 
 def test_a_small_file_is_grouped_without_a_shuffle(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dqsql.runner import inputs
+from dqsql.engine.small import Scale
+from dqsql.runner import project_run
 
 from .conftest import NewProject
 
@@ -31,13 +32,13 @@ def test_what_is_found_does_not_depend_on_the_size(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     found = []
-    for most in (-1, 2**40):
-        monkeypatch.setattr(inputs, "SMALL_BYTES", most)
-        project = new_project(MODEL, DATA, name=f"p{most}")
+    for scale in Scale:
+        monkeypatch.setattr(project_run, "scale_of", lambda _, scale=scale: scale)
+        project = new_project(MODEL, DATA, name=scale.value)
         project.data("select id as k from range(150)", "u")
         result = project.run(threads=threads)
-        settings = {project.spark.conf.get("spark.sql.adaptive.enabled")}
-        assert settings == {"true"}, "the session's settings are put back"
+        settings = [project.spark.conf.get(key) for key in Scale.FEW.conf]
+        assert "NO_CODEGEN" not in settings and "1" not in settings, "they are put back"
         found.append((result.exit_code, {n: r for n, r in project.tables().items()}))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
     assert found[0][0] == 1, "there are keys without a match"
