@@ -19,6 +19,7 @@ import yaml
 from dqsql.dialect import prefix_end, shortened
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError, error_of
 from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
+from dqsql.loading.scanner import TextProblem
 from dqsql.loading.settings import read_check_settings
 from dqsql.loading.suspects import (
     expression_hint,
@@ -50,15 +51,8 @@ _OPEN, _CLOSE = "([{", ")]}"
 _QUOTED = {"'": re.compile(r"'(?:[^']|'')*+'"), '"': re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)}
 
 
-class AnnotationProblem(Exception):
-    """Something wrong at `offset` in the comment; the caller knows the file."""
-
-    def __init__(self, message: str, offset: int, text: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.offset = offset
-        self.text = text
-        self.hint = hint
+class AnnotationProblem(TextProblem):
+    """Something wrong with an annotation, at an offset of the comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +397,11 @@ def _refuse_rest(rest: str, offset: int) -> None:
     )
 
 
+def with_mark(text: str) -> str:
+    """An annotation's text with its `@`, which may be left out where nothing else can stand."""
+    return text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
+
+
 def read_annotations(
     texts: Sequence[object], known_names: Collection[str]
 ) -> tuple[Annotation, ...]:
@@ -418,7 +417,7 @@ def read_annotations(
             span = Span(f"checks[{number}]", text=repr(text))
             errors.append(AnnotationError(f"a check is a text, not {text!r}", span=span))
             continue
-        written = text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
+        written = with_mark(text)
         parsed = list(parse_comment(written, known_names))
         if not parsed:
             problem = AnnotationProblem("this is no annotation", 0, text, "write @not_null(id)")

@@ -10,11 +10,19 @@ from typing import Any
 
 import yaml
 
-from dqsql.errors import ConfigError, Span, UsageError, error_of
-from dqsql.loading.documents import Document, load_yaml, read_document
+from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
+from dqsql.loading.documents import (
+    Document,
+    files_below,
+    load_yaml,
+    read_document,
+    read_text,
+    relative_to,
+)
 from dqsql.loading.settings import project_settings, read_model_settings
-from dqsql.model.project import NoData, Project, Severity
+from dqsql.model.project import MacroFile, NoData, Project, Severity
 from dqsql.model.settings import as_names, as_text, one_of
+from dqsql.resources import resource_dir
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dqsql_project.yml"
@@ -282,3 +290,26 @@ def place_of(project: Project, key: str) -> Span:
             if pattern.match(line):
                 return Span(name, number, len(line) - len(line.lstrip()) + 1, line.strip())
     return Span(_FILES[0])
+
+
+def shipped_macros() -> tuple[MacroFile, ...]:
+    """The checks and metrics that come with dqsql, by absolute path."""
+    files = files_below(resource_dir("macros"), (".",), (".sql",))
+    return tuple(MacroFile(str(f), read_text(f, str(f))) for f in files)
+
+
+def macro_files(
+    root: Path, config: ProjectConfig, errors: list[DqsqlError]
+) -> tuple[MacroFile, ...]:
+    """Shipped files by absolute path, then the project's by relative path.
+
+    What cannot be read is appended to `errors`.
+    """
+    files = [*shipped_macros()]
+    for file in files_below(root, config.macro_paths, (".sql",)):
+        shown = relative_to(file, root)
+        try:
+            files.append(MacroFile(shown, read_text(file, shown)))
+        except DqsqlError as error:
+            errors.append(error)
+    return tuple(files)

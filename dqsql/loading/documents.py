@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,6 +168,26 @@ class Section:
             Section(self.document, self.document.mapping(item, *keys, i, what=what), (*keys, i))
             for i, item in enumerate(items)
         ]
+
+
+def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:
+    """Files below the folders, ordered by path; hidden files and folders are left out."""
+    found = {
+        file
+        for folder in folders
+        for file in (root / folder).rglob("*")
+        if file.suffix in suffixes and file.is_file() and not _is_hidden(file, root / folder)
+    }
+    return sorted(found)
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def relative_to(file: Path, root: Path) -> str:
+    """A file's path for people: relative to a folder that it lies in."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def read_text(file: Path, shown: str) -> str:

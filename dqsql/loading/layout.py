@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.dialect import tokenize
 from dqsql.errors import SqlSyntaxError
-from dqsql.loading.scanner import SegmentKind, blank, scan
+from dqsql.loading.scanner import TextProblem, blank, scan
 
 
 def _words(text: str) -> frozenset[str]:
@@ -56,15 +56,8 @@ _INTERVAL_UNITS = frozenset(
 )
 
 
-class LayoutProblem(Exception):
-    """Gross error in the SQL text at `offset` of the rendered text."""
-
-    def __init__(self, message: str, offset: int, text: str = "", hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.offset = offset
-        self.text = text
-        self.hint = hint
+class LayoutProblem(TextProblem):
+    """Gross error in the SQL, at an offset of the rendered text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +141,8 @@ def _tokens(sql: str) -> list[Token]:
     for segment in found.segments:
         if not segment.closed:
             raise LayoutProblem("the comment is never closed", segment.start, "/*")
-    hidden = tuple(s for s in found.segments if s.is_comment or s.kind is SegmentKind.HINT)
     try:
-        return tokenize(blank(sql, hidden))
+        return tokenize(blank(sql, found.hidden))
     except SqlSyntaxError as error:
         raise LayoutProblem(error.message.splitlines()[-1], 0) from error
 

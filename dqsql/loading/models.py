@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -211,32 +212,15 @@ def _model(
 def refuse_circle(models: Sequence[CheckModel]) -> LoadError | None:
     """An error that names a circle of refs, or None."""
     by_id = {model.unique_id: model for model in models}
-    done: set[str] = set()
-    for start in by_id:
-        if circle := _circle_from(start, by_id, done):
-            names = " -> ".join(by_id[uid].name for uid in circle)
-            model = by_id[circle[0]]
-            following = by_id[circle[1]].name
-            place = locate(model.raw_sql, rf"\bref\s*\(\s*['\"]{following}['\"]") or (1, 1)
-            span = Span(model.path, *place, f"ref('{following}')")
-            return LoadError(f"check models refer to each other in a circle: {names}", span=span)
-    return None
-
-
-def _circle_from(start: str, by_id: Mapping[str, CheckModel], done: set[str]) -> list[str] | None:
-    path: list[str] = []
-    stack: list[tuple[str, bool]] = [(start, True)]
-    while stack:
-        uid, entering = stack.pop()
-        if not entering:
-            path.pop()
-            done.add(uid)
-            continue
-        if uid in path:
-            return [*path[path.index(uid) :], uid]
-        if uid in done or uid not in by_id:
-            continue
-        path.append(uid)
-        stack.append((uid, False))
-        stack.extend((d, True) for d in reversed(by_id[uid].depends_on) if d in by_id)
+    graph = {uid: [d for d in m.depends_on if d in by_id] for uid, m in by_id.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        # Each is read by the one behind it; people write what a model reads behind it.
+        circle = [by_id[uid] for uid in reversed(error.args[1])]
+        names = " -> ".join(model.name for model in circle)
+        model, following = circle[0], circle[1].name
+        place = locate(model.raw_sql, rf"\bref\s*\(\s*['\"]{following}['\"]") or (1, 1)
+        span = Span(model.path, *place, f"ref('{following}')")
+        return LoadError(f"check models refer to each other in a circle: {names}", span=span)
     return None

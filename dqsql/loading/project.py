@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.dialect import quoted
-from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of, nearest
-from dqsql.loading.config import FILE_NAME, ProjectConfig, parse_vars, read_project_file
+from dqsql.errors import ConfigError, DqsqlError, UsageError, error_of, nearest
+from dqsql.loading.config import (
+    FILE_NAME,
+    ProjectConfig,
+    macro_files,
+    parse_vars,
+    read_project_file,
+)
 from dqsql.loading.contracts.expand import with_contract
 from dqsql.loading.dbt.project import (
     DbtRequest,
@@ -19,7 +25,7 @@ from dqsql.loading.dbt.project import (
     own_target_path,
     read_dbt_config,
 )
-from dqsql.loading.documents import Document, read_document, read_text
+from dqsql.loading.documents import Document, files_below, read_document, relative_to
 from dqsql.loading.models import (
     ModelContext,
     ModelFile,
@@ -31,7 +37,7 @@ from dqsql.loading.profiles import FILE_NAME as PROFILES_FILE
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.loading.sources import read_sources, refuse_duplicates
 from dqsql.model.project import CheckModel, MacroFile, Project, Source, Target
-from dqsql.resources import expanded, resource_dir
+from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
 _YAML_KEYS = ("version", "sources")
@@ -107,7 +113,7 @@ def _load(
     )
     errors: list[DqsqlError] = []
     sources = _replaced(_load_sources(root, config, chosen, errors), views)
-    macros = _macro_files(root, config, errors)
+    macros = macro_files(root, config, errors)
     _raise(errors)
     models, broken = _load_models(root, config, chosen, sources, macros)
     return Project(
@@ -147,25 +153,6 @@ def _raise(errors: list[DqsqlError]) -> None:
         raise error_of(errors)
 
 
-def _files(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -> list[Path]:
-    """Files below the folders, ordered by path; hidden files and folders are left out."""
-    found = {
-        file
-        for folder in folders
-        for file in (root / folder).rglob("*")
-        if file.suffix in suffixes and file.is_file() and not _is_hidden(file, root / folder)
-    }
-    return sorted(found)
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
-
-
-def _relative(file: Path, root: Path) -> str:
-    return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
-
-
 def _replaced(sources: Iterable[Source], views: Mapping[str, str]) -> tuple[Source, ...]:
     """The sources, with views in place of some. Raises UsageError: there is no such source."""
     found = tuple(sources)
@@ -185,7 +172,7 @@ def _load_sources(
     root: Path, config: ProjectConfig, target: Target, errors: list[DqsqlError]
 ) -> tuple[Source, ...]:
     library = MacroLibrary((), base_context(config.vars, target))
-    files = _files(root, (*config.model_paths, *config.source_paths), (".yml", ".yaml"))
+    files = files_below(root, (*config.model_paths, *config.source_paths), (".yml", ".yaml"))
     files += [
         root / path
         for path in ("sources.yml", "sources.yaml", *config.source_paths)
@@ -210,7 +197,7 @@ def _load_sources(
 
 
 def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
-    document = read_document(file, _relative(file, root), library.render)
+    document = read_document(file, relative_to(file, root), library.render)
     for key in document.data:
         if key == "models":
             raise document.problem(
@@ -222,29 +209,9 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
     return document
 
 
-def shipped_macros() -> tuple[MacroFile, ...]:
-    """The checks and metrics that come with dqsql, by absolute path."""
-    files = _files(resource_dir("macros"), (".",), (".sql",))
-    return tuple(MacroFile(str(f), read_text(f, str(f))) for f in files)
-
-
-def _macro_files(
-    root: Path, config: ProjectConfig, errors: list[DqsqlError]
-) -> tuple[MacroFile, ...]:
-    """Shipped files by absolute path, then the project's by relative path."""
-    files = [*shipped_macros()]
-    for file in _files(root, config.macro_paths, (".sql",)):
-        shown = _relative(file, root)
-        try:
-            files.append(MacroFile(shown, read_text(file, shown)))
-        except DqsqlError as error:
-            errors.append(error)
-    return tuple(files)
-
-
 def _model_files(root: Path, config: ProjectConfig) -> list[ModelFile]:
-    files = _files(root, config.model_paths, (".sql",))
-    return [ModelFile(file.stem, _relative(file, root), file) for file in files]
+    files = files_below(root, config.model_paths, (".sql",))
+    return [ModelFile(file.stem, relative_to(file, root), file) for file in files]
 
 
 def _load_models(
@@ -290,13 +257,8 @@ def _missing_folders(root: Path, config: ProjectConfig) -> list[DqsqlError]:
     return [
         ConfigError(
             f"the folder {path!r} of check models does not exist",
-            span=Span(FILE_NAME, *_place(config, "model_paths"), path),
+            span=replace(config.document.span("model_paths"), text=path),
         )
         for path in config.model_paths
         if not (root / path).is_dir()
     ]
-
-
-def _place(config: ProjectConfig, key: str) -> tuple[int, int]:
-    span = config.document.span(key)
-    return span.line, span.column

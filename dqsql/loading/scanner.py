@@ -12,6 +12,17 @@ from enum import StrEnum
 from functools import lru_cache
 
 
+class TextProblem(Exception):
+    """Something wrong at `offset` of a text; the caller knows the file."""
+
+    def __init__(self, message: str, offset: int, text: str = "", hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+        self.text = text
+        self.hint = hint
+
+
 class SegmentKind(StrEnum):
     """What a stretch of text is."""
 
@@ -61,6 +72,11 @@ class ScannedText:
     segments: tuple[Segment, ...] = ()
     jinja: tuple[Segment, ...] = ()
     unclosed_quote: int | None = None
+
+    @property
+    def hidden(self) -> tuple[Segment, ...]:
+        """What SQL does not read, and hints."""
+        return tuple(s for s in self.segments if s.kind is not SegmentKind.JINJA)
 
     @property
     def comments(self) -> tuple[Segment, ...]:

@@ -16,7 +16,7 @@ import pytest
 
 import dqsql
 from dqsql.engine import formats
-from dqsql.loading import project as loading
+from dqsql.loading import config as loading
 from dqsql.model.project import TABLE_FORMATS
 from dqsql.resources import resource_dir
 

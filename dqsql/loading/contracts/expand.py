@@ -11,7 +11,6 @@ from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, Span, nearest
 from dqsql.loading.contracts.odcs import contract_file
 from dqsql.model.contract import (
-    ColumnListError,
     Contract,
     ContractCheck,
     ContractColumn,
@@ -39,14 +38,17 @@ def with_contract(
         declared: the contract that dbt declares, if the setting says none.
     """
     setting = model.config.extra.get(SETTING)
-    if setting is False or (setting in (None, True) and declared is None):
+    if setting is False:
+        return model, None
+    if setting not in (None, True):
+        declared = None
+    elif declared is None:
         return model, None
     try:
-        contract = declared if setting in (None, True) else _read(setting, root, model)
+        span = Span(model.path, text=SETTING)
+        contract = declared or read_contract(setting, root, model.name, span)
     except DqsqlError as error:
         return model, error
-    if contract is None:
-        return model, None
     own = {(a.expression.strip(), (a.column or "").lower()) for a in model.annotations}
     added = [
         a
@@ -71,10 +73,6 @@ def read_contract(setting: Any, root: Path, name: str, span: Span) -> Contract:
         found = contract_file(root, path, span)
         return replace(found, closed=found.closed or extra == "refuse")
     return _inline(setting, name, span, closed=extra == "refuse")
-
-
-def _read(setting: Any, root: Path, model: CheckModel) -> Contract:
-    return read_contract(setting, root, model.name, Span(model.path, text=SETTING))
 
 
 def _inline(setting: Mapping[str, Any], name: str, span: Span, *, closed: bool) -> Contract:
@@ -182,6 +180,3 @@ def _annotation(check: ContractCheck, contract: Contract, column: str | None) ->
         description=check.description,
     )
     return Annotation(expression, settings, replace(contract.span, text=expression), column)
-
-
-__all__ = ["SETTING", "ColumnListError", "contract_annotations", "read_contract", "with_contract"]

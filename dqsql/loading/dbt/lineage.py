@@ -16,7 +16,7 @@ from dqsql.dialect import tokenize
 from dqsql.loading.binding import Binder, Binding, BindingProblem
 from dqsql.loading.dbt.rendering import STAND_IN
 from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, read_layout
-from dqsql.loading.scanner import Segment, SegmentKind, blank, scan
+from dqsql.loading.scanner import Segment, blank, scan
 
 _YAML_HINT = "put it under the column's config.meta.dqsql in a YAML file"
 _OPEN, _CLOSE = TokenType.L_PAREN, TokenType.R_PAREN
@@ -74,9 +74,7 @@ class DbtBinder(Binder):
 
     def __init__(self, sql: str, layout: Layout) -> None:
         super().__init__(sql, layout)
-        found = scan(sql, jinja=False)
-        hidden = tuple(s for s in found.segments if s.is_comment or s.kind is SegmentKind.HINT)
-        self._text = blank(sql, hidden)
+        self._text = blank(sql, scan(sql, jinja=False).hidden)
         self._sql = sql
         self._ctes = {c.name.lower(): c for c in _ctes(self._text)}
 

@@ -15,6 +15,7 @@ from dqsql.loading.annotations import (
     marked,
     parse_comment,
     prose_offsets,
+    with_mark,
 )
 from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
@@ -205,8 +206,7 @@ class DbtModels:
             self.errors.append(ConfigError(message, span=span, hint=hint))
             return
         for text in texts:
-            written = text if text.lstrip().startswith("@") else f"@{text.lstrip()}"
-            for found in parse_comment(written, self.known_names):
+            for found in parse_comment(with_mark(text), self.known_names):
                 place = self.places.of_text(span, text)
                 if isinstance(found, AnnotationProblem):
                     self.errors.append(AnnotationError(found.message, span=place, hint=found.hint))

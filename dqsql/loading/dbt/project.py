@@ -10,8 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, unique_errors
-from dqsql.loading.config import ProjectConfig, build_config, normalised
+from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, error_of, unique_errors
+from dqsql.loading.config import ProjectConfig, build_config, macro_files, normalised
 from dqsql.loading.dbt.failing import Unadoptable
 from dqsql.loading.dbt.manifest import (
     RESULTS,
@@ -24,13 +24,12 @@ from dqsql.loading.dbt.manifest import (
 from dqsql.loading.dbt.models import DbtModels, unknown_columns, with_tests
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
-from dqsql.loading.documents import Document, read_document, read_text
+from dqsql.loading.documents import Document, read_document
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.model.lineage import Reader
-from dqsql.model.project import CheckModel, LeftTest, MacroFile, Project, Source, Target
+from dqsql.model.project import CheckModel, LeftTest, Project, Source, Target
 from dqsql.model.settings import as_names, as_text
-from dqsql.resources import resource_dir
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dbt_project.yml"
@@ -163,7 +162,12 @@ class _Loader:
 
     def load(self) -> Project:
         own = self.config.own
-        macros = self._macros()
+        # dbt's own folder of macros is not read: a macro there called `check_x` is not meant for
+        # dqsql.
+        errors: list[DqsqlError] = []
+        macros = macro_files(self.root, own, errors)
+        if errors:
+            raise error_of(errors)
         library = MacroLibrary(macros, base_context(own.vars, self.target))
         nodes = self._nodes()
         names = _names(nodes, self.manifest.project)
@@ -219,20 +223,6 @@ class _Loader:
         if self.dbt_tests is not None:
             return self.dbt_tests
         return bool(self.config.own.settings.get("adopt_dbt_tests"))
-
-    def _macros(self) -> tuple[MacroFile, ...]:
-        """Shipped macros, and those in the folders under `vars: dqsql: macro_paths:`.
-
-        dbt's own folder of macros is not read: a macro there called `check_x` is not meant for
-        dqsql.
-        """
-        shipped = resource_dir("macros")
-        files = [MacroFile(str(f), read_text(f, str(f))) for f in sorted(shipped.rglob("*.sql"))]
-        for folder in self.config.own.macro_paths:
-            for file in sorted((self.root / folder).rglob("*.sql")):
-                shown = file.relative_to(self.root).as_posix()
-                files.append(MacroFile(shown, read_text(file, shown)))
-        return tuple(files)
 
     def _nodes(self) -> dict[str, Node]:
         """Everything with a relation, or between such things, upstream first."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from dqsql.errors import JinjaError
 from dqsql.loading.rendering import RenderedComment, Rendering, render_model
-from dqsql.loading.scanner import Segment, scan
+from dqsql.loading.scanner import blank, scan
 from dqsql.templating import MacroLibrary
 
 # A letter that no name of a column has.
@@ -51,7 +51,7 @@ def _context(relation_of: Callable[..., str]) -> Mapping[str, object]:
 def _masked(raw: str, render: Callable[[str], str]) -> Rendering:
     """The text with stand-ins for Jinja; comments are rendered, since they hold annotations."""
     found = scan(raw)
-    start = _QUERY.search(_without(raw, found.jinja))
+    start = _QUERY.search(blank(blank(raw, found.jinja), found.comments))
     first = start.start() if start else len(raw)
     parts: list[str] = []
     position = 0
@@ -77,16 +77,6 @@ def _masked(raw: str, render: Callable[[str], str]) -> Rendering:
         tuple(RenderedComment(r, c if same else None) for r, c in pairs),
         tuple(range(1, sql.count("\n") + 2)),
     )
-
-
-def _without(raw: str, jinja: tuple[Segment, ...]) -> str:
-    """The text with blanks for Jinja and comments."""
-    text = list(raw)
-    for segment in (*jinja, *scan(raw).comments):
-        for i in range(segment.start, segment.end):
-            if text[i] != "\n":
-                text[i] = " "
-    return "".join(text)
 
 
 def _stand_in(block: str, *, hidden: bool) -> str:
