@@ -144,11 +144,8 @@ class ConsoleListener:
         self._print("")
         self._say(f"{_work_done(result)} in {duration(result.seconds)}.")
         self._say(self._verdict(result))
-        self._say(
-            f"Done. PASS={counts.passed} WARN={counts.warned} FAIL={counts.failed} "
-            f"NODATA={counts.no_data} ERROR={counts.errors} SKIP={counts.skipped} "
-            f"TOTAL={counts.total}"
-        )
+        numbers = " ".join(f"{label(status)}={n}" for status, n in counts.items())
+        self._say(f"Done. {numbers} TOTAL={sum(counts.values())}")
 
     def _print_findings(self, result: ModelResult) -> None:
         groups = group_findings(result.results)
@@ -199,10 +196,10 @@ class ConsoleListener:
         counts = tally(*result.models)
         problems = [
             plural(n, noun)
-            for n, noun in ((counts.errors, "error"), (counts.failed, "failure"))
+            for n, noun in ((counts[Status.ERROR], "error"), (counts[Status.FAIL], "failure"))
             if n
         ]
-        warnings = counts.warned + counts.no_data
+        warnings = counts[Status.WARN] + counts[Status.NO_DATA]
         if warnings:
             problems.append(plural(warnings, "warning"))
         waiting = sum(len(m.waiting) for m in result.models)
@@ -243,21 +240,10 @@ def _outcome(result: ModelResult) -> str:
     if not result.batches and not result.results:
         return "nothing new, every batch has been checked"
     counts = tally(result)
-    parts = [
-        f"{n:,} {word}"
-        for n, word in (
-            (counts.passed, "pass"),
-            (counts.warned, "warn"),
-            (counts.failed, "fail"),
-            (counts.no_data, "no data"),
-            (counts.errors, "error"),
-            (counts.skipped, "skipped"),
-        )
-        if n
-    ]
+    parts = [f"{n:,} {status.value.replace('_', ' ')}" for status, n in counts.items() if n]
     return (
         f"{plural(len(result.batches), 'batch')}, {plural(result.checks, 'check')}, "
-        f"{plural(counts.total, 'verdict')}: {', '.join(parts) or 'none'} "
+        f"{plural(sum(counts.values()), 'verdict')}: {', '.join(parts) or 'none'} "
         f"in {duration(result.seconds)}"
     )
 

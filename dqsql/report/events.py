@@ -10,7 +10,7 @@ from dqsql.errors import DqsqlError
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record, flatten
-from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally
+from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally_record
 from dqsql.report.jsonable import timestamp, to_json
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import file_size
@@ -88,7 +88,7 @@ class JsonListener:
         data = {
             "status": status.value,
             "exit_code": result.exit_code,
-            "counts": tally(*result.models).as_dict(),
+            "counts": tally_record(*result.models),
             "elapsed_time": result.seconds,
         }
         self._event("RunFinished", _LEVELS.get(status, "info"), f"done: {status.value}", data)
@@ -151,7 +151,7 @@ def model_record(result: ModelResult) -> dict[str, Any]:
         "metrics": result.metrics,
         "scans": result.scans,
         "rows": result.rows,
-        "counts": tally(result).as_dict(),
+        "counts": tally_record(result),
         "skipped": result.skipped,
         "errors": [error_record(e) for e in flatten(result.error)] if result.error else [],
         "notes": list(result.notes),

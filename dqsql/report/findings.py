@@ -45,45 +45,17 @@ class FindingGroup:
         return len({r.segment for r in self.findings if r.segment is not None})
 
 
-@dataclass(frozen=True, slots=True)
-class FindingTally:
+def tally(*models: ModelResult) -> dict[Status, int]:
     """Numbers of verdicts by status. Models that could not be checked count as errors."""
-
-    passed: int = 0
-    warned: int = 0
-    failed: int = 0
-    no_data: int = 0
-    errors: int = 0
-    skipped: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return sum((self.passed, self.warned, self.failed, self.no_data, self.errors, self.skipped))
-
-    def as_dict(self) -> dict[str, int]:
-        """Return the numbers under the names of the statuses."""
-        return {
-            "pass": self.passed,
-            "warn": self.warned,
-            "fail": self.failed,
-            "no_data": self.no_data,
-            "error": self.errors,
-            "skipped": self.skipped,
-            "total": self.total,
-        }
+    counts = {status: sum(m.count(status) for m in models) for status in Status}
+    counts[Status.ERROR] += sum(m.error is not None and not m.results for m in models)
+    return counts
 
 
-def tally(*models: ModelResult) -> FindingTally:
-    """Count the verdicts of the models."""
-    return FindingTally(
-        passed=sum(m.count(Status.PASS) for m in models),
-        warned=sum(m.count(Status.WARN) for m in models),
-        failed=sum(m.count(Status.FAIL) for m in models),
-        no_data=sum(m.count(Status.NO_DATA) for m in models),
-        errors=sum(m.count(Status.ERROR) + (m.error is not None and not m.results) for m in models),
-        skipped=sum(m.count(Status.SKIPPED) for m in models),
-    )
+def tally_record(*models: ModelResult) -> dict[str, int]:
+    """The same under the names of the statuses, with their total."""
+    counts = tally(*models)
+    return {**{status.value: n for status, n in counts.items()}, "total": sum(counts.values())}
 
 
 def run_status(result: RunResult) -> Status:

@@ -14,7 +14,6 @@ from dqsql.report.text import number, printable, shorten
 
 PROFILES = "profiles.json"
 _NAME, _VALUES = 32, 48
-BAR_WIDTH, BARS_HEIGHT = 8, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,6 @@ class ColumnLine:
     high: str
     shares: tuple[float, ...]
     frequent: str
-
-    @property
-    def bars(self) -> tuple[tuple[float, float], ...]:
-        """Top and height of each bar in a picture of BARS_HEIGHT; what is there at all is seen."""
-        top = max(self.shares, default=0.0) or 1.0
-        heights = [0.0 if s <= 0 else max(1.0, s / top * BARS_HEIGHT) for s in self.shares]
-        return tuple((round(BARS_HEIGHT - h, 1), round(h, 1)) for h in heights)
 
 
 @dataclass(frozen=True, slots=True)

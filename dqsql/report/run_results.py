@@ -28,7 +28,7 @@ from dqsql.report.findings import (
     describe_batch,
     group_findings,
     run_status,
-    tally,
+    tally_record,
 )
 from dqsql.report.jsonable import timestamp
 
@@ -78,7 +78,7 @@ def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
         "started_at": timestamp(result.started_at),
         "finished_at": timestamp(result.finished_at),
         "elapsed_time": result.seconds,
-        "counts": tally(*result.models).as_dict(),
+        "counts": tally_record(*result.models),
         "models": [model_record(model) for model in result.models],
         "results": run_results(result, plans)["results"],
         "warnings": list(result.warnings),

@@ -10,8 +10,6 @@ from dqsql.model.project import Target
 from dqsql.model.tables import ALL_TABLES
 from dqsql.resources import resource_dir
 
-DIALECTS = ("spark", "duckdb")
-
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -112,5 +112,5 @@ def test_a_model_that_could_not_be_checked_counts_as_an_error(
 ) -> None:
     broken = make_model(error=QueryError("no"))
     fine = make_model(make_result(), make_result(status=Status.NO_DATA))
-    counts = tally(broken, fine)
-    assert (counts.errors, counts.passed, counts.no_data, counts.total) == (1, 1, 1, 3)
+    counts = {status: n for status, n in tally(broken, fine).items() if n}
+    assert counts == {Status.PASS: 1, Status.NO_DATA: 1, Status.ERROR: 1}
