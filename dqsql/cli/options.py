@@ -12,153 +12,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
-# Name of the parameter -> flags and settings of the option, in dbt's words where dbt has them.
-_OPTIONS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
-    "select": (
-        ("--select", "-s", "-m", "--models"),
-        {
-            "multiple": True,
-            "metavar": "SELECTOR...",
-            "help": "Check models: names, tag:.., path:.., state:..; several are a union.",
-        },
-    ),
-    "exclude": (
-        ("--exclude",),
-        {"multiple": True, "metavar": "SELECTOR...", "help": "What to leave out of the selection."},
-    ),
-    "selector": (
-        ("--selector",),
-        {"metavar": "NAME", "help": "A selection with a name in selectors.yml."},
-    ),
-    "target": (("--target", "-t"), {"help": "The target of the profile to run against."}),
-    "profile": (("--profile",), {"help": "The profile to use instead of the project's."}),
-    "profiles_dir": (
-        ("--profiles-dir",),
-        {"type": _FOLDER, "help": "The folder with profiles.yml."},
-    ),
-    "project_dir": (
-        ("--project-dir",),
-        {"type": _FOLDER, "default": Path(), "help": "The project's folder [default: here]."},
-    ),
-    "vars": (
-        ("--vars",),
-        {"metavar": "YAML", "help": "Variables that override the project's: '{name: value}'."},
-    ),
-    "full_refresh": (
-        ("--full-refresh", "-f"),
-        {"is_flag": True, "help": "Check all batches again and replace what is stored."},
-    ),
-    "fail_fast": (
-        ("--fail-fast", "-x"),
-        {"is_flag": True, "help": "Stop after the first check model with a failure."},
-    ),
-    "batches": (
-        ("--batch",),
-        {"multiple": True, "metavar": "BATCH...", "help": "Check these batches, new or not."},
-    ),
-    "event_time_start": (
-        ("--event-time-start",),
-        {"metavar": "TIME", "help": "Check the batches from this one on, new or not."},
-    ),
-    "event_time_end": (
-        ("--event-time-end",),
-        {"metavar": "TIME", "help": "Check the batches before this one, new or not."},
-    ),
-    "store_failures": (
-        ("--store-failures",),
-        {"is_flag": True, "help": "Keep samples of failing rows in dq_failures."},
-    ),
-    "quarantine": (
-        ("--quarantine/--no-quarantine",),
-        {
-            "default": None,
-            "help": "Split rows into good and quarantined tables [default: as the project says].",
-        },
-    ),
-    "only_new": (
-        ("--only-new",),
-        {
-            "is_flag": True,
-            "help": "Exit with 0 if nothing is new, even if batches wait for a review.",
-        },
-    ),
-    "timing": (
-        ("--timing",),
-        {
-            "is_flag": True,
-            "help": "Print to standard error where the seconds went, by phase and model.",
-        },
-    ),
-    "dbt_tests": (
-        ("--dbt-tests/--no-dbt-tests",),
-        {
-            "default": None,
-            "help": "Adopt the generic tests of a dbt project [default: as its settings say].",
-        },
-    ),
-    "state": (
-        ("--state",),
-        {"type": _FOLDER, "help": "Earlier artefacts, for state:modified, result:fail .."},
-    ),
-    "threads": (
-        ("--threads",),
-        {
-            "type": click.IntRange(min=1),
-            "help": "How many models to check at a time [default: as the profile says, else 1;"
-            " of little data one for each core].",
-        },
-    ),
-    "output": (
-        ("--output",),
-        {
-            "type": click.Choice(["text", "json"]),
-            "default": "text",
-            "help": "json prints one JSON object to standard output and nothing else.",
-        },
-    ),
-    "run_output": (
-        ("--output",),
-        {
-            "type": click.Choice(["text", "json", "github"]),
-            "default": "text",
-            "help": "json prints one JSON object to standard output and nothing else; github adds"
-            " annotations of the files' lines, as GitHub Actions reads them.",
-        },
-    ),
-    "reason": (("--reason",), {"required": True, "metavar": "TEXT", "help": "Why."}),
-    "author": (("--author",), {"metavar": "NAME", "help": "Who says so [default: the user]."}),
-    "log_format": (
-        ("--log-format",),
-        {
-            "type": click.Choice(["text", "json"]),
-            "default": "text",
-            "help": "json prints one JSON object per event.",
-        },
-    ),
-    "quiet": (
-        ("--quiet", "-q"),
-        {"is_flag": True, "help": "Print errors and failures only."},
-    ),
-    "color": (
-        ("--color/--no-color", "--use-colors/--no-use-colors"),
-        {"default": None, "help": "Colour [default: on a terminal]; NO_COLOR is respected."},
-    ),
-    "debug": (
-        ("--debug", "-d"),
-        {"is_flag": True, "help": "Show the traceback of errors."},
-    ),
-}
-
-# Options whose parameter has another name, because commands differ in what they take.
-_PARAMETERS = {"run_output": "output"}
-GLOBAL = ("log_format", "quiet", "color", "debug")
-PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
-TESTS = ("dbt_tests",)
-STATE = ("state",)
-SELECTION = ("select", "exclude")
-# Also those of selectors.yml by themselves, and artefacts to compare with.
-SELECTOR = ("selector",)
-
 
 def option(*flags: str, **settings: Any) -> Callable[[F], F]:
     """Return a decorator that gives a command an option, which is also read from `DQSQL_<FLAG>`.
@@ -169,13 +22,139 @@ def option(*flags: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*flags, envvar=envvar, **settings)
 
 
+# In dbt's words where dbt has them.
+_OPTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "select": option(
+        "--select",
+        "-s",
+        "-m",
+        "--models",
+        multiple=True,
+        metavar="SELECTOR...",
+        help="Check models: names, tag:.., path:.., state:..; several are a union.",
+    ),
+    "exclude": option(
+        "--exclude",
+        multiple=True,
+        metavar="SELECTOR...",
+        help="What to leave out of the selection.",
+    ),
+    "selector": option(
+        "--selector", metavar="NAME", help="A selection with a name in selectors.yml."
+    ),
+    "target": option("--target", "-t", help="The target of the profile to run against."),
+    "profile": option("--profile", help="The profile to use instead of the project's."),
+    "profiles_dir": option("--profiles-dir", type=_FOLDER, help="The folder with profiles.yml."),
+    "project_dir": option(
+        "--project-dir", type=_FOLDER, default=Path(), help="The project's folder [default: here]."
+    ),
+    "vars": option(
+        "--vars", metavar="YAML", help="Variables that override the project's: '{name: value}'."
+    ),
+    "full_refresh": option(
+        "--full-refresh",
+        "-f",
+        is_flag=True,
+        help="Check all batches again and replace what is stored.",
+    ),
+    "fail_fast": option(
+        "--fail-fast", "-x", is_flag=True, help="Stop after the first check model with a failure."
+    ),
+    "batches": option(
+        "--batch",
+        "batches",
+        multiple=True,
+        metavar="BATCH...",
+        help="Check these batches, new or not.",
+    ),
+    "event_time_start": option(
+        "--event-time-start", metavar="TIME", help="Check the batches from this one on, new or not."
+    ),
+    "event_time_end": option(
+        "--event-time-end", metavar="TIME", help="Check the batches before this one, new or not."
+    ),
+    "store_failures": option(
+        "--store-failures", is_flag=True, help="Keep samples of failing rows in dq_failures."
+    ),
+    "quarantine": option(
+        "--quarantine/--no-quarantine",
+        default=None,
+        help="Split rows into good and quarantined tables [default: as the project says].",
+    ),
+    "only_new": option(
+        "--only-new",
+        is_flag=True,
+        help="Exit with 0 if nothing is new, even if batches wait for a review.",
+    ),
+    "timing": option(
+        "--timing",
+        is_flag=True,
+        help="Print to standard error where the seconds went, by phase and model.",
+    ),
+    "dbt_tests": option(
+        "--dbt-tests/--no-dbt-tests",
+        default=None,
+        help="Adopt the generic tests of a dbt project [default: as its settings say].",
+    ),
+    "state": option(
+        "--state", type=_FOLDER, help="Earlier artefacts, for state:modified, result:fail .."
+    ),
+    "threads": option(
+        "--threads",
+        type=click.IntRange(min=1),
+        help=(
+            "How many models to check at a time [default: as the profile says, else 1;"
+            " of little data one for each core]."
+        ),
+    ),
+    "output": option(
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="json prints one JSON object to standard output and nothing else.",
+    ),
+    "run_output": option(
+        "--output",
+        type=click.Choice(["text", "json", "github"]),
+        default="text",
+        help=(
+            "json prints one JSON object to standard output and nothing else; github adds"
+            " annotations of the files' lines, as GitHub Actions reads them."
+        ),
+    ),
+    "reason": option("--reason", required=True, metavar="TEXT", help="Why."),
+    "author": option("--author", metavar="NAME", help="Who says so [default: the user]."),
+    "log_format": option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="json prints one JSON object per event.",
+    ),
+    "quiet": option("--quiet", "-q", is_flag=True, help="Print errors and failures only."),
+    "color": option(
+        "--color/--no-color",
+        "--use-colors/--no-use-colors",
+        default=None,
+        help="Colour [default: on a terminal]; NO_COLOR is respected.",
+    ),
+    "debug": option("--debug", "-d", is_flag=True, help="Show the traceback of errors."),
+}
+
+GLOBAL = ("log_format", "quiet", "color", "debug")
+PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
+TESTS = ("dbt_tests",)
+STATE = ("state",)
+SELECTION = ("select", "exclude")
+# Also those of selectors.yml by themselves, and artefacts to compare with.
+SELECTOR = ("selector",)
+
+
 def options(*names: str) -> Callable[[F], F]:
     """Return a decorator that gives a command the named options, in this order."""
 
     def decorate(function: F) -> F:
         for name in reversed(names):
-            flags, settings = _OPTIONS[name]
-            function = option(*flags, _PARAMETERS.get(name, name), **settings)(function)
+            function = _OPTIONS[name](function)
         return function
 
     return decorate

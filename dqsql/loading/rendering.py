@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 
 from dqsql.errors import DqsqlError
 from dqsql.loading.scanner import ScannedText, Segment, line_starts, scan
@@ -116,26 +117,14 @@ def _line_markers(raw: str, found: ScannedText) -> list[tuple[int, int]]:
     starts = line_starts(raw)
     markers: dict[int, int] = {}
     blocks = [(s.start, s.end) for s in found.jinja]
-    inside = _Inside(blocks)
     for number, start in enumerate(starts, start=1):
-        if not inside(start):
+        before = bisect_right(blocks, start, key=itemgetter(0)) - 1
+        if before < 0 or not blocks[before][0] < start < blocks[before][1]:
             markers[start] = number
     for start, end in blocks:
         markers[start] = bisect_right(starts, start)
         markers[end] = bisect_right(starts, end)
     return list(markers.items())
-
-
-class _Inside:
-    """Whether an offset lies inside one of the ordered, disjoint ranges."""
-
-    def __init__(self, ranges: list[tuple[int, int]]) -> None:
-        self._ranges = ranges
-        self._starts = [start for start, _ in ranges]
-
-    def __call__(self, offset: int) -> bool:
-        index = bisect_right(self._starts, offset) - 1
-        return index >= 0 and self._ranges[index][0] < offset < self._ranges[index][1]
 
 
 def _line_map_from_markers(sql: str, marked: str) -> tuple[int, ...] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
     """Return `1 batch`, `2 batches`: the count with the right form of the noun."""
@@ -9,3 +11,9 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
         return f"1 {noun}"
     default = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
     return f"{count:,} {nouns or default}"
+
+
+def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return `a, b and 3 more`: the first `most` of some texts, and how many there are beside."""
+    shown = separator.join(texts[:most])
+    return f"{shown} and {len(texts) - most:,} more" if len(texts) > most else shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dqsql.model.project import Severity
 from dqsql.model.results import ModelResult, RunResult, Status
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.report.errors import print_error
 from dqsql.report.findings import (
     FindingGroup,
@@ -230,11 +230,9 @@ def _outcome(result: ModelResult) -> str:
     if result.error is not None and not result.results:
         return f"could not be checked (after {duration(result.seconds)})"
     if result.waiting:
-        batches = ", ".join(map(printable, result.waiting[:MAX_BATCHES]))
-        rest = len(result.waiting) - MAX_BATCHES
-        more = f" and {rest} more" if rest > 0 else ""
+        batches = first_of([printable(b) for b in result.waiting], MAX_BATCHES)
         count = plural(len(result.waiting), "flagged batch", "flagged batches")
-        return f"nothing new, {count} to be reviewed: {batches}{more}"
+        return f"nothing new, {count} to be reviewed: {batches}"
     if result.skipped:
         return printable(result.skipped)
     if not result.batches and not result.results:

@@ -18,6 +18,7 @@ from typing import Any
 from dqsql.errors import ConfigError, Span
 from dqsql.json_text import Shape, misfit, parse_json, read_json
 from dqsql.loading.documents import read_text
+from dqsql.model.wording import first_of
 
 VERSIONS = (10, 11, 12)
 # What dbt builds a relation for.
@@ -331,10 +332,7 @@ def staleness(manifest: Manifest, root: Path, model_paths: Sequence[str]) -> str
     changes += _changed_properties(manifest, root)
     if not changes:
         return None
-    listed = ", ".join(changes[:_SHOWN])
-    if len(changes) > _SHOWN:
-        listed += f" and {len(changes) - _SHOWN} more"
-    return f"{manifest.shown} is stale ({listed}): {_PARSE}"
+    return f"{manifest.shown} is stale ({first_of(changes, _SHOWN)}): {_PARSE}"
 
 
 def _own(manifest: Manifest) -> Iterator[Node]:

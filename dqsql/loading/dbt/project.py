@@ -30,6 +30,7 @@ from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.model.lineage import Reader
 from dqsql.model.project import CheckModel, LeftTest, Project, Source, Target
 from dqsql.model.settings import as_names, as_text
+from dqsql.model.wording import first_of
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dbt_project.yml"
@@ -349,9 +350,8 @@ def _prose_warning(found: Sequence[str]) -> list[str]:
     """A sentence about comments with an @ that are read as prose, or none."""
     if not found:
         return []
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    shown = "; ".join(found[:_SHOWN])
-    return [f"no check has such a name, so these comments are read as prose: {shown}{more}"]
+    shown = first_of(found, _SHOWN, "; ")
+    return [f"no check has such a name, so these comments are read as prose: {shown}"]
 
 
 def _readers(manifest: Manifest) -> tuple[Reader, ...]:
