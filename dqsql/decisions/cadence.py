@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dqsql.model.wording import first_of
+
 MIN_HISTORY = 7
 # So many steps are looked at between two batches, and so many missing ones are named.
 _MAX_STEPS = 10_000
@@ -173,9 +175,7 @@ class Gap:
     @property
     def words(self) -> str:
         """The missing ones, `2024-03-06, 2024-03-07 and 3 more`."""
-        shown = [_shown(m) for m in self.missing[:_NAMED]]
-        more = len(self.missing) - len(shown)
-        return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown)
+        return first_of([_shown(m) for m in self.missing], _NAMED)
 
 
 def _shown(moment: dt.datetime) -> str:

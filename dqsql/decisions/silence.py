@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dqsql.model.wording import first_of
+
 # What is believed before anything was seen: one batch in eleven lacks it, with the weight of 1.1.
 _PRIOR_ABSENT, _PRIOR = 0.1, 1.1
 # How many batches of its own a name's rate needs to weigh as much as that of all names.
@@ -108,6 +110,4 @@ def taken_over(before: Sequence[float], now: float, min_history: int = MIN_HISTO
 
 def listed(found: Sequence[Absence]) -> str:
     """Some absences in words."""
-    shown = [a.words for a in found[:_NAMED]]
-    more = len(found) - len(shown)
-    return f"{', '.join(shown)} and {more} more" if more > 0 else ", ".join(shown)
+    return first_of([a.words for a in found], _NAMED)

@@ -10,7 +10,7 @@ from typing import Any
 from dqsql.compiler.flow import STAR, Flow, Leaves, Relation, flow_of, relation_key
 from dqsql.model.lineage import Reader
 from dqsql.model.project import CheckModel
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.runner.lifecycle import RESOLVED
 
 # In the order in which they are named.
@@ -34,9 +34,7 @@ class Impact:
         counts = Counter(r.kind for r in self.readers)
         parts = [plural(counts[k], k) for k in _KINDS if counts[k]]
         who = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-        names = [r.name for r in self.readers[:_NAMED]]
-        more = len(self.readers) - len(names)
-        named = f"{', '.join(names)} and {more} more" if more else ", ".join(names)
+        named = first_of([r.name for r in self.readers], _NAMED)
         return f"{who} {'reads' if len(self.readers) == 1 else 'read'} this {self.about}: {named}"
 
 

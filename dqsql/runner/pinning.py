@@ -15,7 +15,7 @@ from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
@@ -145,10 +145,9 @@ def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricS
 
 def _of_incident(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
     series = check.series
-    told = ", ".join(check.caught[:_NAMED])
-    more = f" and {len(check.caught) - _NAMED} more" if len(check.caught) > _NAMED else ""
     reason = (
-        f"tells of {len(check.caught)} of {plural(len(rejected), 'rejected batch')} ({told}{more});"
+        f"tells of {len(check.caught)} of {plural(len(rejected), 'rejected batch')}"
+        f" ({first_of(check.caught, _NAMED)});"
         f" {len(check.alarms)} false alarms on {check.judged} accepted"
     )
     metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option
 from dqsql.cli.project import all_errors, compile_project, target_dir, write_project_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 from dqsql.report.errors import error_record
 from dqsql.report.text import printable
 
@@ -91,15 +90,8 @@ def _print_model(session: Session, record: dict[str, Any]) -> None:
     name = session.out.style(printable(record["model"]), "bold")
     session.say(f"{name} ({printable(record['path'])}): {', '.join(checks)}; {work}")
     if record["columns"]:
-        session.say(f"  columns: {printable(_listed(record['columns']))}")
+        session.say(f"  columns: {printable(first_of(record['columns'], _SHOWN_COLUMNS))}")
     for note in record["notes"]:
         session.say(f"  note: {printable(note)}")
     if record["compiled_path"]:
         session.say(f"  {printable(str(record['compiled_path']))}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The names, or the first of many; `--output json` has all."""
-    more = len(names) - _SHOWN_COLUMNS
-    shown = ", ".join(names[:_SHOWN_COLUMNS])
-    return f"{shown} and {more} more" if more > 1 else ", ".join(names)
