@@ -150,7 +150,7 @@ def dqsql(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> DqSql:
     monkeypatch.setattr(
         session,
         "open_session",
-        lambda target, log_dir, _=None, **more: given(target, log_dir, spark, **more),
+        lambda target, log_dir, _=None, *more: given(target, log_dir, spark, *more),
     )
 
     def call(project: Project | Path, *args: str) -> Result:
