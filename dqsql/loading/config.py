@@ -21,31 +21,31 @@ from dqsql.loading.documents import (
 )
 from dqsql.loading.settings import project_settings, read_model_settings
 from dqsql.model.project import MacroFile, NoData, Project, Severity
-from dqsql.model.settings import as_names, as_text, one_of
+from dqsql.model.settings import Reader, as_names, as_text, one_of
 from dqsql.resources import resource_dir
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dqsql_project.yml"
 _FILES = (FILE_NAME, "dbt_project.yml")
 _TARGET_KEYS = frozenset({"warehouse", "table_format", "schema", "ansi", "spark_conf", "threads"})
-_OWN_KEYS = frozenset(
-    {
-        "name",
-        "version",
-        "config_version",
-        "profile",
-        "model_paths",
-        "macro_paths",
-        "source_paths",
-        "target_path",
-        "vars",
-        "severity",
-        "no_data",
-        "functions",
-        "models",
-        "sources",
-    }
-)
+
+
+def _as_paths(value: Any) -> tuple[str, ...]:
+    return tuple(str(PurePosixPath(path)) for path in as_names(value))
+
+
+# Fields of ProjectConfig that one key gives.
+_FIELDS: Mapping[str, Reader] = {
+    "profile": as_text,
+    "model_paths": _as_paths,
+    "macro_paths": _as_paths,
+    "source_paths": _as_paths,
+    "target_path": as_text,
+    "severity": one_of(*Severity),
+    "no_data": one_of(*NoData),
+    "functions": as_names,
+}
+_OTHER_KEYS = frozenset({"name", "version", "config_version", "vars", "models", "sources"})
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -152,23 +152,19 @@ def build_config(
     document: Document, values: Mapping[str, Any], name: str, variables: Mapping[str, Any]
 ) -> ProjectConfig:
     """The configuration in `values`, the top level of `document`. Raises ConfigError."""
-    lists: dict[str, tuple[str, ...]] = {
-        key: document.read(values, key, as_names)
-        for key in ("model_paths", "macro_paths", "source_paths", "functions")
-        if values.get(key) is not None
+    fields = {
+        key: document.read(values, key, reader)
+        for key, reader in _FIELDS.items()
+        if values.get(key) not in (None, "")
     }
     return ProjectConfig(
         name=name,
         document=document,
-        profile=document.read(values, "profile", as_text),
-        target_path=document.read(values, "target_path", as_text) or "target",
         vars=variables,
-        severity=document.read(values, "severity", one_of(*Severity)) or Severity.ERROR,
-        no_data=document.read(values, "no_data", one_of(*NoData)) or NoData.WARN,
         target_defaults=_target_defaults(document, values),
         folder_defaults=tuple(_folder_defaults(document, values, name)),
         settings=_project_settings(document, values),
-        **_paths(lists),
+        **fields,
     )
 
 
@@ -186,15 +182,7 @@ def normalised(document: Document) -> dict[str, Any]:
 
 def known_keys() -> frozenset[str]:
     """The settings of the project file."""
-    return _OWN_KEYS.union(_TARGET_KEYS, project_settings())
-
-
-def _paths(lists: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    trimmed = {
-        key: tuple(str(PurePosixPath(p)) for p in value) if key.endswith("_paths") else value
-        for key, value in lists.items()
-    }
-    return trimmed
+    return _OTHER_KEYS.union(_FIELDS, _TARGET_KEYS, project_settings())
 
 
 def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:

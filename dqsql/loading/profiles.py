@@ -81,7 +81,7 @@ class TargetRequest:
     """
 
     root: Path
-    project_name: str
+    project_name: str = ""
     profile: str | None = None
     project_profile: str | None = None
     target: str | None = None

@@ -19,7 +19,6 @@ from dqsql.loading.config import (
 )
 from dqsql.loading.contracts.expand import with_contract
 from dqsql.loading.dbt.project import (
-    DbtRequest,
     is_dbt_project,
     load_dbt_project,
     own_target_path,
@@ -87,12 +86,13 @@ def _load(
 ) -> Project:
     root = expanded(project_dir).resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
+    request = TargetRequest(
+        root, profile=profile, target=target, profiles_dir=profiles_dir, vars=overrides
+    )
     if _is_dbt(root):
         if views:
             raise UsageError("sources of a dbt project cannot be replaced by a stream")
-        return load_dbt_project(
-            root, DbtRequest(target, profile, profiles_dir, overrides, dbt_tests)
-        )
+        return load_dbt_project(request, dbt_tests)
     if dbt_tests:
         raise UsageError(
             f"--dbt-tests adopts the tests of a dbt project, and {root} is none",
@@ -100,13 +100,10 @@ def _load(
         )
     config = read_project_file(root, overrides)
     chosen = load_target(
-        TargetRequest(
-            root=root,
+        replace(
+            request,
             project_name=config.name,
-            profile=profile,
             project_profile=config.profile,
-            target=target,
-            profiles_dir=profiles_dir,
             defaults=config.target_defaults,
             vars=config.vars,
         )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
+from dqsql.cli.reference import (
+    annotations_as_markdown,
+    commands_as_markdown,
+    settings_as_markdown,
+    tables_as_markdown,
+)
 from dqsql.cli.session import Session, with_session
 
 
@@ -16,46 +23,42 @@ def command() -> None:
     """Print the reference as Markdown."""
 
 
-@command.command("tables", cls=Command)
-@with_session
-def tables(session: Session, **_: Any) -> int:
-    """Print what the columns of the warehouse tables mean."""
-    from dqsql.cli.reference import tables_as_markdown
-
-    session.out.line(tables_as_markdown())
-    return 0
-
-
-@command.command("annotations", cls=Command)
-@with_session
-def print_annotations(session: Session, **_: Any) -> int:
-    """Print the checks and metrics that come with dqsql, with their formulas."""
-    from dqsql.cli.reference import annotations_as_markdown
-
-    session.out.line(annotations_as_markdown())
-    return 0
-
-
-@command.command("settings", cls=Command)
-@with_session
-def print_settings(session: Session, **_: Any) -> int:
-    """Print what the settings of checks, models, the project and targets mean."""
-    from dqsql.cli.reference import settings_as_markdown
-
-    session.out.line(settings_as_markdown())
-    return 0
-
-
-@command.command("commands", cls=Command)
-@with_session
-def print_commands(session: Session, **_: Any) -> int:
-    """Print all commands with their options."""
-    from dqsql.cli.reference import commands_as_markdown
-
+def _all_commands() -> str:
     root = click.get_current_context().find_root().command
-    if isinstance(root, click.Group):
-        session.out.line(commands_as_markdown(root))
-    return 0
+    assert isinstance(root, click.Group)
+    return commands_as_markdown(root)
+
+
+def _page(name: str, page: Callable[[], str], help_text: str) -> None:
+    """Add a command that prints a page of the reference."""
+
+    @command.command(name, cls=Command, help=help_text)
+    @with_session
+    def show(session: Session) -> int:
+        session.out.line(page())
+        return 0
+
+
+_page(
+    "tables",
+    tables_as_markdown,
+    "Print what the columns of the warehouse tables mean.",
+)
+_page(
+    "annotations",
+    annotations_as_markdown,
+    "Print the checks and metrics that come with dqsql, with their formulas.",
+)
+_page(
+    "settings",
+    settings_as_markdown,
+    "Print what the settings of checks, models, the project and targets mean.",
+)
+_page(
+    "commands",
+    _all_commands,
+    "Print all commands with their options.",
+)
 
 
 @command.command("views", cls=Command)

@@ -30,14 +30,7 @@ _ROW_WIDTH = 400  # characters
 @option("--segment", metavar="SEGMENT", help="With --batch: of this segment.")
 @options(*PROJECT, "output")
 @with_session
-def command(
-    session: Session,
-    *,
-    result: str,
-    batch: str | None,
-    segment: str | None,
-    **where: Any,
-) -> int:
+def command(session: Session, **given: Any) -> int:
     """Explain a verdict: what was seen and expected, from which history.
 
     RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
@@ -51,7 +44,7 @@ def command(
     from dqsql.runner.explain import explain
 
     with session.progress() as progress:
-        found = explain(result, batch=batch, segment=segment, step=progress.step, **where)
+        found = explain(step=progress.step, **given)
     session.print_outcome(**_record(found))
     _print(session, found)
     return 0

@@ -37,17 +37,12 @@ def command() -> None:
 @option("--assigned-to", metavar="NAME", help="Of this person.")
 @options(*PROJECT, "output")
 @with_session
-def list_open(
-    session: Session,
-    *,
-    assigned_to: str | None,
-    **where: Any,
-) -> int:
+def list_open(session: Session, **given: Any) -> int:
     """List the findings that are not resolved, with who looks after them and who reads them."""
     from dqsql.runner.finding import open_findings
 
     with session.progress() as progress:
-        found = open_findings(assigned_to=assigned_to, step=progress.step, **where)
+        found = open_findings(step=progress.step, **given)
     session.print_outcome(findings=list(found))
     for row in found:
         _print(session, row)

@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 @click.option("--show", is_flag=True, help="Only show what runs have learned. Needs no Spark.")
 @options(*SELECTION, *PROJECT, *TESTS, "output")
 @with_session
-def command(
-    session: Session,
-    *,
-    show: bool,
-    **where: Any,
-) -> int:
+def command(session: Session, **given: Any) -> int:
     """Learn the bounds of monitors from all accepted batches, and show them.
 
     Reads what runs have stored, and a sample of the newest batch to inject issues into. Every run
@@ -37,7 +32,7 @@ def command(
     from dqsql.runner.fit import fit
 
     with session.progress() as progress:
-        fitted = fit(show=show, step=progress.step, **where)
+        fitted = fit(step=progress.step, **given)
     errors = [f.error for f in fitted if f.error is not None]
     code = EXIT_ERROR if errors else 0
     session.print_outcome(

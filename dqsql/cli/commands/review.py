@@ -17,7 +17,7 @@ from dqsql.report.findings import check_label
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:
-    from dqsql.runner.review import WaitingFinding
+    from dqsql.runner.review import Verdict, WaitingFinding
 
 _SHOWN_CHECKS = 20
 _NONE = "No batch waits for a review."
@@ -114,28 +114,11 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
         yield f"... and {len(checks) - _SHOWN_CHECKS} more: --output json has all"
 
 
-def _review(
-    session: Session,
-    verdict: str,
-    *,
-    model: str,
-    batches: Sequence[str],
-    reason: str,
-    author: str | None,
-    **where: Any,
-) -> int:
+def _review(session: Session, verdict: Verdict, **given: Any) -> int:
     from dqsql.runner.review import review
 
     with session.progress() as progress:
-        reviewed = review(
-            model,
-            batches,
-            "accept" if verdict == "accept" else "reject",
-            reason,
-            author=author,
-            step=progress.step,
-            **where,
-        )
+        reviewed = review(verdict=verdict, step=progress.step, **given)
     session.print_outcome(reviewed=[asdict(r) for r in reviewed])
     for one in reviewed:
         change = f"{one.before} -> {one.after}" if one.after != one.before else f"{one.after}"

@@ -45,17 +45,6 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class DbtRequest:
-    """What the command line says. `dbt_tests` None: as the project's settings say."""
-
-    target: str | None = None
-    profile: str | None = None
-    profiles_dir: str | os.PathLike[str] | None = None
-    vars: Mapping[str, Any] = field(default_factory=dict)
-    dbt_tests: bool | None = None
-
-
-@dataclass(frozen=True)
 class DbtConfig:
     """`dbt_project.yml` as far as dqsql needs it. `own` are the settings under `vars: dqsql:`."""
 
@@ -128,20 +117,20 @@ def own_target_path(config: DbtConfig) -> str:
     return f"{config.target_path}/{_OWN_FOLDER}"
 
 
-def load_dbt_project(root: Path, request: DbtRequest) -> Project:
-    """Load the dbt project in `root` (absolute); what is wrong with models is in `broken`.
+def load_dbt_project(request: TargetRequest, dbt_tests: bool | None) -> Project:
+    """Load the dbt project in `request.root` (absolute); what is wrong with models is in `broken`.
 
-    Raises ConfigError or ProfileError when settings are wrong or the manifest is missing.
+    `request` and `dbt_tests` are what the command line says; without a word about tests the
+    project's settings decide. Raises ConfigError or ProfileError when settings are wrong or the
+    manifest is missing.
     """
+    root = request.root
     config = read_dbt_config(root, request.vars)
     target = load_target(
-        TargetRequest(
-            root=root,
+        replace(
+            request,
             project_name=config.name,
-            profile=request.profile,
             project_profile=config.profile or config.name,
-            target=request.target,
-            profiles_dir=request.profiles_dir,
             defaults=config.own.target_defaults,
             vars=config.own.vars,
             dbt=True,
@@ -149,7 +138,7 @@ def load_dbt_project(root: Path, request: DbtRequest) -> Project:
     )
     shown = f"{config.target_path}/{_MANIFEST}"
     manifest = read_manifest(root / config.target_path / _MANIFEST, shown, config.name)
-    return _Loader(root, config, target, manifest, request.dbt_tests).load()
+    return _Loader(root, config, target, manifest, dbt_tests).load()
 
 
 @dataclass
