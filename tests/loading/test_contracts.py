@@ -12,8 +12,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.errors import ConfigError
 from dqsql.loading import load_project
-from dqsql.loading.contracts.odcs import read_odcs
-from dqsql.loading.contracts.quality import Unfit, rule_of, value_checks
+from dqsql.loading.contracts.odcs import Unfit, read_odcs, rule_of, value_checks
 from dqsql.model.project import Severity
 from dqsql.monitors import registry
 from dqsql.monitors.catalog import catalog_of

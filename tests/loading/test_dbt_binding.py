@@ -6,8 +6,7 @@ import pytest
 
 from dqsql.errors import DqsqlError
 from dqsql.loading.binding import bind_model
-from dqsql.loading.dbt.lineage import DbtBinder
-from dqsql.loading.dbt.rendering import render_dbt_model
+from dqsql.loading.dbt.text import DbtBinder, render_dbt_model
 from dqsql.model.project import Annotation
 from dqsql.templating import MacroLibrary, base_context
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, nearest
-from dqsql.loading.contracts.quality import Unfit, rule_of, value_checks
 from dqsql.loading.documents import Document, KeyPath, read_document
 from dqsql.model.contract import (
     LOGICAL,
@@ -17,6 +21,7 @@ from dqsql.model.contract import (
     ContractColumn,
     spark_type,
 )
+from dqsql.model.project import Severity
 
 VERSIONS = "v3."
 # In custom properties of an object: whether further columns break the contract.
@@ -168,3 +173,196 @@ def contract_file(root: Path, setting: str, span: Span) -> Contract:
             hint="the path is relative to the project: contracts/orders.odcs.yaml",
         )
     return read_odcs(file, path, name or None)
+
+
+# --- rules of quality ----------------------------------------------------------------------------
+
+ENGINE = "dqsql"
+_DIALECT = "databricks"
+_OPERATORS = {
+    "mustBe": "= {0}",
+    "mustNotBe": "<> {0}",
+    "mustBeGreaterThan": "> {0}",
+    "mustBeGreaterOrEqualTo": ">= {0}",
+    "mustBeLessThan": "< {0}",
+    "mustBeLessOrEqualTo": "<= {0}",
+}
+# Options of logical types that say something of each value.
+_BOUNDS = {
+    "minimum": "{c} >= {v}",
+    "maximum": "{c} <= {v}",
+    "exclusiveMinimum": "{c} > {v}",
+    "exclusiveMaximum": "{c} < {v}",
+    "minLength": "length({c}) >= {v}",
+    "maxLength": "length({c}) <= {v}",
+    "minItems": "size({c}) >= {v}",
+    "maxItems": "size({c}) <= {v}",
+}
+_SOFT = ("warn", "info", "low", "minor")
+
+
+class Unfit(Exception):
+    """A rule that dqsql does not check; the text says why."""
+
+
+def value_checks(options: Mapping[str, Any], enum: Any, logical: str) -> list[ContractCheck]:
+    """What the options of a logical type and an enumeration say of the values of a column.
+
+    `{c}` in an expression stands for the column. Raises Unfit.
+    """
+    found = []
+    for name, text in _BOUNDS.items():
+        if name in options and not isinstance(options[name], bool):
+            value = _bound(options[name], logical)
+            condition = text.format(c="{c}", v=value)
+            found.append(ContractCheck(f"satisfies({{c}} is null or {condition})"))
+    if "pattern" in options:
+        found.append(ContractCheck(f"matches({_literal(str(options['pattern']))})"))
+    if isinstance(enum, list) and enum:
+        values = [e.get("value") if isinstance(e, dict) else e for e in enum]
+        found.append(ContractCheck(f"accepted_values({_listed(values)})"))
+    return found
+
+
+def rule_of(rule: Mapping[str, Any], column: str | None) -> ContractCheck:
+    """One rule of `quality`; `{c}` in its expression stands for the column. Raises Unfit."""
+    kind = str(rule.get("type") or "library")
+    makers: Mapping[str, Callable[[Mapping[str, Any], str | None], tuple[str, str | None]]] = {
+        "library": _of_library,
+        "sql": _of_sql,
+        "custom": _of_engine,
+    }
+    if kind not in makers:
+        raise Unfit("it is prose" if kind == "text" else f"a rule of type {kind!r}")
+    expression, where = makers[kind](rule, column)
+    severity = str(rule.get("severity") or "").lower()
+    return ContractCheck(
+        expression=expression,
+        name=str(rule["name"]) if rule.get("name") else None,
+        severity=Severity.WARN if severity.startswith(_SOFT) else None,
+        where=where,
+        description=str(rule["description"]) if rule.get("description") else None,
+    )
+
+
+def _of_library(rule: Mapping[str, Any], column: str | None) -> tuple[str, None]:
+    metric = str(rule.get("metric") or rule.get("rule") or "")
+    given = rule.get("arguments")
+    arguments: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    # An example of the standard has it one level too high.
+    pattern = arguments.get("pattern") or rule.get("pattern")
+    if metric == "rowCount":
+        return f"row_count {_comparison(rule)}", None
+    if metric == "duplicateValues":
+        names = arguments.get("properties")
+        listed = ", ".join(quoted(str(n)) for n in names) if isinstance(names, list) else ""
+        if not listed and column is None:
+            raise Unfit("duplicateValues names no properties")
+        return _share(f"coalesce(duplicate_count({listed or '{c}'}), 0)", rule), None
+    if column is None:
+        raise Unfit(f"the metric {metric!r} is about a column")
+    if metric == "nullValues":
+        return _share("count_if({c} is null)", rule), None
+    if metric == "missingValues":
+        values = arguments.get("missingValues")
+        texts = [v for v in values if v is not None] if isinstance(values, list) else [""]
+        inside = f" or {{c}} in ({_listed(texts)})" if texts else ""
+        return _share(f"count_if({{c}} is null{inside})", rule), None
+    if metric == "invalidValues":
+        valid = arguments.get("validValues")
+        if isinstance(valid, list) and valid:
+            return _share(f"count_if({{c}} not in ({_listed(valid)}))", rule), None
+        if pattern:
+            return _share(f"count_if(not {{c}} rlike {_literal(str(pattern))})", rule), None
+        raise Unfit("invalidValues says neither validValues nor pattern")
+    raise Unfit(f"the metric {metric!r} is none of the standard's")
+
+
+def _share(count: str, rule: Mapping[str, Any]) -> str:
+    """A number of rows, or their share in percent, compared."""
+    if str(rule.get("unit") or "rows").lower() in ("percent", "%"):
+        count = f"{count} * 100.0 / nullif(count(*), 0)"
+    return f"expect({count} {_comparison(rule)})"
+
+
+def _comparison(rule: Mapping[str, Any]) -> str:
+    for name, text in _OPERATORS.items():
+        if name in rule:
+            return text.format(_number(rule[name]))
+    for name, word in (("mustBeBetween", "between"), ("mustNotBeBetween", "not between")):
+        ends = rule.get(name)
+        if isinstance(ends, list) and len(ends) == 2:
+            return f"{word} {_number(ends[0])} and {_number(ends[1])}"
+    raise Unfit("it compares with nothing (mustBe, mustBeLessThan ..)")
+
+
+def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
+    """A query that is one aggregate over the object, perhaps with a condition."""
+    query = str(rule.get("query") or "")
+    text = re.sub(r"\$?\{(?:object|table|model)\}", "dqsql_object", query)
+    text = re.sub(r"\$?\{(?:property|column|field)\}", quoted(column or "dqsql_column"), text)
+    try:
+        tree = parse_one(text, dialect=_DIALECT)
+    except SqlglotError:
+        raise Unfit("its SQL cannot be read") from None
+    known = {"expressions", "from_", "from", "where"}
+    extra = [k for k, v in tree.args.items() if v and k not in known]
+    tables = list(tree.find_all(exp.Table))
+    is_simple = isinstance(tree, exp.Select) and not extra and len(tree.expressions) == 1
+    if not is_simple or [t.name for t in tables] != ["dqsql_object"]:
+        raise Unfit("its SQL is more than one aggregate over the object")
+    projection = tree.expressions[0].unalias()
+    if not projection.find(exp.AggFunc):
+        raise Unfit("its SQL is no aggregate")
+    where = tree.args.get("where")
+    condition = None if where is None else where.this.sql(dialect=_DIALECT)
+    return f"expect({projection.sql(dialect=_DIALECT)} {_comparison(rule)})", condition
+
+
+def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
+    """An annotation of dqsql's own, as an export writes it."""
+    if str(rule.get("engine") or "").lower() != ENGINE:
+        raise Unfit(f"it is for {rule.get('engine') or 'another tool'}")
+    text = str(rule.get("implementation") or "").strip().removeprefix("@")
+    if not text:
+        raise Unfit("it has no implementation")
+    given = rule.get("customProperties")
+    entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
+    where = next((e.get("value") for e in entries if e.get("property") == "where"), None)
+    return text, None if where is None else str(where)
+
+
+def _bound(value: Any, logical: str) -> str:
+    if isinstance(value, int | float):
+        return str(value)
+    text = str(value)
+    if logical in ("date", "timestamp"):
+        return f"{'date' if len(text) <= 10 else 'timestamp'} {_literal(text)}"
+    return _number(text)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        try:
+            return f"{float(str(value)):g}"
+        except ValueError:
+            raise Unfit(f"{value!r} is no number") from None
+    return str(value)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(
+        str(v) if isinstance(v, int | float) and not isinstance(v, bool) else _literal(_text(v))
+        for v in values
+    )
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _literal(text: str) -> str:
+    """A SQL text; backslashes stay what they are in raw strings."""
+    if "\\" in text and "'" not in text:
+        return f"r'{text}'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

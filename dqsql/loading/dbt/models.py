@@ -1,13 +1,14 @@
-"""Makes a check model of what dbt built: its annotations, settings, owner, tags and batches."""
+"""Makes a check model of what dbt built: annotations, settings, owner, tags, batches, contract."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dqsql.dialect import quoted
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, LoadError, Span
 from dqsql.loading.annotations import (
     AnnotationProblem,
@@ -21,14 +22,13 @@ from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
 from dqsql.loading.contracts.expand import SETTING as CONTRACT
 from dqsql.loading.contracts.expand import with_contract
-from dqsql.loading.dbt.contracts import contract_of
-from dqsql.loading.dbt.lineage import DbtBinder
 from dqsql.loading.dbt.manifest import Manifest, Node, Rebuild, checksum_of
 from dqsql.loading.dbt.places import Places
-from dqsql.loading.dbt.rendering import render_dbt_model
+from dqsql.loading.dbt.text import DbtBinder, render_dbt_model
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan
 from dqsql.loading.settings import read_model_settings
+from dqsql.model.contract import Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.functions import AGGREGATES, EXPECT
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import (
@@ -346,11 +346,6 @@ def microbatch_settings(node: Node) -> dict[str, Any]:
     return settings
 
 
-def with_tests(model: CheckModel, annotations: tuple[Annotation, ...]) -> CheckModel:
-    """The model with adopted tests behind its own annotations."""
-    return replace(model, annotations=(*model.annotations, *annotations))
-
-
 def unknown_columns(model: CheckModel, annotations: Collection[Annotation]) -> bool:
     """Whether a test is about a column that the model's text does not name.
 
@@ -361,3 +356,91 @@ def unknown_columns(model: CheckModel, annotations: Collection[Annotation]) -> b
         return False
     lower = {c.lower() for c in known}
     return any(a.column is not None and a.column.lower() not in lower for a in annotations)
+
+
+# --- contracts that dbt enforces -----------------------------------------------------------------
+
+_NOT_NULL, _UNIQUE, _KEY, _CHECK = "not_null", "unique", "primary_key", "check"
+
+
+def contract_of(node: Node, span: Span, *, always: bool = False) -> Contract | None:
+    """The contract of a model, or None where dbt enforces none.
+
+    Args:
+        node: the model.
+        span: where it is described.
+        always: take types and constraints for promises that dbt does not enforce, too.
+    """
+    setting = node.config.get("contract")
+    enforced = isinstance(setting, dict) and setting.get("enforced") is True
+    if not enforced and not (always and node.columns):
+        return None
+    left: list[str] = []
+    key = _model_key(node)
+    columns = tuple(_contract_column(name, data, key, left) for name, data in node.columns.items())
+    checks = tuple(_model_checks(node, left))
+    return Contract(
+        name=node.name,
+        columns=columns,
+        checks=checks,
+        # dbt builds such a model with these columns and no others.
+        closed=enforced,
+        span=span,
+        description=str(node.data.get("description") or ""),
+        left=tuple(left),
+    )
+
+
+def _constraints(data: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    given = data.get("constraints")
+    return [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+
+
+def _model_key(node: Node) -> list[str]:
+    for constraint in _constraints(node.data):
+        if constraint.get("type") == _KEY:
+            return [str(c).lower() for c in constraint.get("columns") or ()]
+    return []
+
+
+def _contract_column(
+    name: str, data: Mapping[str, Any], key: list[str], left: list[str]
+) -> ContractColumn:
+    kinds = {str(c.get("type")) for c in _constraints(data)}
+    left += [
+        f"{name}: the constraint {kind} is left to dbt"
+        for kind in sorted(kinds - {_NOT_NULL, _UNIQUE, _KEY, _CHECK})
+    ]
+    place = key.index(name.lower()) + 1 if name.lower() in key else None
+    return ContractColumn(
+        name=name,
+        type=spark_type(str(data.get("data_type") or "")) or "",
+        required=_NOT_NULL in kinds,
+        unique=_UNIQUE in kinds,
+        key=1 if _KEY in kinds else place,
+        description=str(data.get("description") or ""),
+        checks=tuple(_conditions(_constraints(data))),
+    )
+
+
+def _model_checks(node: Node, left: list[str]) -> Iterable[ContractCheck]:
+    constraints = _constraints(node.data)
+    yield from _conditions(constraints)
+    for constraint in constraints:
+        kind = constraint.get("type")
+        names = [quoted(str(c)) for c in constraint.get("columns") or ()]
+        if kind == _NOT_NULL:
+            yield from (ContractCheck(f"not_null({name})") for name in names)
+        elif kind == _UNIQUE and names:
+            yield ContractCheck(f"unique({', '.join(names)})")
+        elif kind not in (_KEY, _CHECK):
+            left.append(f"the constraint {kind} is left to dbt")
+
+
+def _conditions(constraints: Iterable[Mapping[str, Any]]) -> Iterable[ContractCheck]:
+    """Conditions on rows; as in SQL, one that is null is met."""
+    for constraint in constraints:
+        if constraint.get("type") == _CHECK and constraint.get("expression"):
+            expression = f"satisfies(coalesce({constraint['expression']}, true))"
+            name = constraint.get("name")
+            yield ContractCheck(expression, name=str(name) if name else None)

@@ -21,7 +21,7 @@ from dqsql.loading.dbt.manifest import (
     read_rebuilds,
     staleness,
 )
-from dqsql.loading.dbt.models import DbtModels, unknown_columns, with_tests
+from dqsql.loading.dbt.models import DbtModels, unknown_columns
 from dqsql.loading.dbt.places import Places
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document
@@ -307,7 +307,7 @@ def _with_tests(
     splits = model.config.batch_by is not None or bool(model.config.segment_by)
     beside = [t for t in tests if splits and not t.by_row]
     with_model = [a for t in tests if t not in beside for a in t.annotations]
-    first = with_tests(model, tuple(with_model))
+    first = replace(model, annotations=(*model.annotations, *with_model))
     if unknown_columns(model, with_model):
         first = replace(first, projections=())
     if not beside:
