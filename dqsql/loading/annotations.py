@@ -32,7 +32,7 @@ from dqsql.model.settings import SettingProblem
 
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
 # Looks like an annotation, but is none: better refused than silently ignored.
-_ODD_START = re.compile(r"(?<!\S)@(?=[@(`])")
+_MALFORMED_START = re.compile(r"(?<!\S)@(?=[@(`])")
 _PROSE = re.compile(r"[\w\s.,;:!?\-]*")
 _WORD = re.compile(r"[^\W\d]\w*")
 _POSITION = re.compile(r"\.? Line \d+, Col: \d+\.?")
@@ -77,7 +77,7 @@ def prose_offsets(comment: str, words: Collection[str]) -> list[int]:
 def marked(comment: str) -> list[int]:
     """The offset of each @ in a comment that begins an annotation, or tries to."""
     return sorted(
-        [*annotation_offsets(comment), *(m.start() for m in _ODD_START.finditer(comment))]
+        [*annotation_offsets(comment), *(m.start() for m in _MALFORMED_START.finditer(comment))]
     )
 
 
@@ -90,7 +90,7 @@ def _is_prose(comment: str, at: int, words: Collection[str]) -> bool:
 
 def has_annotation(comment: str) -> bool:
     """Whether the text of a comment holds an annotation, or something that tries to be one."""
-    return _START.search(comment) is not None or _ODD_START.search(comment) is not None
+    return _START.search(comment) is not None or _MALFORMED_START.search(comment) is not None
 
 
 def may_annotate(comment: str, known_names: Collection[str]) -> bool:
@@ -117,12 +117,14 @@ def parse_comment(
     annotation may begin with, what `prose_offsets` finds is left out.
     """
     prose = set(prose_offsets(comment, words)) if words else set()
-    odd = next((m for m in _ODD_START.finditer(comment) if m.start() not in prose), None)
-    if odd is not None:
-        shown = comment[odd.start() :].partition("\n")[0].strip()
+    malformed = next(
+        (m for m in _MALFORMED_START.finditer(comment) if m.start() not in prose), None
+    )
+    if malformed is not None:
+        shown = comment[malformed.start() :].partition("\n")[0].strip()
         yield AnnotationProblem(
             "an annotation starts with @ and a name",
-            odd.start(),
+            malformed.start(),
             shown,
             "write a free expression as @expect(..)",
         )

@@ -216,7 +216,7 @@ def read_document(
     """
     text = read_text(file, shown)
     marks: dict[KeyPath, tuple[int, int]] = {}
-    _refuse_odd_characters(text, shown, error)
+    _refuse_forbidden_characters(text, shown, error)
     loader = LimitedLoader(text)
     builder = _Builder(loader, marks, shown, render, error)
     try:
@@ -241,12 +241,12 @@ def read_document(
     return document
 
 
-def _refuse_odd_characters(text: str, shown: str, error: type[ConfigError]) -> None:
+def _refuse_forbidden_characters(text: str, shown: str, error: type[ConfigError]) -> None:
     """Refuse characters that YAML does not allow, with their place."""
-    if odd := yaml.reader.Reader.NON_PRINTABLE.search(text):
-        span = Span.at_offset(shown, text, odd.start())
+    if found := yaml.reader.Reader.NON_PRINTABLE.search(text):
+        span = Span.at_offset(shown, text, found.start())
         raise error(
-            f"YAML allows no character {ord(odd.group()):#06x}",
+            f"YAML allows no character {ord(found.group()):#06x}",
             span=span,
             hint='write it as an escape in double quotes, as "\\x07", or remove it',
         )

@@ -34,7 +34,7 @@ class ModelFile:
 
 @dataclass(slots=True)
 class _Recorder:
-    """What one model said while it was rendered."""
+    """What rendering one model records."""
 
     file: ModelFile
     raw: str

@@ -98,16 +98,16 @@ class ConsoleListener:
 
     def _place(self, index: int, total: int, size: int | None) -> str:
         """How far the run is: by bytes where those of all models are known, else by models."""
-        told = [] if size is None else [f"{file_size(size)} to read"]
+        parts = [] if size is None else [f"{file_size(size)} to read"]
         if total > 1:
             known = sum(self._sizes.values()) if len(self._sizes) == total else 0
             share = self._bytes_done / known if known else (index - 1) / total
-            told = [f"model {index} of {total}", f"{int(100 * share)}%", *told]
+            parts = [f"model {index} of {total}", f"{int(100 * share)}%", *parts]
         if self._batches_done:
             done = plural(self._batches_done, "batch")
             read = f" and {file_size(self._bytes_done)}" if self._bytes_done else ""
-            told.append(f"{done}{read} done")
-        return f" ({', '.join(told)})" if told else ""
+            parts.append(f"{done}{read} done")
+        return f" ({', '.join(parts)})" if parts else ""
 
     def model_step(self, model: str, step: str) -> None:
         """Show the step."""

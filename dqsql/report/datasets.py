@@ -28,7 +28,7 @@ class Dataset:
     namespace: str | None = None
 
     @classmethod
-    def of_source(cls, source: Source) -> Dataset:
+    def from_source(cls, source: Source) -> Dataset:
         """The dataset behind a source."""
         if source.path is None:
             return cls(_plain(source.relation))
@@ -61,7 +61,7 @@ class Datasets:
         """What lies behind a relation that checks compare a model with."""
         for source in self.project.sources:
             if source.unique_id == relation.unique_id:
-                return (Dataset.of_source(source),)
+                return (Dataset.from_source(source),)
         for model in self.project.models:
             if model.unique_id == relation.unique_id:
                 return self.of(model)
@@ -91,7 +91,7 @@ class Datasets:
 
     @property
     def _sources(self) -> Mapping[str, Dataset]:
-        return {_plain(s.relation): Dataset.of_source(s) for s in self.project.sources}
+        return {_plain(s.relation): Dataset.from_source(s) for s in self.project.sources}
 
 
 def _name(table: exp.Table) -> str:

@@ -41,7 +41,7 @@ class Fingerprints:
     def __init__(self, project: Project) -> None:
         self._project = project
 
-    def of(self, model: CheckModel) -> dict[str, str]:
+    def of_model(self, model: CheckModel) -> dict[str, str]:
         """The fingerprints of a model by part."""
         checks = [a for a in model.annotations if a.settings.enabled]
         text = "\n".join([model.raw_sql, *(f"{a.expression} {a.settings.where}" for a in checks)])
@@ -86,7 +86,7 @@ class Fingerprints:
 def _check(annotation: Annotation) -> list[Any]:
     """What an annotation says but for words that are only for people."""
     s = annotation.settings
-    said = [
+    settings = [
         s.severity,
         s.where,
         s.name,
@@ -96,7 +96,7 @@ def _check(annotation: Annotation) -> list[Any]:
         s.fpr,
         sorted(s.options.items()),
     ]
-    return [annotation.expression.strip(), annotation.column, annotation.candidates, *said]
+    return [annotation.expression.strip(), annotation.column, annotation.candidates, *settings]
 
 
 def _hash(value: object) -> str:

@@ -33,7 +33,8 @@ def manifest(
     by_model = {plan.model.name: plan for plan in plans}
     fingerprints = Fingerprints(project)
     models = {
-        m.unique_id: model_record(m, by_model.get(m.name)) | {"fingerprints": fingerprints.of(m)}
+        m.unique_id: model_record(m, by_model.get(m.name))
+        | {"fingerprints": fingerprints.of_model(m)}
         for m in project.models
     }
     checks = {c["unique_id"]: c for plan in plans for c in check_records(plan)}

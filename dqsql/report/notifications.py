@@ -55,8 +55,8 @@ class Notice:
         if self.batches > 1:
             where = printable(f"{self.batches} batches, {self.first_batch} to {self.last_batch}")
         word = "RESOLVED" if self.event == "resolved" else self.status.upper().replace("_", " ")
-        said = shorten(printable(self.message), _MAX_TEXT)
-        about = "" if self.event == "resolved" or not said else f": {said}"
+        message = shorten(printable(self.message), _MAX_TEXT)
+        about = "" if self.event == "resolved" or not message else f": {message}"
         return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 

@@ -209,7 +209,7 @@ def _changes(model: CheckModel, before: Mapping[str, Any], fingerprints: Fingerp
         changed.add("body")
     known = before.get("fingerprints")
     if isinstance(known, Mapping):
-        now = fingerprints.of(model)
+        now = fingerprints.of_model(model)
         return changed | {part for part in PARTS if known.get(part, now[part]) != now[part]}
     return changed | _changes_since_older(model, before)
 

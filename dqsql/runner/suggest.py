@@ -288,7 +288,7 @@ class _Suggesting:
         order = {c.name: i for i, c in enumerate(profile.columns)}
         found.sort(key=lambda s: order.get(s.column or "", len(order)))
         annotations = self.subject.model.annotations if self.subject.model is not None else ()
-        return Existing.of(annotations).marked(found)
+        return Existing.from_annotations(annotations).marked(found)
 
     def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
         """Patterns of the index of the lake, or of the one that is shipped."""

@@ -57,7 +57,7 @@ class Existing:
     texts: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, annotations: Iterable[Annotation]) -> Existing:
+    def from_annotations(cls, annotations: Iterable[Annotation]) -> Existing:
         """Read annotations; what does not parse promises nothing."""
         found = cls()
         for annotation in annotations:

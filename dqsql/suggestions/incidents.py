@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.suggestions.intervals import round_up
+
 # Beside the range of accepted batches, so much of it is let pass; of a constant one, of its value.
 _SLACK = 0.1
 # A value so many robust standard deviations away from those before it is anomalous.
@@ -115,7 +117,8 @@ def _bounds(
         last = int(np.argmax(sign * values))
         others, _ = _limit(np.delete(sign * values, last))
         alarms = (good[last],) if sign * values[last] > others else ()
-        bound = f"{comparison} {_rounded(sign * limit, up=sign > 0)}"
+        # Away from the accepted values.
+        bound = f"{comparison} {sign * round_up(limit):.10g}"
         distance = min(out[b] for b in caught) / spread
         yield IncidentCheck(series, bound, caught, alarms, len(good), distance)
 
@@ -124,16 +127,6 @@ def _limit(values: FloatArray) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     spread = (high - low) or abs(high) or 1.0
     return high + _SLACK * spread, spread
-
-
-def _rounded(value: float, *, up: bool) -> str:
-    """A bound in three digits, away from the accepted values."""
-    if value == 0:
-        return "0"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    scaled = value * 10.0**digits
-    found = (math.ceil(scaled) if up else math.floor(scaled)) / 10.0**digits
-    return f"{found:.10g}"
 
 
 def _anomaly(series: MetricSeries, bad: Sequence[str], good: Sequence[str]) -> IncidentCheck:

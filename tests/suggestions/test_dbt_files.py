@@ -31,7 +31,7 @@ def proposed(where: Where) -> Proposal:
     model = next(m for m in where.project().models if m.name == "orders")
     types = {p.name: "string" for p in model.projections if p.name is not None}
     subject = Subject("orders", "orders", types, "", model=model)
-    marked = tuple(Existing.of(model.annotations).marked(FOUND))
+    marked = tuple(Existing.from_annotations(model.annotations).marked(FOUND))
     return Proposal(subject, Profile("orders", 1_000, ()), 1_000, 100, 900, 0, marked)
 
 

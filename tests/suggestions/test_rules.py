@@ -286,7 +286,9 @@ def test_histogram_of_quantiles() -> None:
 
 def existing(*annotations: tuple[str | None, str]) -> Existing:
     place = Span("a.sql")
-    return Existing.of(Annotation(text, CheckSettings(), place, home) for home, text in annotations)
+    return Existing.from_annotations(
+        Annotation(text, CheckSettings(), place, home) for home, text in annotations
+    )
 
 
 @pytest.mark.parametrize(

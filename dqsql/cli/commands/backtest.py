@@ -194,9 +194,9 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
             found[kind] = (before[0] + caught, before[1] + total)
     for rate, kinds in sums.items():
         names = {k: issue_word(f"{k}_") for k in sorted(kinds)}
-        told = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
-        if told:
-            session.say(f"  held-out recall at {rate:g} by type of issue: {told}")
+        shares = ", ".join(f"{names[k]} {_share(c / n)}" for k, (c, n) in sorted(kinds.items()))
+        if shares:
+            session.say(f"  held-out recall at {rate:g} by type of issue: {shares}")
 
 
 def _share(value: float | None) -> str:

@@ -27,16 +27,16 @@ def command(session: Session, *, dry_run: bool, **where: Any) -> int:
     from dqsql.runner.notify import notify
 
     with session.progress() as progress:
-        told = notify(dry_run=dry_run, step=progress.step, **where)
-    code = EXIT_ERROR if told.problems else 0
-    sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in told.sent]
-    session.print_outcome(code, sent=sent, problems=list(told.problems))
-    for route, notices in told.sent:
+        outcome = notify(dry_run=dry_run, step=progress.step, **where)
+    code = EXIT_ERROR if outcome.problems else 0
+    sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in outcome.sent]
+    session.print_outcome(code, sent=sent, problems=list(outcome.problems))
+    for route, notices in outcome.sent:
         session.say(f"{'Would tell' if dry_run else 'Told'} {printable(route.name)}:")
         for notice in notices:
             session.say(f"  {notice.line}")
-    for problem in told.problems:
+    for problem in outcome.problems:
         session.warn(problem)
-    if not told.sent and not told.problems:
+    if not outcome.sent and not outcome.problems:
         session.say("Nothing to tell.")
     return code

@@ -47,15 +47,15 @@ def command(
         return 0
     arguments = dict(retry.arguments)
     where["target"] = target
-    told = arguments.pop("vars", None)
+    earlier = arguments.pop("vars", None)
     for name in ("target", "profile", "profiles_dir", "dbt_tests"):
         before = arguments.pop(name, None)
         where[name] = before if where.get(name) is None else where[name]
     select = tuple(f"name:{model}" for model in retry.batches)
-    if not where.get("vars") and not any(map(is_kept_hash, (told or {}).values())):
-        where["vars"] = told
+    if not where.get("vars") and not any(map(is_kept_hash, (earlier or {}).values())):
+        where["vars"] = earlier
     compiled = compile_project(project_dir=project_dir, select=select, **where)
-    refuse_other_variables(told, where.get("vars"), compiled.project)
+    refuse_other_variables(earlier, where.get("vars"), compiled.project)
     ensure_writable(target_dir(compiled))
     with session.progress() as progress:
         result = api.run(
