@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import (
@@ -14,8 +20,6 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
-from dqsql.engine.near_names import missing_relation, near_relations
-from dqsql.engine.parquet_schema import schema_of
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
@@ -24,6 +28,7 @@ from dqsql.model.project import CheckModel, Project, Source, view_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
 
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
 _ONE_TASK = 4 * 2**20
@@ -179,3 +184,115 @@ def expression_types(
         shown = ", ".join(e.strip("`") for e in expressions)
         raise translate(error, f"{name} has no {shown}") from error
     return [f.dataType.simpleString() for f in fields][: len(expressions)]
+
+
+# --- what a relation is probably called that Spark does not find -------------------------------
+
+_NOT_FOUND = re.compile(r"The (?:table or view|schema) ((?:`[^`]+`\.?)+) cannot be found")
+_NEAR = 0.6
+
+
+def missing_relation(message: str) -> str | None:
+    """The name in Spark's message that a table, view or schema cannot be found."""
+    match = _NOT_FOUND.search(message)
+    return None if match is None else match.group(1).replace("`", "")
+
+
+def near_relations(spark: SparkSession, project: Project, name: str) -> str | None:
+    """A hint with the relations whose names are nearest: sources, check models, tables of Spark's.
+
+    None where none is near.
+    """
+    shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in project.sources}
+    shown |= {s.table: shown[s.full_name] for s in project.sources}
+    shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models if m.config.enabled}
+    shown |= {table: table for table in _tables(spark, name)}
+    by_lower = {known.lower(): text for known, text in shown.items() if known != name}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=_NEAR)
+    if name in shown and shown[name] != name:
+        # It is there, and not as a table.
+        near = [name.lower()]
+        by_lower[name.lower()] = shown[name]
+    found = dict.fromkeys(by_lower[n] for n in near)
+    return f"did you mean {' or '.join(found)}?" if found else None
+
+
+def _tables(spark: SparkSession, name: str) -> list[str]:
+    """The tables beside the one that is missing; the schemas near to its own where that is."""
+    *above, _ = name.split(".")
+    try:
+        schemas = [d.name for d in spark.catalog.listDatabases()]
+        schema = above[-1] if above else spark.catalog.currentDatabase()
+        near = difflib.get_close_matches(schema, schemas, n=2, cutoff=_NEAR)
+        found = []
+        for one in near:
+            prefix = f"{one}." if above else ""
+            tables = [t for t in spark.catalog.listTables(one) if not t.name.startswith("dqsql__")]
+            found += [t.name if t.isTemporary else f"{prefix}{t.name}" for t in tables]
+    except SPARK_FAILURES:
+        # A catalog may refuse to list what it has; the error itself is told all the same.
+        return []
+    return found
+
+
+# --- the schema of a Parquet file, without the job that Spark starts to learn it ---------------
+
+_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_PLAIN = {
+    ("BOOLEAN", "None"): "boolean",
+    ("INT32", "None"): "int",
+    ("INT64", "None"): "bigint",
+    ("FLOAT", "None"): "float",
+    ("DOUBLE", "None"): "double",
+    ("BYTE_ARRAY", "String"): "string",
+    ("INT32", "Date"): "date",
+}
+_WHOLE = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+_PRECISION = {"INT32": 9, "INT64": 18, "FIXED_LEN_BYTE_ARRAY": 38}
+
+
+def schema_of(path: str) -> str | StructType | None:
+    """What Spark makes of the columns of a file of this machine, as it reads it itself.
+
+    None where that is for Spark to say: nested and unusual types, names that differ in case only,
+    a file that cannot be read.
+    """
+    try:
+        footer = pq.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return None
+    written = (footer.metadata or {}).get(_SPARK_SCHEMA)
+    if written is not None:
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(json.loads(written))
+    columns = [footer.schema.column(i) for i in range(footer.num_columns)]
+    names = [column.path for column in columns]
+    if not names or len({name.lower() for name in names}) < len(names):
+        return None
+    types = [_type_of(column) for column in columns]
+    known = [
+        f"`{name.replace('`', '``')}` {kind}"
+        for name, kind in zip(names, types, strict=True)
+        if kind is not None
+    ]
+    return ", ".join(known) if len(known) == len(names) else None
+
+
+def _type_of(column: Any) -> str | None:
+    """The type of a column by the Parquet format's table of logical types."""
+    if column.max_repetition_level or column.path != column.name:
+        return None
+    physical = column.physical_type
+    logical = json.loads(column.logical_type.to_json())
+    kind = logical["Type"]
+    if kind == "Int":
+        return _WHOLE[logical["bitWidth"]] if logical["isSigned"] else None
+    if kind == "Timestamp":
+        usual = logical["timeUnit"] in ("milliseconds", "microseconds") and physical == "INT64"
+        return "timestamp" if usual and logical["isAdjustedToUTC"] else None
+    if kind == "Decimal":
+        most = _PRECISION.get(physical, 0)
+        precision, scale = logical["precision"], logical["scale"]
+        return f"decimal({precision},{scale})" if precision <= most else None
+    return _PLAIN.get((physical, kind))

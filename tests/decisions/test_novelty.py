@@ -325,7 +325,7 @@ def test_other_detectors(detector: str) -> None:
 def test_other_detectors_without_the_extra() -> None:
     code = (
         "import sys; sys.modules['pyod'] = None\n"
-        "from dqsql.decisions.novelty_detectors import outlier_scores\n"
+        "from dqsql.decisions.novelty import outlier_scores\n"
         "from dqsql.decisions.novelty_config import NoveltyConfig\n"
         "from dqsql.errors import DecisionError\n"
         "import numpy as np\n"

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from dqsql.engine.parquet_schema import schema_of
+from dqsql.engine.relations import schema_of
 from tests.conftest import EXAMPLE
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5)

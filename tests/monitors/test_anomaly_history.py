@@ -18,10 +18,10 @@ from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History, MetricKey
+from dqsql.monitors.judging import Needs, accepted_before, needs_of
 from dqsql.monitors.kinds.anomaly.detector import AnomalyDetector
 from dqsql.monitors.kinds.anomaly.replay import AnomalyReplay
 from dqsql.monitors.programs import ProgramBook
-from dqsql.monitors.reach import Needs, accepted_before, needs_of
 from dqsql.monitors.recompute import StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
 

@@ -18,7 +18,7 @@ import pytest
 import dqsql
 from dqsql.model.monitors import monitor_specs
 from dqsql.monitors import kinds, registry
-from dqsql.monitors.reach import needs_of
+from dqsql.monitors.judging import needs_of
 
 from .conftest import write_project
 
