@@ -110,11 +110,10 @@ class Layout:
 def read_layout(sql: str) -> Layout:
     """Read the layout of rendered SQL. Raises LayoutProblem."""
     tokens = _tokens(sql)
-    _check_balance(tokens)
+    pairs = _pairs(tokens)
     statement, semicolons = _one_statement(tokens)
     if not statement:
         raise LayoutProblem("there is no SELECT in this file", 0, hint="write a SELECT statement")
-    pairs = _pairs(statement)
     reader = _Reader(statement, pairs, len(sql))
     branches = tuple(reader.branches(0, len(statement)))
     if not branches:
@@ -147,21 +146,6 @@ def _tokens(sql: str) -> list[Token]:
         raise LayoutProblem(error.message.splitlines()[-1], 0) from error
 
 
-def _check_balance(tokens: list[Token]) -> None:
-    stack: list[Token] = []
-    for token in tokens:
-        if token.token_type in _OPENERS:
-            stack.append(token)
-        elif token.token_type in _CLOSERS:
-            closer = _CLOSERS[token.token_type]
-            if not stack or _OPENERS[stack[-1].token_type] != closer:
-                raise LayoutProblem(f"{closer!r} closes nothing", token.start, closer)
-            stack.pop()
-    if stack:
-        opener = stack[-1]
-        raise LayoutProblem(f"{opener.text!r} is never closed", opener.start, opener.text)
-
-
 def _one_statement(tokens: list[Token]) -> tuple[list[Token], tuple[int, ...]]:
     ends = [i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON]
     if not ends:
@@ -175,14 +159,23 @@ def _one_statement(tokens: list[Token]) -> tuple[list[Token], tuple[int, ...]]:
 
 
 def _pairs(tokens: list[Token]) -> dict[int, int]:
-    """The index of the closing parenthesis or bracket by that of the opening one."""
+    """The index of the closing parenthesis or bracket by that of the opening one.
+
+    Raises LayoutProblem: one is missing.
+    """
     pairs: dict[int, int] = {}
     stack: list[int] = []
     for i, token in enumerate(tokens):
         if token.token_type in _OPENERS:
             stack.append(i)
         elif token.token_type in _CLOSERS:
+            closer = _CLOSERS[token.token_type]
+            if not stack or _OPENERS[tokens[stack[-1]].token_type] != closer:
+                raise LayoutProblem(f"{closer!r} closes nothing", token.start, closer)
             pairs[stack.pop()] = i
+    if stack:
+        opener = tokens[stack[-1]]
+        raise LayoutProblem(f"{opener.text!r} is never closed", opener.start, opener.text)
     return pairs
 
 
