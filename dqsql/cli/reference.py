@@ -222,9 +222,9 @@ This page is what `dqsql docs tables` prints.
 """
 
 
-def tables_as_markdown(tables: Sequence[Table] = ALL_TABLES) -> str:
+def tables_as_markdown() -> str:
     """A section for each table: what a row of it is, and its columns."""
-    return "\n".join([_TABLES, *(_table(table) for table in tables)])
+    return "\n".join([_TABLES, *(_table(table) for table in ALL_TABLES)])
 
 
 def _table(table: Table) -> str:

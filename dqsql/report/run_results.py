@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from dqsql.model.plan import Check, Monitor, Plan
@@ -39,16 +38,13 @@ _FAILED = (Status.FAIL, Status.ERROR)
 _UNEVALUATED = "no new batches"
 
 
-def run_results(
-    result: RunResult, plans: Sequence[Plan] = (), *, generated_at: datetime | None = None
-) -> dict[str, Any]:
+def run_results(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
     """Return the content of `run_results.json`: one entry per check, over all batches of the run.
 
     Args:
         result: the run.
         plans: what was compiled. With them, checks that had nothing new to look at are listed as
             skipped, and entries carry their expression.
-        generated_at: when the file is made; the end of the run by default.
     """
     by_model = {plan.model.name: plan for plan in plans}
     entries = [
@@ -57,7 +53,7 @@ def run_results(
     return {
         "metadata": {
             "dbt_schema_version": SCHEMA,
-            "generated_at": timestamp(generated_at or result.finished_at),
+            "generated_at": timestamp(result.finished_at),
             "invocation_id": result.run_id,
             "env": {f"{name}_version": str(v) for name, v in result.versions.items()},
         },

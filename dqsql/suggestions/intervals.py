@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import math
 
-Z = 1.96
+_Z = 1.96  # 95 % of a normal distribution lie within so many standard deviations
 
 
-def wald_lower(share: float, n: int, z: float = Z) -> float:
+def wald_lower(share: float, n: int) -> float:
     """Lower end of the Wald interval of a share in [0, 1] seen in `n` > 0 trials, in [0, 1].
 
     Source: Schelter et al., VLDB 2018, section 3.3 (a value is present or not: Bernoulli).
     """
-    return max(0.0, share - z * math.sqrt(share * (1 - share) / n))
+    return max(0.0, share - _Z * math.sqrt(share * (1 - share) / n))
 
 
-def wilson_lower(share: float, n: int, z: float = Z) -> float:
+def wilson_lower(share: float, n: int) -> float:
     """Lower end of Wilson's score interval, in [0, 1]; for shares near 0 and 1.
 
     Source: Wilson, JASA 1927. Unlike Wald's, it is not 1 for a share of 1.
     """
-    center = share + z * z / (2 * n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, (center - half) / (1 + z * z / n))
+    center = share + _Z * _Z / (2 * n)
+    half = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
+    return max(0.0, (center - half) / (1 + _Z * _Z / n))
 
 
 def floor_to(value: float, digits: int = 2) -> float:
@@ -41,9 +41,9 @@ def round_down(value: float, digits: int = 3) -> float:
     return steps * unit if unit >= 1 else steps / round(1 / unit)
 
 
-def round_up(value: float, digits: int = 3) -> float:
-    """The value rounded up to some significant digits."""
-    return -round_down(-value, digits)
+def round_up(value: float) -> float:
+    """The value rounded up to three significant digits."""
+    return -round_down(-value)
 
 
 def written(value: float) -> str:

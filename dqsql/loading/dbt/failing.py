@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,10 +98,10 @@ class Arguments:
         return [k for k, v in self.values.items() if k not in self._asked and v is not None]
 
 
-def oldest(a: Arguments, units: Sequence[str] = UNITS) -> str:
+def oldest(a: Arguments) -> str:
     """The time that lies an interval of a unit before the run."""
     unit, interval = a.text("datepart"), a.get("interval")
-    if unit not in units or type(interval) is not int or interval < 0:
+    if unit not in UNITS or type(interval) is not int or interval < 0:
         raise Unadoptable(f"its interval is {interval!r} {unit}")
     lengths = ", ".join(str(interval) if u == unit else "0" for u in UNITS)
     return f"fact('run_started') - make_interval({lengths})"
