@@ -68,37 +68,30 @@ def load_project(
     itself). Unless `strict`, annotations that cannot be read are not raised: they are what
     `Project.broken` holds. Nothing is written and Spark is not started.
     """
-    views = in_place_of or {}
-    project = _load(project_dir, target, profile, profiles_dir, vars, dbt_tests, views)
-    if strict:
-        _raise([error for errors in project.broken.values() for error in errors])
-    return project
-
-
-def _load(
-    project_dir: str | PathLike[str],
-    target: str | None,
-    profile: str | None,
-    profiles_dir: str | PathLike[str] | None,
-    vars: Mapping[str, Any] | str | None,
-    dbt_tests: bool | None,
-    views: Mapping[str, str],
-) -> Project:
     root = expanded(project_dir).resolve()
     overrides = parse_vars(vars) if isinstance(vars, str) else dict(vars or {})
     request = TargetRequest(
         root, profile=profile, target=target, profiles_dir=profiles_dir, vars=overrides
     )
-    if _is_dbt(root):
-        if views:
-            raise UsageError("sources of a dbt project cannot be replaced by a stream")
-        return load_dbt_project(request, dbt_tests)
-    if dbt_tests:
-        raise UsageError(
-            f"--dbt-tests adopts the tests of a dbt project, and {root} is none",
-            hint="name the folder of dbt_project.yml with --project-dir",
-        )
-    config = read_project_file(root, overrides)
+    if not _is_dbt(root):
+        if dbt_tests:
+            raise UsageError(
+                f"--dbt-tests adopts the tests of a dbt project, and {root} is none",
+                hint="name the folder of dbt_project.yml with --project-dir",
+            )
+        project = _load(request, in_place_of or {})
+    elif in_place_of:
+        raise UsageError("sources of a dbt project cannot be replaced by a stream")
+    else:
+        project = load_dbt_project(request, dbt_tests)
+    if strict:
+        _raise([error for errors in project.broken.values() for error in errors])
+    return project
+
+
+def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
+    root = request.root
+    config = read_project_file(root, request.vars)
     chosen = load_target(
         replace(
             request,
