@@ -70,13 +70,8 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
 
 
 def _steps(stored: StoredVerdict) -> Sequence[str]:
-    """The batches that were checked from the first it was learned from up to its own.
-
-    Older versions counted in accepted batches, and did not say which came after the last of them.
-    """
+    """The batches that were checked from the first it was learned from up to its own."""
     details = stored.details
-    if "since" not in details:
-        return stored.past
     between = {*stored.past, *(details.get("left_out") or ()), *details["since"]}
     return sorted(between, key=batch_order)
 
@@ -92,8 +87,7 @@ def _again(data: Mapping[str, Any], values: FloatArray, stored: StoredVerdict) -
     past = clause.transform.series(values)
     past = past[np.isfinite(past)]
     details = stored.details
-    if past.size < _FEWEST or "ranges" not in details:
-        # Versions before did not say which metric has the column's range.
+    if past.size < _FEWEST:
         center = float(past.mean()) if past.size else math.nan
         return replace(clause, center=center, history_size=int(past.size))
     ranges: FloatArray = np.array([])
