@@ -6,14 +6,14 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.errors import DqsqlError
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
 from dqsql.model.wording import plural
-from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.compilation import CompileResult, Place, compile_project
 from dqsql.runner.project_run import RunRequest, run_project
 from dqsql.runner.where import Where
 from dqsql.version import VERSION
@@ -31,10 +31,6 @@ def run(
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     full_refresh: bool = False,
     fail_fast: bool = False,
     batches: Sequence[str] = (),
@@ -50,6 +46,7 @@ def run(
     batches_of: Mapping[str, Sequence[str]] | None = None,
     listener: RunListener | None = None,
     compiled: CompileResult | None = None,
+    **place: Unpack[Place],
 ) -> RunResult:
     """Check the new batches of a project's check models and store metrics and verdicts.
 
@@ -59,10 +56,7 @@ def run(
             at the end.
         select: models to check, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's, a mapping or YAML text.
+        **place: target, profile and variables, as in `Place`.
         full_refresh: check all batches, also those checked before.
         fail_fast: stop after the first model with a failed check or an error.
         batches: check exactly these batches, new or not.
@@ -91,7 +85,7 @@ def run(
             be started. Nothing was written then. What is
             wrong with some models is the `error` of their results; the others are checked.
     """
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     request = RunRequest(
         where,
         select=tuple(select),
@@ -115,14 +109,10 @@ def run(
 
 def debug(
     project_dir: str | PathLike[str] = ".",
-    *,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
+    **place: Unpack[Place],
 ) -> Iterator[tuple[str, bool, str]]:
     """Check the set-up step by step: yields what was tried, whether it worked, and details."""
-    yield from diagnose(Where(project_dir, target, profile, profiles_dir, vars))
+    yield from diagnose(Where(project_dir, **place))
 
 
 Step = tuple[str, bool, str]

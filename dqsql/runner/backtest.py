@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.batches import batch_order
@@ -16,7 +16,7 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.learners import Learners, Stored, learnable
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
@@ -81,12 +81,9 @@ def backtest(
     exclude: Sequence[str] = (),
     rates: Sequence[float] = RATES,
     newest: int = NEWEST,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     dbt_tests: bool | None = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[ModelBacktest, ...]:
     """Replay monitors over stored batches, each learning from the accepted ones before it.
 
@@ -101,10 +98,7 @@ def backtest(
         exclude: models to leave out.
         rates: false-positive rates to try, each in (0, 1).
         newest: how many of the newest batches to decide on.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         step: is told what is being done.
 
@@ -119,7 +113,7 @@ def backtest(
             raise UsageError(f"a false-positive rate lies between 0 and 1, not {rate!r}")
     if not rates or newest < 1:
         raise UsageError("a backtest needs a rate and a batch")
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     plans = list(learnable(compiled.plans, replayers()))

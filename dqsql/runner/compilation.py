@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from dqsql.compiler.auto import features_of, with_features
 from dqsql.compiler.catalog import Catalog
@@ -31,6 +31,19 @@ from dqsql.runner.plan_cache import PlanCache
 from dqsql.runner.selection import select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
+
+
+class Place(TypedDict, total=False):
+    """Which target of a project is meant, and its variables, in the words of the command line."""
+
+    target: str | None
+    """Output of the profile; by default the one that the profile names."""
+    profile: str | None
+    """Name of the profile, instead of the project's."""
+    profiles_dir: str | PathLike[str] | None
+    """Folder of `profiles.yml`; see `load_target` for where it is looked for by default."""
+    vars: Variables
+    """Variables that override the project's: a mapping, or a text of YAML or JSON."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +87,13 @@ def compile_project(
     *,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     dbt_tests: bool | None = None,
     state: str | PathLike[str] | None = None,
     selector: str | None = None,
     default_selector: bool = False,
     in_place_of: Mapping[str, str] | None = None,
     change: Callable[[CheckModel], CheckModel] | None = None,
+    **place: Unpack[Place],
 ) -> CompileResult:
     """Load a project and compile the selected check models.
 
@@ -96,13 +106,10 @@ def compile_project(
     """
     project = load_project(
         project_dir,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
         dbt_tests=dbt_tests,
         strict=False,
         in_place_of=in_place_of,
+        **place,
     )
     if change is not None:
         project = replace(project, models=tuple(map(change, project.models)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
 from dqsql.dialect import quoted
@@ -17,7 +17,7 @@ from dqsql.model.project import Project
 from dqsql.model.tables import COLUMNS
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.odcs import odcs_text
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 
@@ -47,11 +47,8 @@ def export_contract(
     *,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> str:
     """A check model as a data contract in ODCS YAML.
 
@@ -62,16 +59,13 @@ def export_contract(
         model: name of the check model.
         project_dir: folder of the project.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
         DqsqlError: there is no such model, it does not compile, or the tables cannot be read.
     """
-    compiled = Where(project_dir, target, profile, profiles_dir, vars).compile()
+    compiled = Where(project_dir, **place).compile()
     known = {p.model.name: p for p in compiled.plans}
     if model not in known:
         raise UsageError(
@@ -90,10 +84,7 @@ def import_contract(
     name: str | None = None,
     write: bool = False,
     project_dir: str | PathLike[str] = ".",
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
+    **place: Unpack[Place],
 ) -> tuple[ImportedContract, ...]:
     """Check models for the objects of a data contract: each reads its relation and names the file.
 
@@ -102,15 +93,12 @@ def import_contract(
         name: the object; None: all of them.
         write: write the files into `checks/`; one that is there is left as it is.
         project_dir: folder of the project.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
 
     Raises:
         DqsqlError: the file is no contract, lies outside of the project, or cannot be written.
     """
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     path, shown = _inside(project.root, Path(file))
     names = object_names(path, shown) if name is None else [name]
     alone = len(object_names(path, shown)) == 1

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError
@@ -29,7 +29,7 @@ from dqsql.model.tables import (
     state_table_name,
 )
 from dqsql.model.wording import plural
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.integrity import expected_versions, versions_after
 from dqsql.runner.ledger import Ledgers, ledger_rows, read_ledgers
 from dqsql.runner.where import Where
@@ -79,26 +79,20 @@ def doctor(
     project_dir: str | PathLike[str] = ".",
     *,
     repair: bool = False,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
+    **place: Unpack[Place],
 ) -> Examination:
     """Compare the ledger with every table, and the tables' logs with their files.
 
     Args:
         project_dir: folder of the project.
         repair: mend what can be: see `Ailment.remedy`.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
 
     Raises:
         DqsqlError: the project is wrong, the tables are those of a catalog, or cannot be reached or
             written, or a run is at work on them.
     """
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         return _Doctor(upkeep, repair).examine()
 

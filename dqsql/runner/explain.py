@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
@@ -21,7 +21,7 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.lifecycle import heeded
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -82,11 +82,8 @@ def explain(
     segment: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> Explanation:
     """Explain one stored verdict, and decide again from stored metrics. No data is scanned.
 
@@ -98,16 +95,13 @@ def explain(
         segment: the segment, if `result` is a check's id; the whole batch without.
         project_dir: folder of the project.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
         DqsqlError: no such verdict, the project is wrong, or the tables cannot be read.
     """
-    compiled = Where(project_dir, target, profile, profiles_dir, vars).compile()
+    compiled = Where(project_dir, **place).compile()
     with open_tables(compiled.project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)

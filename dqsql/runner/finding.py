@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
@@ -18,7 +18,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
 from dqsql.model.tables import FINDINGS, MODELS
 from dqsql.runner.choosing import chosen_names
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
@@ -79,11 +79,8 @@ def acknowledge(
     author: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
     """Take note of the open findings of checks; `notify` is silent about them from then on.
 
@@ -97,10 +94,7 @@ def acknowledge(
         author: who says so; by default the user of this process.
         project_dir: folder of the project.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
@@ -116,7 +110,7 @@ def acknowledge(
         "author": author or user_of_process(),
         "reason": said,
     }
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     return Finder(checks, where, spark, step).change(lambda _: change)
 
 
@@ -126,17 +120,14 @@ def assign(
     *,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
     """Say who looks after the open findings of checks; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
         raise UsageError("a finding is assigned to somebody", hint="--to ann@example.com")
     change = {"assigned_to": to and to.strip()}
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     return Finder(checks, where, spark, step).change(lambda _: change)
 
 
@@ -147,11 +138,8 @@ def resolve(
     author: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
     """Say that the open findings of checks are dealt with; see `acknowledge`.
 
@@ -163,7 +151,7 @@ def resolve(
         "author": author or user_of_process(),
         "reason": _reason(reason, "resolving a finding", "--reason 'the supplier sent it again'"),
     }
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     return Finder(checks, where, spark, step).change(lambda _: change)
 
 
@@ -173,11 +161,8 @@ def reopen(
     author: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
     """Take back what was said of findings: they are open, and people hear of them again.
 
@@ -194,7 +179,7 @@ def reopen(
         "notified_at": None,
         "resolution_notified_at": None,
     }
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     return Finder(checks, where, spark, step).change(lambda _: change, resolved=True)
 
 
@@ -205,11 +190,8 @@ def open_findings(
     exclude: Sequence[str] = (),
     assigned_to: str | None = None,
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Mapping[str, Any], ...]:
     """The findings that are not resolved, as rows of `dq_findings`, oldest first by model.
 
@@ -219,16 +201,13 @@ def open_findings(
         exclude: models to leave out.
         assigned_to: only those of this person.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
         DqsqlError: the project or selection is wrong, or the tables cannot be read.
     """
-    project: Project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project: Project = Where(project_dir, **place).project()
     now = dt.datetime.now(dt.UTC)
     with open_tables(project, spark, step) as store:
         step("Reading findings")

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
@@ -16,7 +16,7 @@ from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.judging import stored_book
 from dqsql.monitors.registry import learners
 from dqsql.monitors.replay import Learned
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.learners import Stored, learnable
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -42,13 +42,10 @@ def fit(
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     dbt_tests: bool | None = None,
     show: bool = False,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[ModelFit, ...]:
     """Learn the programs of all monitors that learn, and store them in `dq_programs`.
 
@@ -61,10 +58,7 @@ def fit(
         spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         show: learn nothing and return what is stored; reads the tables only.
         step: is told what is being done.
@@ -76,7 +70,7 @@ def fit(
         DqsqlError: the project is wrong, a run of one of the models is at work, or Spark cannot be
             started.
     """
-    where = Where(project_dir, target, profile, profiles_dir, vars)
+    where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
     plans = list(learnable(compiled.plans, learners()))

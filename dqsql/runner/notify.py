@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
@@ -15,7 +15,7 @@ from dqsql.model.project import Project
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
 from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, heeded, is_muted, was_muted_since
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -42,11 +42,8 @@ def notify(
     *,
     dry_run: bool = False,
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> Notified:
     """Tell of the findings that nobody has been told of, as `on_finding` of the project says.
 
@@ -54,16 +51,13 @@ def notify(
         project_dir: folder of the project.
         dry_run: send nothing and remember nothing; say what would be sent.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
         DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.
     """
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
     with (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project, Severity
@@ -34,7 +34,7 @@ from dqsql.report.html import REPORT, render
 from dqsql.report.page import MetricValues, ModelFacts, Page, SeriesKey, wanted_series
 from dqsql.report.profile import ProfileTable
 from dqsql.runner.choosing import chosen_names
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.review import newest_rows
 from dqsql.runner.saved_profiles import saved_profiles
 from dqsql.runner.tables import with_watched_tables
@@ -72,11 +72,8 @@ def write_report(
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> Report:
     """Write what is stored of a project's newest batches as one HTML file. No data is scanned.
 
@@ -88,16 +85,13 @@ def write_report(
         spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
         DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
     """
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     page = read_page(project, days, select, exclude, spark=spark, step=step)
     path = project.target_dir / REPORT if output_file is None else Path(output_file)
     write_atomically(path, render(page))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.tables import (
@@ -22,7 +22,7 @@ from dqsql.model.tables import (
     RUNS,
     failures_table_name,
 )
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.doctor import upkeep_of
 from dqsql.runner.ledger import ledger_rows, read_ledgers
 from dqsql.runner.where import Where
@@ -56,10 +56,7 @@ def clean_tables(
     project_dir: str | PathLike[str] = ".",
     *,
     older_than: str,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
+    **place: Unpack[Place],
 ) -> tuple[Cleaned, ...]:
     """Delete old verdicts, samples and runs, and put the files of all tables in order.
 
@@ -69,17 +66,14 @@ def clean_tables(
     Args:
         project_dir: folder of the project.
         older_than: the age, in days (`400d`) or weeks (`8w`).
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
 
     Raises:
         DqsqlError: the age cannot be read, the tables are those of a catalog or cannot be written,
             or a run is at work on them.
     """
     before = dt.datetime.now(dt.UTC) - age_of(older_than)
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         return tuple(_cleaned(upkeep, before))
 
@@ -135,21 +129,14 @@ def _vouch_for_less(upkeep: Upkeep, before: dt.datetime) -> None:
 def export(
     destination: str | PathLike[str],
     project_dir: str | PathLike[str] = ".",
-    *,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
+    **place: Unpack[Place],
 ) -> tuple[str, ...]:
     """Copy the tables that people look at into a DuckDB file, or a folder of Parquet files.
 
     Args:
         destination: a file whose name ends with `.duckdb`, or a folder.
         project_dir: folder of the project.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
 
     Returns:
         The names of the tables.
@@ -159,7 +146,7 @@ def export(
             written, or DuckDB is not installed.
     """
     path = Path(destination)
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         there = set(upkeep.tables(()))
         names = tuple(table.name for table in ALL_TABLES if table.name in there)

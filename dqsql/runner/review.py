@@ -12,7 +12,7 @@ import getpass
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
@@ -20,7 +20,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
 from dqsql.runner.choosing import chosen_names
-from dqsql.runner.compilation import Variables
+from dqsql.runner.compilation import Place
 from dqsql.runner.lifecycle import accepted_findings
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.verdicts import REVIEWED
@@ -83,11 +83,8 @@ def review(
     author: str | None = None,
     project_dir: str | PathLike[str] = ".",
     spark: SparkSession | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[Reviewed, ...]:
     """Accept or reject batches that have been checked.
 
@@ -105,10 +102,7 @@ def review(
         author: who says so; by default the user of this process.
         project_dir: folder of the project.
         spark: an existing session to use.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         step: is told what is being done.
 
     Raises:
@@ -125,7 +119,7 @@ def review(
             "a review needs a batch",
             hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
         )
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     with (
         locked(project.target, [model]),
         open_tables(project, spark, step) as store,
@@ -142,17 +136,14 @@ def waiting(
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     step: Step = silent,
+    **place: Unpack[Place],
 ) -> tuple[WaitingBatch, ...]:
     """The batches with findings of severity error that nobody has reviewed, oldest first by model.
 
     Raises DqsqlError.
     """
-    project = Where(project_dir, target, profile, profiles_dir, vars).project()
+    project = Where(project_dir, **place).project()
     with open_tables(project, spark, step) as store:
         step("Reading findings")
         project = with_watched_tables(project, store.rows(MODELS))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.engine.storage import open_store
 from dqsql.errors import CheckFailedError, UsageError, nearest
@@ -21,7 +21,7 @@ from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
 from dqsql.model.tables import RUNS
-from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.compilation import CompileResult, Place, compile_project
 from dqsql.runner.folders import ensure_target
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.project_run import STREAM, ProjectRun, RunRequest
@@ -50,11 +50,8 @@ def stream(
     then: Sink | None = None,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     listener: RunListener | None = None,
+    **place: Unpack[Place],
 ) -> StreamingQuery:
     """Check a stream with a check model, each micro-batch as a batch, and start it.
 
@@ -73,10 +70,7 @@ def stream(
             of the micro-batch. It is called again when a batch is repeated.
         trigger: arguments of Spark's `trigger`, for example `{"availableNow": True}`.
         name: stands before the numbers in the names of batches, and is the query's name in Spark.
-        target: output of the profile.
-        profile: profile name, instead of the project's.
-        profiles_dir: folder of `profiles.yml`.
-        vars: variables that override the project's.
+        **place: target, profile and variables, as in `Place`.
         listener: is told of the progress.
 
     Returns:
@@ -96,11 +90,8 @@ def stream(
         on_failure=on_failure,
         then=then,
         name=name,
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
         listener=listener,
+        **place,
     )
     writer = rows.writeStream.foreachBatch(checker.check)
     writer = writer.option("checkpointLocation", str(checkpoint))
@@ -120,11 +111,8 @@ def stream_checker(
     on_failure: str = STOP,
     then: Sink | None = None,
     name: str | None = None,
-    target: str | None = None,
-    profile: str | None = None,
-    profiles_dir: str | PathLike[str] | None = None,
-    vars: Variables = None,
     listener: RunListener | None = None,
+    **place: Unpack[Place],
 ) -> MicroBatches:
     """What `stream` hands to `foreachBatch`, for queries that you start yourself.
 
@@ -138,11 +126,8 @@ def stream_checker(
         compile_project,
         project_dir,
         select=(f"name:{model}",),
-        target=target,
-        profile=profile,
-        profiles_dir=profiles_dir,
-        vars=vars,
         change=_without_batches,
+        **place,
     )
     view = f"dqsql_stream__{uuid.uuid4().hex}"
     compiled = compiling(in_place_of={_source_of(model, source, compiling()): view})
@@ -151,7 +136,7 @@ def stream_checker(
     refuse_shared_tables([p.model for p in compiled.plans], compiled.project, splits)
     ensure_target(compiled.project)
     return MicroBatches(
-        Where(project_dir, target, profile, profiles_dir, vars),
+        Where(project_dir, **place),
         compiled,
         model,
         view,

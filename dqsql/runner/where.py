@@ -9,7 +9,7 @@ from os import PathLike
 from dqsql.loading import load_project
 from dqsql.loading.project import read_target_path
 from dqsql.model.project import Project
-from dqsql.runner.compilation import CompileResult, Variables, compile_project
+from dqsql.runner.compilation import CompileResult, Place, Variables, compile_project
 
 __all__ = ["Where", "read_target_path"]
 
@@ -26,14 +26,7 @@ class Where:
 
     def project(self) -> Project:
         """Load the project; what is wrong with its annotations is in it. Raises DqsqlError."""
-        return load_project(
-            self.project_dir,
-            target=self.target,
-            profile=self.profile,
-            profiles_dir=self.profiles_dir,
-            vars=self.vars,
-            strict=False,
-        )
+        return load_project(self.project_dir, strict=False, **self._place)
 
     def compile(
         self,
@@ -50,12 +43,18 @@ class Where:
             self.project_dir,
             select=select,
             exclude=exclude,
-            target=self.target,
-            profile=self.profile,
-            profiles_dir=self.profiles_dir,
-            vars=self.vars,
             dbt_tests=dbt_tests,
             state=state,
             selector=selector,
             default_selector=default_selector,
+            **self._place,
         )
+
+    @property
+    def _place(self) -> Place:
+        return {
+            "target": self.target,
+            "profile": self.profile,
+            "profiles_dir": self.profiles_dir,
+            "vars": self.vars,
+        }
