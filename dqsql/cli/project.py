@@ -62,9 +62,8 @@ if TYPE_CHECKING:
 def write_run_artefacts(session: Session, compiled: CompileResult, result: RunResult) -> None:
     """Write the artefacts of a run, and print what `--output` asks for."""
     from dqsql.report.artefacts import RUN_RESULTS, write_atomically, write_json
-    from dqsql.report.junit import JUNIT, junit_xml
-    from dqsql.report.run_results import run_record, run_results
-    from dqsql.report.sources import SOURCES, sources_record
+    from dqsql.report.ci import JUNIT, junit_xml
+    from dqsql.report.run_results import SOURCES, run_record, run_results, sources_record
 
     folder = target_dir(compiled)
     write_project_artefacts(compiled)
@@ -81,7 +80,7 @@ def write_run_artefacts(session: Session, compiled: CompileResult, result: RunRe
 
 def print_github(session: Session, compiled: CompileResult, result: RunResult) -> None:
     """Print the findings as annotations of the lines of the project's files."""
-    from dqsql.report.github import finding_annotations
+    from dqsql.report.ci import finding_annotations
 
     prefix = github_prefix(compiled.project.root)
     for line in finding_annotations(result, compiled.plans, prefix):

@@ -107,7 +107,7 @@ class Session:
 
     def _print_github(self, error: DqsqlError) -> None:
         """Print an error as annotations of the lines of the project's files."""
-        from dqsql.report.github import error_annotations
+        from dqsql.report.ci import error_annotations
 
         for line in error_annotations(error, github_prefix(self.project_dir.resolve())):
             self.out.line(line)

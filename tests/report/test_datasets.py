@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dqsql.loading import load_project
-from dqsql.report.datasets import Dataset, Datasets
+from dqsql.report.openlineage import Dataset, Datasets
 from tests.loading.conftest import Write, write
 
 __all__ = ["write"]

@@ -29,8 +29,7 @@ from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.artefacts import ensure_writable, write_atomically, write_compiled, write_json
 from dqsql.report.jsonable import to_json
 from dqsql.report.manifest import columns_read, manifest
-from dqsql.report.run_results import run_record, run_results
-from dqsql.report.sources import sources_record
+from dqsql.report.run_results import run_record, run_results, sources_record
 
 START = datetime(2025, 3, 1, 12, tzinfo=UTC)
 

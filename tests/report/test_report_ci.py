@@ -14,8 +14,7 @@ import pytest
 
 from dqsql.errors import ErrorGroup, QueryError, Span
 from dqsql.model.results import ModelResult, Result, RunResult, Status
-from dqsql.report.github import command, error_annotations, finding_annotations
-from dqsql.report.junit import junit_xml
+from dqsql.report.ci import command, error_annotations, finding_annotations, junit_xml
 from dqsql.report.openlineage import Receiver, events
 
 MakeResult = Callable[..., Result]
