@@ -1,16 +1,21 @@
-"""DataFrames as what a check model reads: a temporary view that is gone afterwards."""
+"""Checks of a DataFrame: the view that the check model reads, and a store that keeps nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pandas
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import translated
+from dqsql.engine.layout import STATES, TableFamily
+from dqsql.engine.storage_base import BatchPart, Row, Store, Where
 from dqsql.errors import UsageError
+from dqsql.model.tables import Table
 
 
 def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
@@ -44,3 +49,64 @@ def as_view(frame: DataFrame, view: str, others: Sequence[str] = ()) -> Iterator
     finally:
         for name in (view, *others):
             frame.sparkSession.catalog.dropTempView(name)
+
+
+class MemoryStore(Store):
+    """Holds the states of the run in memory and has no tables."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(lambda: spark, "memory")
+        self._states: dict[TableFamily, DataFrame] = {}
+
+    def select(
+        self, table: Table, columns: Sequence[str] = (), where: Where | None = None
+    ) -> list[dict[str, Any]]:
+        """Nothing: there is no history."""
+        return []
+
+    def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
+        """Keep nothing."""
+
+    def replace_partition(self, table: Table, rows: Sequence[Row]) -> None:
+        """Keep nothing."""
+
+    def append(self, table: Table, rows: Sequence[Row]) -> None:
+        """Keep nothing."""
+
+    def read_state(
+        self, model: str, batches: Collection[str], family: TableFamily = STATES
+    ) -> DataFrame | None:
+        """The rows that were put here last."""
+        return self._states.get(family)
+
+    def replace_state(
+        self,
+        model: str,
+        rows: DataFrame | pa.Table,
+        batches: Collection[str],
+        family: TableFamily = STATES,
+    ) -> None:
+        """Hold the rows, computed once."""
+        found = rows if isinstance(rows, pa.Table) else rows.toArrow()
+        schema = None if isinstance(rows, pa.Table) else rows.schema
+        # Spark Connect takes no empty Arrow table.
+        held: Any = found if found.num_rows or schema is None else []
+        self._states[family] = self._spark.createDataFrame(held, schema)
+
+    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
+        """None: there are no earlier batches."""
+        return None
+
+    def replace_total(
+        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
+    ) -> None:
+        """Keep nothing."""
+
+    def has(self, name: str) -> bool:
+        """No table is there."""
+        return False
+
+    def replace_rows(
+        self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
+    ) -> None:
+        """Keep nothing."""

@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine.delta_log import LoggedFile, among, logged_files, rows_of, sentence
 from dqsql.engine.storage_delta import FAILURES, DeltaFolderStore
-from dqsql.errors import StorageError
+from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.tables import (
     ALL_TABLES,
     failures_table_name,
@@ -210,14 +210,50 @@ class Upkeep:
         return before - sum(file.rows for file in logged_files(table))
 
 
-def export_parquet(upkeep: Upkeep, folder: Path, names: Sequence[str]) -> None:
-    """Write tables as one Parquet file each. Raises OSError and StorageError."""
+def export_tables(upkeep: Upkeep, path: Path, names: Sequence[str]) -> None:
+    """Write tables into a DuckDB file where `path` ends with `.duckdb`, else as Parquet files.
+
+    Raises ConfigError and StorageError; UsageError where DuckDB is not installed.
+    """
+    write = _export_duckdb if path.suffix == ".duckdb" else _export_parquet
+    try:
+        write(upkeep, path, names)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _export_parquet(upkeep: Upkeep, folder: Path, names: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         rows = upkeep.reader(name)
         with pq.ParquetWriter(folder / f"{name}.parquet", rows.schema) as writer:
             for batch in rows:
                 writer.write_batch(batch)
+
+
+def _export_duckdb(upkeep: Upkeep, path: Path, names: Sequence[str]) -> None:
+    """Write tables into a new DuckDB file, which takes the place of the old one when it is done."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UsageError(
+            "DuckDB is not installed", hint="pip install duckdb, or name a folder for Parquet files"
+        ) from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.unlink(missing_ok=True)
+    try:
+        with duckdb.connect(str(unfinished)) as database:
+            for name in names:
+                rows = upkeep.reader(name)
+                database.register("rows_of_table", rows)
+                database.execute(f'create table "{name}" as select * from rows_of_table')
+                database.unregister("rows_of_table")
+        unfinished.replace(path)
+    except duckdb.Error as error:
+        raise ConfigError(f"{path} cannot be written: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _filesystem(table: DeltaTable) -> pa_fs.FileSystem:

@@ -7,12 +7,14 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import ConfigError
-from dqsql.model.plan import Query
 from dqsql.redaction import redact
 from dqsql.report.jsonable import to_json
+
+if TYPE_CHECKING:
+    from dqsql.model.plan import Query
 
 RUN_RESULTS = "run_results.json"
 MANIFEST = "manifest.json"

@@ -1,18 +1,27 @@
 """Profiles for people: the lines of a table, in the terminal and in the report.
 
-They are made of the records that `dqsql profile --output json` prints and `--save` keeps.
+They are made of the records that `dqsql profile --output json` prints and `--save` keeps, in
+`target/profiles.json`: one of each relation.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from dqsql.errors import ConfigError
+from dqsql.json_text import read_json
 from dqsql.model.wording import plural
+from dqsql.report.artefacts import write_json
 from dqsql.report.text import number, printable, shorten
 
-PROFILES = "profiles.json"
+if TYPE_CHECKING:
+    from dqsql.model.project import Project
+
+_FILE = "profiles.json"
 _NAME, _VALUES = 32, 48
 
 
@@ -50,6 +59,47 @@ def profile_table(record: Mapping[str, Any]) -> ProfileTable:
         f"{rows}, {plural(len(columns), 'column')}, read {passes}",
         printable(str(record.get("made_at", ""))[:16].replace("T", " ")),
         columns,
+    )
+
+
+def save_profiles(project: Project, records: Sequence[Mapping[str, Any]]) -> Path:
+    """Keep profiles, in place of earlier ones of the same relations, and return the file.
+
+    Raises ConfigError when it cannot be read or written.
+    """
+    path = project.target_dir / _FILE
+    kept = _read(path)
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    for record in records:
+        kept[record["relation"]] = {"made_at": now, **record}
+    write_json(path, {"profiles": [kept[name] for name in sorted(kept)]})
+    return path
+
+
+def saved_profiles(project: Project) -> dict[str, ProfileTable]:
+    """The profiles that were kept, by relation. Raises ConfigError when the file is spoilt."""
+    path = project.target_dir / _FILE
+    try:
+        return {name: profile_table(record) for name, record in _read(path).items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(path) from error
+
+
+def _read(path: Path) -> dict[str, Mapping[str, Any]]:
+    if not path.exists():
+        return {}
+    try:
+        records = read_json(path, {"profiles": [{"relation": str}]})["profiles"]
+        return {str(record["relation"]): record for record in records or ()}
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(path) from error
+
+
+def _unreadable(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path} holds no profiles", hint="delete it and run `dqsql profile --save` again"
     )
 
 

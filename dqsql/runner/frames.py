@@ -163,8 +163,8 @@ def _result(plan: Plan, project: Project, frame: DataFrame, checks: int) -> RunR
 def _model_result(
     plan: Plan, project: Project, spark: SparkSession, run_id: str, now: dt.datetime
 ) -> ModelResult:
+    from dqsql.engine.frames import MemoryStore
     from dqsql.engine.relations import register_dependencies
-    from dqsql.engine.storage_memory import MemoryStore
     from dqsql.runner.model_run import ModelRun
 
     def silent(*_: Any) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from dqsql.errors import ConfigError, UsageError
+from dqsql.errors import UsageError
 from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
@@ -40,7 +39,6 @@ _AGING = (
     (MODEL_RUNS.name, "started_at"),
 )
 _AGE = re.compile(r"(\d{1,9})\s*(d|days?|w|weeks?)?")
-_DUCKDB = ".duckdb"
 
 
 @dataclass(frozen=True)
@@ -145,49 +143,11 @@ def export(
         DqsqlError: the tables are those of a catalog or cannot be read, the destination cannot be
             written, or DuckDB is not installed.
     """
-    path = Path(destination)
+    from dqsql.engine.upkeep import export_tables
+
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
         there = set(upkeep.tables(()))
         names = tuple(table.name for table in ALL_TABLES if table.name in there)
-        with _writing(path):
-            if path.suffix == _DUCKDB:
-                _export_duckdb(upkeep, path, names)
-            else:
-                from dqsql.engine.upkeep import export_parquet
-
-                export_parquet(upkeep, path, names)
+        export_tables(upkeep, Path(destination), names)
         return names
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _export_duckdb(upkeep: Upkeep, path: Path, names: tuple[str, ...]) -> None:
-    """Write tables into a new DuckDB file, which takes the place of the old one when it is done."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise UsageError(
-            "DuckDB is not installed", hint="pip install duckdb, or name a folder for Parquet files"
-        ) from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.unlink(missing_ok=True)
-    try:
-        with duckdb.connect(str(unfinished)) as database:
-            for name in names:
-                rows = upkeep.reader(name)
-                database.register("rows_of_table", rows)
-                database.execute(f'create table "{name}" as select * from rows_of_table')
-                database.unregister("rows_of_table")
-        unfinished.replace(path)
-    except duckdb.Error as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)

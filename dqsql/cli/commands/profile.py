@@ -10,7 +10,7 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
-from dqsql.report.profile import ColumnLine, ProfileTable, profile_table
+from dqsql.report.profile import ColumnLine, ProfileTable, profile_table, save_profiles
 from dqsql.report.text import display_width, printable
 
 _BARS, _ASCII_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"
@@ -41,7 +41,6 @@ def command(
     most three times, whatever the number of its columns. Distinct values are approximate.
     """
     from dqsql.runner.profile import profile
-    from dqsql.runner.saved_profiles import save_profiles
     from dqsql.runner.where import Where
     from dqsql.suggestions.profiles import profile_record
 
