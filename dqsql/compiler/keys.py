@@ -1,8 +1,11 @@
-"""Names and small expressions that the statements of a plan share."""
+"""Names and small expressions that the statements of a plan share, and names of checks."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
+from itertools import takewhile
 
 from sqlglot import exp
 
@@ -74,3 +77,21 @@ def not_null(value: exp.Expr) -> exp.Expr:
 def relation_table(sql: str) -> exp.Table:
     """A relation of the compiler's SQL text as a table of a FROM clause."""
     return exp.to_table(sql, dialect="spark")
+
+
+def slug(text: str) -> str:
+    """A short form of an expression, of letters, digits and underscores."""
+    words = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", ">": "gt", "<": "lt", "=": "eq"}
+    for symbol, word in words.items():
+        text = text.replace(symbol, f" {word} ")
+    short = re.sub(r"\W+", _between_words, text).strip("_").lower()
+    return short[:80] or "check"
+
+
+def _between_words(found: re.Match[str]) -> str:
+    """What stands for a stretch without letters: vowel signs and accents are parts of words."""
+    text = found.group()
+    marks = "".join(takewhile(lambda c: unicodedata.category(c) in ("Mn", "Mc"), text))
+    if not found.string[: found.start()][-1:].isalpha():
+        return "_"
+    return marks if len(marks) == len(text) else f"{marks}_"

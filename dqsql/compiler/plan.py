@@ -11,15 +11,14 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.keys import batch_columns
+from dqsql.compiler.keys import batch_columns, slug
 from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
 )
-from dqsql.compiler.names import slug
-from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
@@ -58,7 +57,6 @@ from dqsql.model.project import (
     Scope,
     Severity,
 )
-from dqsql.templating import locate as locate_text
 
 # Options that mean something to a check: the rest is for monitors.
 _OF_DBT = (DBT_TEST, DBT_TEST_NAME, DBT_VALUES, DBT_LIMIT, DBT_FRESHNESS)
@@ -132,7 +130,7 @@ class _ModelCompiler:
             self.rejected.append(error)
             return
         self.rejected.extend(_unusable_segments(self.model.config.segment_by, place))
-        self.rejected.extend(_private_keys(self.model, used))
+        self.rejected.extend(private_keys(self.model, used))
         known = self._columns
         if known is None:
             return
@@ -410,26 +408,6 @@ def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileErro
             if name.lower() in named[:i]
         ),
     ]
-
-
-def _private_keys(model: CheckModel, batch_by: Sequence[str]) -> list[CompileError]:
-    """Names of batches and segments are stored and shown: they must hold no private values."""
-    private = pii_columns(model)
-    keys = {"batch_by": batch_by, "segment_by": model.config.segment_by}
-    errors = []
-    for setting, names in keys.items():
-        found = locate_text(model.raw_sql, setting)
-        place = Span(model.path, *found, setting) if found else Span(model.path)
-        errors += [
-            CompileError(
-                f"{setting} names {name!r}, a private column: its values would be stored",
-                span=place,
-                hint=f"take another column for {setting}, or take {name!r} out of pii",
-            )
-            for name in names
-            if name.lower() in private
-        ]
-    return errors
 
 
 def _refuse_monitor_settings(annotation: Annotation) -> None:

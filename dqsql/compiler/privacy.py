@@ -7,14 +7,15 @@ batch and is not stored; a metric made of it has no value for others to see.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlglot import exp
 
 from dqsql.dialect import formula, literal, parse_expression
-from dqsql.errors import DqsqlError
+from dqsql.errors import CompileError, DqsqlError, Span
 from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
+from dqsql.templating import locate as locate_text
 
 # Aggregates whose results are made of all rows. That a sum over a single row is its value is the
 # one thing that they tell.
@@ -180,3 +181,23 @@ def _about(annotation: Annotation) -> Collection[str]:
         return annotation.candidates
     names = {part.name for c in ast.find_all(exp.Column) for part in c.parts}
     return [*annotation.candidates, *names]
+
+
+def private_keys(model: CheckModel, batch_by: Sequence[str]) -> list[CompileError]:
+    """Names of batches and segments are stored and shown: they must hold no private values."""
+    private = pii_columns(model)
+    keys = {"batch_by": batch_by, "segment_by": model.config.segment_by}
+    errors = []
+    for setting, names in keys.items():
+        found = locate_text(model.raw_sql, setting)
+        place = Span(model.path, *found, setting) if found else Span(model.path)
+        errors += [
+            CompileError(
+                f"{setting} names {name!r}, a private column: its values would be stored",
+                span=place,
+                hint=f"take another column for {setting}, or take {name!r} out of pii",
+            )
+            for name in names
+            if name.lower() in private
+        ]
+    return errors
