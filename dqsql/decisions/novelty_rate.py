@@ -72,7 +72,8 @@ def surprise(
     level = np.maximum(np.abs(found.expected), _LEAST)
     floors = np.where(found.ratios, floor / level, floor)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(tested > 0, np.log(np.maximum(tested, _LEAST)), -np.inf)
+        positive = np.where(tested == 0, _for_zero(values), tested)
+        logs = np.where(positive > 0, np.log(np.maximum(positive, _LEAST)), -np.inf)
         miss = (np.where(found.ratios, logs, tested) - chosen.expected) / chosen.factor
     tails = fit_tails(chosen.errors, floors, pooled=True)
     away = np.minimum(np.abs(miss), LARGEST)
@@ -84,6 +85,17 @@ def surprise(
     together = _together(past, np.clip(miss / sizes, -LARGEST, LARGEST))
     least = min(float(alone.min()) / SHARE_ALONE, together / (1 - SHARE_ALONE))
     return Surprise(min(1.0, max(least, _LEAST)), alone, together, found.expected)
+
+
+def _for_zero(values: FloatArray) -> FloatArray:
+    """Return what a zero counts as where logarithms are taken: half of the smallest step, F.
+
+    The least of prices that are rounded to cents is 0.02, 0.01 or, now and then, 0: that is one
+    step, not infinitely far. Where values differ in their last digits only, it is nearly so.
+    """
+    ordered = np.sort(np.where(values > 0, values, np.nan), axis=1)
+    steps = np.diff(ordered, axis=1, prepend=0.0)
+    return np.asarray(0.5 * np.where(steps > 0, steps, np.inf).min(axis=1), dtype=float)
 
 
 def _independent(past: FloatArray) -> float:

@@ -334,3 +334,16 @@ def test_other_detectors_without_the_extra() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'dqsql[novelty]'" in out.stdout
+
+
+def test_a_zero_is_one_step_from_the_least_of_rounded_values() -> None:
+    rng = np.random.default_rng(3)
+    least = np.array([0.01, 0.02, 0.01, 0.06, 0.01, 0.03, 0.01, 0.02, 0.04, 0.01])
+    history = np.column_stack([least, rng.normal(40, 2, size=10)])
+    metrics = [Feature("discount", "min"), Feature("discount", "mean")]
+    assert decide_novelty(metrics, history, [0.0, 41.0]).p_value > 0.05
+    # Of values that are far from zero, in steps of their size, it is as far as ever.
+    history = np.column_stack(
+        [np.round(np.exp(rng.normal(8, 1.0, size=60)), 1), rng.normal(40, 2, size=60)]
+    )
+    assert decide_novelty(metrics, history, [0.0, 41.0]).p_value < 0.005
