@@ -12,7 +12,13 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.model.project import CheckModel
 
 # Numbers of rows or of letters: not worth a word.
-_HARMLESS = (exp.Count, exp.CountIf, exp.Length, exp.Predicate, exp.Not)
+_HARMLESS = (exp.Count, exp.CountIf, exp.Length, exp.Predicate, exp.Not, exp.Order)
+# Parts of expressions that decide which values are shown, and are not themselves.
+_DECIDING: dict[type[exp.Expr], str] = {
+    exp.If: "this",
+    exp.Case: "this",
+    exp.Window: "partition_by",
+}
 
 
 def derived_warnings(model: CheckModel) -> Iterator[str]:
@@ -46,10 +52,34 @@ def _sources(sql: str, name: str) -> frozenset[str]:
     shown = [root]
     while shown:
         node = shown.pop()
-        if isinstance(node.expression.unalias(), _HARMLESS):
-            continue
-        shown += node.downstream
+        untold = _untold(node.expression)
+        shown += [n for n in node.downstream if _column(n.name) not in untold]
         if not node.downstream:
             table = node.expression.name if isinstance(node.expression, exp.Table) else ""
-            found.add(f"{table}.{node.name.rpartition('.')[2]}".lower())
+            found.add(f"{table}.{_column(node.name)}".lower())
     return frozenset(found)
+
+
+def _untold(expression: exp.Expr) -> set[str]:
+    """The names of the columns in an expression whose values it does not show.
+
+    They are only compared, counted or measured, or decide which of other values is shown.
+    """
+    columns = list(expression.find_all(exp.Column))
+    told = {c.name.lower() for c in columns if _is_told(c, expression)}
+    return {c.name.lower() for c in columns} - told
+
+
+def _is_told(column: exp.Column, within: exp.Expr) -> bool:
+    node: exp.Expr = column
+    while node is not within and node.parent is not None:
+        part = _DECIDING.get(type(node.parent))
+        if node.arg_key == part or isinstance(node.parent, _HARMLESS):
+            return False
+        node = node.parent
+    return True
+
+
+def _column(name: str) -> str:
+    """The name of the column of a node of lineage: `t.email`, `"t"."e-mail"`."""
+    return exp.to_column(name, dialect="duckdb").name.lower()

@@ -30,6 +30,13 @@ def warnings_of(make_project: MakeProject, sql: str) -> list[str]:
         ("select email, substr(email, 2) s from (select email from t) q", ["s"]),
         ("select email, email is not null as has_email, length(email) as n, id from t", []),
         ("select email, id, id + 1 as next from t", []),
+        ("select email, case when email is null then 'a' else first end as a, first from t", []),
+        ("select email, case email when 'x' then 1 end as a, if(email > 'x', 1, 0) b from t", []),
+        ("select email, case when email like 'a%' then email end as a from t", ["a"]),
+        ("select email, sum(n) over (partition by email order by email) as a, n from t", []),
+        ("with c as (select *, email is null as no from t) select email, int(no) a from c", []),
+        ("select email, concat(`Email`, '!') as a from t", ["a"]),
+        ("select email, upper(email) as a from t union all select x, y from u", ["a"]),
         ("select email, lower(email) as Mail from t", ["Mail"]),
     ],
 )
