@@ -337,23 +337,6 @@ def test_a_stored_verdict_is_computed_again_from_metrics(
         assert again({**found.details, "clauses": clauses}), (place, name_of)
 
 
-def test_verdicts_of_before_are_computed_by_accepted_batches(
-    make_project: Callable[..., Path],
-) -> None:
-    days = Days(make_project)
-    for day in range(40):
-        days.judge(day, metrics_of(day))
-    details = dict(days.results[39].details)
-    old = [{k: v for k, v in c.items() if k != "null_rate"} for c in details["clauses"]]
-    for key in ("since", "ranges"):
-        del details[key]
-    details["clauses"] = old
-    row = {"detector": "avh", "column_name": "price", "batch": name(39)}
-    past = batches_of(details, [name(d) for d in range(80)])
-    made = recompute(StoredVerdict(row, details, days.history, past))
-    assert made.same, [c for c in made.compared if not c.same]
-
-
 def test_steps_keep_left_out_batches() -> None:
     history = History([name(0), name(2), name(3)], known=[name(d) for d in range(7)])
     assert history.steps([name(0), name(2), name(3)], name(5)) == [name(d) for d in range(5)]
