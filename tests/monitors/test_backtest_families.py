@@ -52,7 +52,7 @@ def test_all_families_are_replayed(replayed: ModelBacktest) -> None:
 def test_patterns_by_stored_counts(replayed: ModelBacktest) -> None:
     for one in of(replayed, "pattern"):
         assert [*one.alarms, *one.found] == [LAST]
-        assert one.learning == 7
+        assert one.learning == 1
 
 
 def test_novelty_has_a_recall_of_moved_metrics(replayed: ModelBacktest) -> None:
