@@ -147,7 +147,7 @@ def _connect(target: Target) -> SparkSession:
         builder = SparkSession.builder.remote(url)
         for key, value in target.spark_conf.items():
             builder = builder.config(key, value)
-        return _impatient(builder.getOrCreate())
+        return _impatient(builder.getOrCreate(), url)
     except ImportError as error:
         raise SessionError(
             f"Spark Connect needs more packages: {first_sentence(error)}",
@@ -162,11 +162,18 @@ def _connect(target: Target) -> SparkSession:
         ) from error
 
 
-def _impatient(session: SparkSession) -> SparkSession:
-    """Let the client give a dead server up after half a minute instead of ten."""
+def _impatient(session: SparkSession, url: str) -> SparkSession:
+    """Let the client give a silent server up after half a minute instead of ten.
+
+    One that refuses connections is given up at once: the session ended with its process.
+    """
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES)])
+    class WhileListening(DefaultPolicy):
+        def can_retry(self, e: BaseException) -> bool:
+            return super().can_retry(e) and not any(_refuses(*server) for server in _servers(url))
+
+    session.client.set_retry_policies([WhileListening(max_retries=_RETRIES)])
     # The first call: a wrong token is found here.
     session.version  # noqa: B018
     return session
@@ -350,6 +357,17 @@ def _refusal(host: str, port: int) -> str | None:
     except OSError as error:
         return error.strerror or str(error) or "it does not answer"
     return None
+
+
+def _refuses(host: str, port: int) -> bool:
+    """Whether no process listens at an address of a host that answers."""
+    try:
+        socket.create_connection((host, port), _TIMEOUT).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def refuse_locked_metastore(conf: Mapping[str, str]) -> None:

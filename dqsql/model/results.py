@@ -224,8 +224,10 @@ class BatchRecord:
         return self.status is BatchStatus.ACCEPTED if self.counted is None else self.counted
 
 
-# `ModelResult.skipped` of a model that was not begun since one before it failed.
+# `ModelResult.skipped` of a model that the run did not come to, since another one failed or lost
+# Spark.
 FAIL_FAST = "fail fast"
+CONNECTION_LOST = "the connection to Spark is lost"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,15 @@ from dqsql.model.limits import limits_of
 from dqsql.model.phases import START, WRITE
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
-from dqsql.model.results import FAIL_FAST, BatchRecord, BatchStatus, ModelResult, RunResult, Status
+from dqsql.model.results import (
+    CONNECTION_LOST,
+    FAIL_FAST,
+    BatchRecord,
+    BatchStatus,
+    ModelResult,
+    RunResult,
+    Status,
+)
 from dqsql.model.tables import MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.notifications import SETTING, read_routes
@@ -247,6 +255,7 @@ class ProjectRun:
         }
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
         models: list[ModelResult] = []
+        lost: list[str] = []
         before = stored_inputs(store)
         # As they are before anything is read: what changes meanwhile is new to the next run.
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
@@ -265,8 +274,9 @@ class ProjectRun:
         def work(plan: Plan) -> ModelResult:
             if plan.blocked:
                 return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
-            if (lost := _lost_connection(models)) is not None:
-                return ModelResult(plan.model.name, plan.model.path, error=lost)
+            not_begun = ModelResult(plan.model.name, plan.model.path, skipped=CONNECTION_LOST)
+            if lost:
+                return not_begun
             if self.request.fail_fast and any(
                 m.status in (Status.FAIL, Status.ERROR) for m in models
             ):
@@ -274,7 +284,12 @@ class ProjectRun:
             ledger = ledgers.setdefault(plan.model.name, {})
             if plan.model.name in self._unchanged:
                 return self._nothing_new(plan, ledger)
-            return self._run_model(plan, session(), journal, ledger, order.step)
+            result = self._run_model(plan, session(), journal, ledger, order.step)
+            if not isinstance(result.error, ConnectionLostError):
+                return result
+            # One error says it for all models that were at work.
+            lost.append(plan.model.name)
+            return result if lost[0] == plan.model.name or result.results else not_begun
 
         plans = self.compiled.plans
         for model in order.run(plans, work):
@@ -466,11 +481,6 @@ class ProjectRun:
             arguments=self.arguments,
             warnings=warnings,
         )
-
-
-def _lost_connection(models: Sequence[ModelResult]) -> ConnectionLostError | None:
-    """The error of a model during which Spark ended, if that has happened."""
-    return next((m.error for m in models if isinstance(m.error, ConnectionLostError)), None)
 
 
 def _git_sha(root: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -122,7 +123,9 @@ def test_a_warm_session_gives_the_same_verdicts_and_outlives_commands(program: P
 def test_a_server_that_is_killed_in_a_run_gives_one_error_and_the_next_run_heals(
     program: Program,
 ) -> None:
+    (program.root / "checks" / "n.sql").write_text(FILES["checks/m.sql"], "utf-8")
     assert program.call("session", "start").returncode == 0
+    server = program.pid()
     run = subprocess.Popen(
         [sys.executable, "-m", "dqsql", "run"],
         cwd=program.root,
@@ -131,21 +134,47 @@ def test_a_server_that_is_killed_in_a_run_gives_one_error_and_the_next_run_heals
         stderr=subprocess.STDOUT,
         text=True,
     )
-    assert run.stdout is not None
-    said = []
-    for line in run.stdout:
-        said.append(line)
-        if "START" in line or "1 of 1" in line:
-            break
-    os.kill(program.pid(), signal.SIGKILL)
-    said += run.stdout.readlines()
-    text = "".join(said)
-    assert run.wait() == 2, text
-    assert "Traceback" not in text
+    wait_until_connected(server, run)
+    os.kill(server, signal.SIGKILL)
+    # The client does not try for minutes to reach a server that is gone.
+    said = run.communicate(timeout=PATIENCE / 10)[0]
+    assert run.returncode == 2, said
+    assert "Traceback" not in said
+    assert said.count("hint: see whether the server is up") == 1, said
     # The next one starts a session of its own.
     healed = program.call("run")
     assert healed.returncode == 1, healed.stdout + healed.stderr
     assert len(program.verdicts()) == 8
+
+
+def wait_until_connected(server: int, client: subprocess.Popen[str]) -> None:
+    """Return once the client has an open connection to the server's port."""
+    assert client.stdout is not None
+    deadline = time.monotonic() + PATIENCE
+    while not (sockets(server) & {far for _, far in pairs(client.pid)}):
+        assert client.poll() is None, client.stdout.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def sockets(pid: int) -> set[str]:
+    """The near ports of a process's connections, as the system writes them."""
+    return {near for near, _ in pairs(pid)}
+
+
+def pairs(pid: int) -> set[tuple[str, str]]:
+    """The near and far ports of a process's connections."""
+    inodes = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(entry.readlink().name)
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text("ascii").splitlines()[1:]:
+            words = line.split()
+            if f"socket:[{words[9]}]" in inodes and words[3] == "01":
+                found.add((words[1].rpartition(":")[2], words[2].rpartition(":")[2]))
+    return found
 
 
 def test_a_session_stops_itself_when_nobody_uses_it(program: Program) -> None:
