@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 import pyspark
 
+from dqsql.engine.head_start import ARCHIVE_SWITCH
 from dqsql.engine.java import Java
 from dqsql.resources import cache_dir, is_switched_off
 
-_SWITCH = "DQSQL_CLASS_ARCHIVE"
 _SETTLED = 10.0  # seconds since the last write
 # A JVM writes its archive behind the run that it served. Another that recorded its classes
 # meanwhile took twice as long to start, for nothing; after so many seconds the first is taken for
@@ -33,7 +33,7 @@ _TRIAL_SECONDS = 60.0
 
 def archive_options(java: Java) -> list[str]:
     """JVM options that use the archive, or that make it; none when switched off."""
-    if is_switched_off(_SWITCH):
+    if is_switched_off(ARCHIVE_SWITCH):
         return []
     path = archive_path(java)
     try:
@@ -65,8 +65,8 @@ def remove_archive(java: Java) -> bool:
 def archive_state(java: Java) -> tuple[str, bool]:
     """What there is to say of the archive, and whether it can be used, for `dqsql debug`."""
     path = archive_path(java)
-    if is_switched_off(_SWITCH):
-        return f"switched off by {_SWITCH}", True
+    if is_switched_off(ARCHIVE_SWITCH):
+        return f"switched off by {ARCHIVE_SWITCH}", True
     try:
         if not path.exists():
             return f"none yet at {path}; a run makes it", True

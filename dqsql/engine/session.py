@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 from dqsql.engine.archive import archive_options, remove_archive
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
+from dqsql.engine.head_start import Launch, digest_of, note_launch, taken
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.small import Scale, small_java_options
-from dqsql.engine.warm import WarmSession, present_session, start_session, warm_target
+from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
 from dqsql.redaction import redact_file
@@ -184,38 +185,54 @@ def _without_secrets(url: str) -> str:
 
 
 def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
-    java = find_java()
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
 
     # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = embedded_settings(target)
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
-
-    def start(archive: Sequence[str]) -> SparkSession:
-        builder = SparkSession.builder.appName("dqsql")
-        little = scale is not Scale.ANY
-        options = [*archive, *(small_java_options(settings) if little else ())]
-        for key, value in _with_java_options(settings, options).items():
-            builder = builder.config(key, value)
-        return builder.getOrCreate()
-
-    with _output_to(log_dir / "spark.log"), _own_interrupts():
-        try:
+    small = () if scale is Scale.ANY else small_java_options(settings)
+    log = log_dir / "spark.log"
+    wanted = digest_of(sorted(settings.items()), small)
+    try:
+        with _own_interrupts(), taken(wanted) as started:
+            if started:
+                return _built(settings)
+        java = find_java()
+        with _own_interrupts(), _output_to(log):
+            options = _with_java_options(settings, [*archive_options(java), *small])
             try:
-                return start(archive_options(java))
+                session = _built(options)
             except PySparkRuntimeError:
                 # Nothing of Spark's was reached. A JVM dies of an archive that it cannot use.
                 if not remove_archive(java):
                     raise
-                return start([])
-        except _START_FAILURES as error:
-            raise SessionError(
-                f"Spark did not start: {first_sentence(error)}",
-                hint=f"see {log_dir / 'spark.log'}",
-            ) from error
+                return _built(_with_java_options(settings, small))
+    except _START_FAILURES as error:
+        raise SessionError(
+            f"Spark did not start: {first_sentence(error)}", hint=f"see {log}"
+        ) from error
+    warm = place_of(settings).record
+    note_launch(Launch(_command(options), str(log.absolute()), wanted, str(warm)))
+    return session
+
+
+def _built(settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("dqsql")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _command(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The command by which PySpark starts Java with some settings."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    options = (word for item in settings.items() for word in ("--conf", "=".join(item)))
+    return (str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, "pyspark-shell")
 
 
 def embedded_settings(target: Target) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import is_about_now
+from dqsql.engine.head_start import files_in
 from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
     from dqsql.runner.rows import Row
 
-# More files than these take longer to look at than Spark takes to start.
-_MOST_FILES = 50_000
 # Functions whose value is another one in the next run.
 _UNSTEADY = re.compile(
     r"\b(current_date|curdate|current_time|current_timestamp|localtimestamp|now|unix_timestamp"
@@ -56,18 +54,37 @@ def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
     There is no fingerprint of SQL that looks at the clock, of a check of how old the data is, and
     of a model without `batch_by`, of which each run is a batch.
     """
-    if plan.model.relation is not None or project.target.method != "session":
+    read = _read_files(plan, project)
+    listed = None if read is None else files_in(read[1])
+    if read is None or listed is None:
         return None
-    models = _read_by(plan, project)
-    if models is None:
-        return None
-    paths = _paths(plan, models, project)
-    listed = None if paths is None else _listed(paths)
-    if listed is None:
-        return None
+    models = read[0]
     known = _is_steady(plan, models)
     fingerprint = _fingerprint(plan, models, project, listed) if known else None
     return FileInputs(fingerprint, len(listed), sum(size for _, size, _ in listed))
+
+
+def telling_files(plans: Iterable[Plan], project: Project) -> list[Path] | None:
+    """Files and folders one of which changes where something is new; None where they cannot tell.
+
+    They are the data, the models and the project's settings.
+    """
+    found = list(project.root.glob("*.yml"))
+    for plan in plans:
+        read = _read_files(plan, project)
+        if read is None or not _is_steady(plan, read[0]):
+            return None
+        found += [*(project.root / model.path for model in read[0]), *read[1]]
+    return found
+
+
+def _read_files(plan: Plan, project: Project) -> tuple[list[CheckModel], list[Path]] | None:
+    """The models and the files and folders that a model reads, itself among the former."""
+    if plan.model.relation is not None or project.target.method != "session":
+        return None
+    models = _read_by(plan, project)
+    paths = None if models is None else _paths(plan, models, project)
+    return None if models is None or paths is None else (models, paths)
 
 
 def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int]]) -> Scale:
@@ -177,31 +194,6 @@ def _paths(plan: Plan, models: Sequence[CheckModel], project: Project) -> list[P
             return None
         paths.append(Path(path))
     return paths
-
-
-def _listed(paths: Sequence[Path]) -> list[tuple[str, int, int]] | None:
-    """Path, size and time of change of all files; None where there are too many to look at."""
-    found: list[tuple[str, int, int]] = []
-    try:
-        for path in paths:
-            for file in _files(path):
-                stat = file.stat()
-                found.append((str(file), stat.st_size, stat.st_mtime_ns))
-                if len(found) > _MOST_FILES:
-                    return None
-    except OSError:
-        # A file that goes away meanwhile: Spark will see.
-        return None
-    return sorted(found)
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    for folder, _, names in os.walk(path, followlinks=True):
-        for name in names:
-            yield Path(folder) / name
 
 
 def _definitions(plan: Plan, models: Sequence[CheckModel], project: Project) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.libraries import load_libraries
 from dqsql.engine.exclusive import locked
+from dqsql.engine.head_start import remember
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.small import Scale
@@ -46,7 +47,14 @@ from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.folders import ensure_target
-from dqsql.runner.inputs import FileInputs, inputs_of, scale_of, store_inputs, stored_inputs
+from dqsql.runner.inputs import (
+    FileInputs,
+    inputs_of,
+    scale_of,
+    store_inputs,
+    stored_inputs,
+    telling_files,
+)
 from dqsql.runner.integrity import refuse_lost_rows, versions_after
 from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.lineage import send_lineage
@@ -232,6 +240,8 @@ class ProjectRun:
             ) as session,
         ):
             result = self._run_models(session)
+        if spark is None:
+            remember(self.request.where.named, telling_files(plans, self._project))
         problems = send_lineage(self._project, plans, result)
         result = replace(result, warnings=(*result.warnings, *problems))
         self.listener.run_finished(result)

@@ -12,6 +12,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option, options, words
 from dqsql.cli.project import compile_project, target_dir, write_run_artefacts
 from dqsql.cli.session import Session, with_session
+from dqsql.engine.head_start import begin
 from dqsql.model.phases import OF_MODELS, START, WRITE
 from dqsql.model.results import RunResult
 from dqsql.report.text import padded, printable
@@ -29,6 +30,9 @@ _RUN = (
     "timing",
     "run_output",
 )
+# What says which project and target is meant, and what asks for work though no file has changed.
+_PLACE = ("project_dir", "target", "profile", "profiles_dir")
+_ANYWAY = ("full_refresh", "event_time_start", "event_time_end")
 _WHERE = (*PROJECT, *TESTS, *STATE, *SELECTOR)
 
 
@@ -65,6 +69,9 @@ def command(
     and nobody has reviewed it; with 2 when something could not be checked.
     """
     began = time.monotonic()
+    if not auto:
+        place = {name: settings[name] for name in _PLACE}
+        begin(place, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 

@@ -1,0 +1,286 @@
+"""Starts Java while the project is still being read, where it is all but sure to be needed.
+
+Reading and compiling a project take a second, and so does the start of the JVM that a session is
+made in. A run therefore leaves behind, in the user's cache, how it started Java and what its files
+looked like; the next one starts Java in the same way as its first step if a file has changed. If
+the session then asks for other settings, that JVM is ended and everything goes the ordinary way.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from dqsql.redaction import secret_values
+from dqsql.resources import cache_dir, is_switched_off
+from dqsql.version import VERSION
+
+ARCHIVE_SWITCH = "DQSQL_CLASS_ARCHIVE"
+_SWITCH = "DQSQL_HEAD_START"
+# More files than these take longer to look at than Spark takes to start.
+_MOST_FILES = 50_000
+_POLL = 0.02
+# What decides, besides Spark's settings, which Java starts and how.
+_ENVIRONMENT = ("JAVA_HOME", "SPARK_HOME", "PATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+# With these PySpark starts Java in another way, or not at all.
+_OTHER_WAYS = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS")
+_ARCHIVE = re.compile(r"-XX:SharedArchiveFile=(\S+)")
+_SECRET = ("secret", "password", "token", "key", "credential")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How Java was started: the command, where it writes, and what the session asked for.
+
+    `warm` is the record of a warm session with the same settings, which would be used instead.
+    """
+
+    command: tuple[str, ...]
+    log: str
+    wanted: str
+    warm: str
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What the next run knows. `places` are None where files do not tell whether data is new."""
+
+    launch: Launch
+    places: tuple[str, ...] | None
+    seen: str
+
+
+@dataclass
+class _Java:
+    """A JVM that has been started and is not in use yet."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    launch: Launch
+
+    @property
+    def answer(self) -> Path:
+        """Where the JVM writes its port and secret, as PySpark's own start has it."""
+        return self.folder / "connection"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.forget()
+
+    def forget(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_waiting: list[_Java] = []
+_used: list[_Java] = []
+_launches: list[Launch] = []
+
+
+def files_in(paths: Sequence[Path]) -> list[tuple[str, int, int]] | None:
+    """Path, size and time of change of all files; None where there are too many to look at."""
+    found: list[tuple[str, int, int]] = []
+    try:
+        for path in paths:
+            for file in _files(path):
+                stat = file.stat()
+                found.append((str(file), stat.st_size, stat.st_mtime_ns))
+                if len(found) > _MOST_FILES:
+                    return None
+    except OSError:
+        # A file that goes away meanwhile: Spark will see.
+        return None
+    return sorted(found)
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for folder, _, names in os.walk(path, followlinks=True):
+        for name in names:
+            yield Path(folder) / name
+
+
+def digest_of(*parts: object) -> str:
+    """A short name for what something is made of."""
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
+
+
+def begin(place: Mapping[str, object], *, surely: bool) -> None:
+    """Start Java if the last run of this place tells that this one will need it.
+
+    Args:
+        place: the project and target in the words of the command line.
+        surely: whether a session is needed even if no file has changed.
+    """
+    recipe = _read(place)
+    context = sys.modules.get("pyspark.core.context")
+    if recipe is None or _waiting or (context and context.SparkContext._active_spark_context):
+        return
+    launch = recipe.launch
+    if Path(launch.warm).exists() or not _is_lasting(launch.command):
+        return
+    if not (surely or _has_news(recipe)):
+        return
+    try:
+        started = _start(launch)
+    except OSError:
+        return  # the ordinary start says what is wrong
+    _waiting.append(started)
+    atexit.register(end_unused)
+
+
+def end_unused() -> None:
+    """End the JVM that nothing has asked for."""
+    while _waiting:
+        _waiting.pop().end()
+
+
+@contextmanager
+def taken(wanted: str) -> Iterator[bool]:
+    """Whether there is a JVM as wanted; inside the block PySpark uses it."""
+    java = _waiting.pop() if _waiting else None
+    if java is not None and java.launch.wanted != wanted:
+        java.end()
+        java = None
+    if java is None:
+        yield False
+        return
+    while java.process.poll() is None and not java.answer.exists():
+        time.sleep(_POLL)
+    if not java.answer.exists():
+        java.end()
+        yield False
+        return
+    port, secret = _connection(java.answer.read_bytes())
+    java.forget()
+    # The JVM ends with the pipe that the process holds.
+    _used.append(java)
+    _launches.append(java.launch)
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
+    try:
+        yield True
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def note_launch(launch: Launch) -> None:
+    """Keep how this process started Java, for `remember`."""
+    _launches.append(launch)
+
+
+def remember(place: Mapping[str, object], places: Iterable[Path] | None) -> None:
+    """Leave behind what the next run of a place needs to start Java early.
+
+    `places` are the files and folders that tell by a change that there is something to do; None
+    where files cannot.
+    """
+    before = _read(place)
+    launch = _launches[-1] if _launches else None if before is None else before.launch
+    if launch is None or not _is_lasting(launch.command) or _holds_secrets(launch.command):
+        return
+    paths = None if places is None else tuple(sorted(map(str, places)))
+    recipe = _Recipe(launch, paths, _seen(paths))
+    if recipe == before:
+        return
+    path = _path(place)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_suffix(f".{os.getpid()}.tmp")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as f:
+            json.dump(asdict(recipe), f)
+        draft.replace(path)
+    except OSError:
+        return  # no cache to write to: the next run starts as this one did
+
+
+def _read(place: Mapping[str, object]) -> _Recipe | None:
+    if sys.platform == "win32" or is_switched_off(_SWITCH):
+        return None
+    if any(name in os.environ for name in _OTHER_WAYS):
+        return None
+    try:
+        found = json.loads(_path(place).read_text("utf-8"))
+        launch = Launch(**{**found["launch"], "command": tuple(found["launch"]["command"])})
+        places = None if found["places"] is None else tuple(found["places"])
+        return _Recipe(launch, places, found["seen"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _path(place: Mapping[str, object]) -> Path:
+    where = {name: str(value) for name, value in place.items()}
+    where["project_dir"] = str(Path(where["project_dir"]).absolute())
+    around = [os.environ.get(name) for name in _ENVIRONMENT]
+    name = digest_of(sorted(where.items()), around, sys.prefix, VERSION)
+    return cache_dir() / "starts" / f"{name}.json"
+
+
+def _has_news(recipe: _Recipe) -> bool:
+    return recipe.places is None or _seen(recipe.places) != recipe.seen
+
+
+def _seen(places: Sequence[str] | None) -> str:
+    return digest_of(None if places is None else files_in([Path(place) for place in places]))
+
+
+def _is_lasting(command: Sequence[str]) -> bool:
+    """Whether Java is to be started in this way again: not where it writes its class archive."""
+    found = _ARCHIVE.search(" ".join(command))
+    return is_switched_off(ARCHIVE_SWITCH) if found is None else Path(found.group(1)).exists()
+
+
+def _holds_secrets(command: Sequence[str]) -> bool:
+    text = " ".join(command)
+    settings = (part.partition("=")[0].lower() for part in command)
+    named = any(word in setting for setting in settings for word in _SECRET)
+    return named or any(value in text for value in secret_values())
+
+
+def _start(launch: Launch) -> _Java:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    folder = Path(mkdtemp(prefix="dqsql-start-"))
+    environment = {
+        **os.environ,
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
+    }
+    log = Path(launch.log)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                # Ctrl-C is for the command, which ends its session in order.
+                process_group=0,
+            )
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return _Java(process, folder, launch)
+
+
+def _connection(answer: bytes) -> tuple[str, str]:
+    """Port and secret as `PythonGatewayServer` writes them."""
+    port, length = struct.unpack(">ii", answer[:8])
+    return str(port), answer[8 : 8 + length].decode()
