@@ -19,11 +19,15 @@ def compile_project(**where: Any) -> CompileResult:
     """Load and compile the project; `where` is what its options say."""
     from dqsql.runner import api
 
-    compiled = api.compile_project(default_selector=True, **where)
-    if group.ends_with_command:
-        # The trees live as long as the process: the collector need not walk them again and again.
+    if not group.ends_with_command:
+        return api.compile_project(default_selector=True, **where)
+    # The trees live as long as the process: the collector need not walk them, not even once.
+    gc.disable()
+    try:
+        return api.compile_project(default_selector=True, **where)
+    finally:
         gc.freeze()
-    return compiled
+        gc.enable()
 
 
 def target_dir(compiled: CompileResult) -> Path:
@@ -50,7 +54,8 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
         generated_at=datetime.now(UTC),
         dqsql_version=VERSION,
     )
-    write_json(folder / MANIFEST, content)
+    # One line, as dbt writes it: of thousands of checks, indenting takes longer than compiling.
+    write_json(folder / MANIFEST, content, indent=None)
     return write_compiled(folder, compiled.queries)
 
 

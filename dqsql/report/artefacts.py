@@ -82,9 +82,9 @@ def write_atomically(path: Path, text: str, *, redacted: bool = True) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, atomically; see `jsonable`."""
-    write_atomically(path, to_json(value, indent=2) + "\n")
+def write_json(path: Path, value: Any, *, indent: int | None = 2) -> None:
+    """Write a value as JSON, atomically; see `jsonable`. Without `indent` it is a single line."""
+    write_atomically(path, to_json(value, indent=indent) + "\n")
 
 
 def write_compiled(

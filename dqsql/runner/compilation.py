@@ -69,6 +69,10 @@ class CompileResult:
         return not self.plans or any(not p.blocked for p in self.plans)
 
 
+# Some 300 megabytes of trees.
+_MANY_OBJECTS = 1_500_000
+
+
 @contextmanager
 def _without_collector() -> Iterator[None]:
     """Let Python's cycle collector rest: walking all trees again and again takes a third more."""
@@ -189,10 +193,17 @@ def _kept(
     if found is None:
         found = _affordable(model, project, catalog, limit)
         cache.keep_plan(model, limit, found)
-        # What it took is full of circles: of a thousand models it would be tens of gigabytes. Only
-        # what is new since the last model is looked at.
-        gc.collect(0)
+        _collect_circles()
     return found
+
+
+def _collect_circles() -> None:
+    """Give the memory of compiling back: of a thousand models it would be tens of gigabytes.
+
+    Only what is new since the last time is looked at.
+    """
+    if gc.get_count()[0] > _MANY_OBJECTS:
+        gc.collect(0)
 
 
 def _affordable(
@@ -250,7 +261,7 @@ class _Queries(Mapping[str, tuple[Query, ...]]):
         if name not in self._written:
             with _without_collector():
                 self._written[name] = self._write(self._plans[name])
-                gc.collect(0)
+                _collect_circles()
         return self._written[name]
 
     def __iter__(self) -> Iterator[str]:
