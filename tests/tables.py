@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from dqsql.engine.doctor import Examination
+from dqsql.engine.ledger import ledger_rows, read_ledgers, refuse_lost_rows, versions_after
 from dqsql.engine.storage import BatchPart, Store, open_tables
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
 from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, MODELS, RESULTS, REVIEWS, RUNS
-from dqsql.runner.doctor import Examination, doctor
-from dqsql.runner.integrity import refuse_lost_rows, versions_after
-from dqsql.runner.ledger import ledger_rows, read_ledgers
+from dqsql.runner.upkeep import doctor
 
 NOW = dt.datetime.now(dt.UTC)
 DAYS = ("2024-01-01", "2024-01-02", "2024-01-03")

@@ -6,15 +6,19 @@ Spark evaluates the predicate; this module says what that means and why, in word
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from dqsql.model.plan import Bounds
-from dqsql.model.project import NoData, Severity
-from dqsql.model.results import Status
+from dqsql.errors import DqsqlError, IncomparableError
+from dqsql.model.batches import batch_order
+from dqsql.model.plan import Bounds, Check, Metric, Plan
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Severity
+from dqsql.model.results import CheckOutcome, MetricValue, Result, Status
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
+LEFT_TO_DBT = "left to dbt: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,142 @@ class Observation:
         text = "null" if self.value_text is None else self.value_text
         rest = len(text) - _MAX_SHOWN
         return text if rest <= 0 else f"{text[:_MAX_SHOWN]}... ({rest:,} more characters)"
+
+
+def constraint_results(
+    plan: Plan,
+    outcomes: Collection[CheckOutcome],
+    checked: Iterable[str],
+    about_now: Collection[str],
+) -> Iterator[Result]:
+    """The verdicts on the constraints of a plan.
+
+    Args:
+        plan: the model's plan.
+        outcomes: what Spark said of its checks.
+        checked: the batches that are known.
+        about_now: the ids of checks that compare a batch with the start of the run.
+    """
+    metrics = {m.alias: m for m in plan.metrics}
+    newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)
+    # How old a batch is says something of the newest one only.
+    return (
+        constraint_result(outcome, metrics)
+        for outcome in outcomes
+        if (outcome.batch == newest or outcome.check.id not in about_now)
+        and (outcome.segment is None or outcome.check.judges_segments)
+    )
+
+
+def unevaluated(
+    plan: Plan, errors: Mapping[str, DqsqlError], batches: Collection[str]
+) -> Iterator[Result]:
+    """The verdicts on checks that Spark refuses, by their ids, and on those that do not compile."""
+    by_id = {c.id: c for c in plan.checks}
+    broken = [*((by_id[check], error) for check, error in errors.items()), *plan.refused]
+    return (error_result(check, error, batch) for check, error in broken for batch in batches)
+
+
+def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
+    """The verdict on one constraint; `metrics` are those of the plan by alias."""
+    check, second = outcome.check, outcome.check.warning
+    observations = [
+        _observation(value, metrics[alias])
+        for value, alias in zip(outcome.observed, check.metrics, strict=True)
+    ]
+    verdict = decide(
+        outcome.holds,
+        observations,
+        expression=check.expression,
+        bounds=check.bounds,
+        severity=check.severity,
+        no_data=check.no_data,
+        spotless=outcome.spotless,
+        demand=check.demand,
+        warning=second.demand if second else None,
+    )
+    single = outcome.observed[0] if len(outcome.observed) == 1 else None
+    return Result(
+        check_id=check.id,
+        model=check.model,
+        batch=outcome.batch,
+        segment=outcome.segment,
+        column=check.column,
+        check_name=check.name,
+        detector="constraint",
+        status=verdict.status,
+        severity=check.severity,
+        message=_message_of_dbt(check, verdict.status, single) or verdict.message,
+        observed=single.value if single else None,
+        observed_text=single.value_text if single else None,
+        lower=check.bounds.lower if check.bounds else None,
+        upper=check.bounds.upper if check.bounds else None,
+        warn_lower=second.bounds.lower if second and second.bounds else None,
+        warn_upper=second.bounds.upper if second and second.bounds else None,
+        details={
+            "expression": check.expression,
+            **_thresholds(check),
+            "metrics": {
+                o.text: o.value if o.value is not None else o.value_text for o in observations
+            },
+        },
+    )
+
+
+def _thresholds(check: Check) -> dict[str, Any]:
+    """What fails and what warns, for a check with two thresholds or one of its own."""
+    if check.demand is None:
+        return {}
+    found = {"fails": check.demand} if check.severity is Severity.ERROR else {"warns": check.demand}
+    if check.warning is not None:
+        found["warns"] = check.warning.demand
+    return {"thresholds": {k: v.removeprefix("expected ") for k, v in found.items()}}
+
+
+def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -> str | None:
+    """For a test of dbt what it counts: its SQL is not what the user wrote."""
+    test = check.settings.options.get(DBT_TEST_NAME)
+    if test is None or status not in (Status.FAIL, Status.WARN, Status.PASS):
+        return None
+    if counted is None or counted.value is None:
+        return None
+    rows = "row" if counted.value == 1 else "rows"
+    return f"{number_text(counted.value)} failing {rows} by dbt's test {test}"
+
+
+def _observation(value: MetricValue, metric: Metric) -> Observation:
+    return Observation(
+        metric.text,
+        value.metric,
+        value.value,
+        value.value_text,
+        value.sample_size,
+        metric.counts,
+    )
+
+
+def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
+    """The verdict on a check that Spark could not evaluate.
+
+    A test of dbt whose SQL Spark runs by casts that dqsql does not make is not in error: it is left
+    to dbt, with the reason.
+    """
+    left = isinstance(error, IncomparableError) and DBT_TEST in check.settings.options
+    return Result(
+        check_id=check.id,
+        model=check.model,
+        batch=batch,
+        segment=None,
+        column=check.column,
+        check_name=check.name,
+        detector="constraint",
+        status=Status.SKIPPED if left else Status.ERROR,
+        severity=check.severity,
+        message=f"{LEFT_TO_DBT}{error.message}"
+        if left
+        else f"{check.span}: {check.expression}: {error.message}",
+        details={"expression": check.expression, "hint": error.hint},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,26 +31,11 @@ from dqsql.engine.values import (
 from dqsql.errors import ConnectionLostError, EngineError, QueryError
 from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope, view_name
-from dqsql.model.results import MetricValue
+from dqsql.model.results import CheckOutcome, MetricValue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-
-@dataclass(frozen=True)
-class CheckOutcome:
-    """What Spark said of one check on one state row: `holds` is None when a metric is null.
-
-    `spotless` is whether its second threshold, which only warns, holds, too.
-    """
-
-    check: Check
-    batch: str
-    segment: str | None
-    holds: bool | None
-    observed: tuple[MetricValue, ...]
-    spotless: bool | None = True
 
 
 @dataclass(frozen=True)

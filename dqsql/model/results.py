@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,6 +17,8 @@ from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
     import pandas
+
+    from dqsql.model.plan import Check
 
 # How many findings a notebook shows, and how many an exception names.
 _MAX_SHOWN, _MAX_TOLD = 50, 20
@@ -48,6 +51,8 @@ STATUS_ORDER = (
 )
 # What a person should look at.
 FINDINGS = frozenset({Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA})
+# The states of a row of `dq_findings`.
+OPEN, ACKNOWLEDGED, MUTED, RESOLVED = "open", "acknowledged", "muted", "resolved"
 
 
 def worst_status(statuses: Iterable[Status]) -> Status:
@@ -85,6 +90,43 @@ class MetricValue:
     value: float | None
     value_text: str | None
     sample_size: int | None
+
+
+@dataclass(frozen=True)
+class MetricProfile:
+    """A distribution in bounded size: quantiles of numbers, or frequent values with counts."""
+
+    quantiles: tuple[float, ...] = ()
+    labels: tuple[str, ...] = ()
+    counts: tuple[float, ...] = ()
+    other: float = 0.0
+
+    @classmethod
+    def from_json(cls, text: str) -> MetricProfile:
+        """The profile that a metric macro wrote."""
+        data = json.loads(text)
+        if isinstance(data, list):
+            return cls(quantiles=tuple(float(q) for q in data))
+        return cls(
+            labels=tuple(data["values"]),
+            counts=tuple(float(n) for n in data["counts"]),
+            other=float(data["other"]),
+        )
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """What Spark said of one check on one state row: `holds` is None when a metric is null.
+
+    `spotless` is whether its second threshold, which only warns, holds, too.
+    """
+
+    check: Check
+    batch: str
+    segment: str | None
+    holds: bool | None
+    observed: tuple[MetricValue, ...]
+    spotless: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ import numpy as np
 from dqsql.decisions.arrays import FloatArray
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import PROFILES, Metric
-from dqsql.model.results import MetricValue
+from dqsql.model.results import MetricProfile, MetricValue
 
 # Stands for the batch that comes after all others: it sorts behind every name.
 NEXT = "\U0010ffff"
@@ -39,28 +37,6 @@ def key_of(metric: Metric, segment: str | None = None) -> MetricKey:
     return MetricKey(
         metric.column or "", metric.name, metric.parameters, metric.scope.value, segment
     )
-
-
-@dataclass(frozen=True)
-class MetricProfile:
-    """A distribution in bounded size: quantiles of numbers, or frequent values with counts."""
-
-    quantiles: tuple[float, ...] = ()
-    labels: tuple[str, ...] = ()
-    counts: tuple[float, ...] = ()
-    other: float = 0.0
-
-    @classmethod
-    def from_json(cls, text: str) -> MetricProfile:
-        """The profile that a metric macro wrote."""
-        data = json.loads(text)
-        if isinstance(data, list):
-            return cls(quantiles=tuple(float(q) for q in data))
-        return cls(
-            labels=tuple(data["values"]),
-            counts=tuple(float(n) for n in data["counts"]),
-            other=float(data["other"]),
-        )
 
 
 class History:

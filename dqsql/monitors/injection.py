@@ -8,22 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.issues import (
-    CLEAN,
-    SEPARATOR,
-    VALUE,
-    Injection,
-    neighbors,
-    variants_model,
-)
+from dqsql.compiler.issues import CLEAN, SEPARATOR, VALUE, Injection, neighbors, variants_model
 from dqsql.compiler.monitors import family_of, for_types
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.model.plan import PROFILES, Family, Monitor, Plan
 from dqsql.model.project import Project, view_name
+from dqsql.model.results import MetricProfile
 from dqsql.model.types import type_of
-from dqsql.monitors.history import MetricProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

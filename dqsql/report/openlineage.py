@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-import urllib.error
-import urllib.parse
-import urllib.request
+import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from sqlglot import exp
 
@@ -24,7 +23,8 @@ from dqsql.dialect import parse_statement
 from dqsql.model.plan import Check, Plan, Relation
 from dqsql.model.project import CheckModel, Project, Scope, Source, view_name
 from dqsql.model.results import ModelResult, Result, RunResult, Status
-from dqsql.report.jsonable import jsonable, timestamp
+from dqsql.report.artefacts import write_atomically
+from dqsql.report.jsonable import jsonable, timestamp, to_json
 from dqsql.version import VERSION
 
 _PRODUCER = f"urn:dqsql:{VERSION}"
@@ -53,16 +53,19 @@ class Receiver:
 
     def send(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Send the events one by one. Raises OSError where the server does not take one."""
-        target = urllib.parse.urljoin(self.url.rstrip("/") + "/", self.endpoint)
-        if urllib.parse.urlsplit(target).scheme not in ("http", "https"):
+        # Imported here: most runs send nothing.
+        from urllib.request import Request, urlopen
+
+        target = urljoin(self.url.rstrip("/") + "/", self.endpoint)
+        if urlsplit(target).scheme not in ("http", "https"):
             raise OSError(f"{self.url!r} is no http address")
         headers = {"Content-Type": "application/json"}
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key}"
         for event in events:
             body = json.dumps(jsonable(event)).encode()
-            request = urllib.request.Request(target, body, headers, method="POST")
-            with urllib.request.urlopen(request, timeout=_TIMEOUT):
+            request = Request(target, body, headers, method="POST")
+            with urlopen(request, timeout=_TIMEOUT):
                 pass
 
 
@@ -293,3 +296,46 @@ def _main(query: exp.Expr) -> exp.Table | None:
             # A parenthesis, or one side of a set operation.
             node = node.this if isinstance(node.this, exp.Expr) else None
     return None
+
+
+SETTING = "openlineage"
+_FILE = "openlineage.ndjson"
+_NAMESPACE = "dqsql"
+
+
+def send_lineage(project: Project, plans: Sequence[Plan], result: RunResult) -> tuple[str, ...]:
+    """Write or send the events of a run.
+
+    Returns what went wrong, in words: lineage never fails a run.
+    """
+    settings = _settings(project.settings.get(SETTING))
+    if not settings or not result.models:
+        return ()
+    namespace = str(settings.get("namespace") or _NAMESPACE)
+    found = events(result, plans, namespace, project)
+    problems = []
+    if file := settings.get("file"):
+        path = project.target_dir / _FILE if file is True else project.root / str(file)
+        try:
+            write_atomically(path, "".join(f"{to_json(event)}\n" for event in found))
+        except OSError as error:
+            problems.append(f"the OpenLineage events were not written to {path}: {error}")
+    if settings.get("url"):
+        endpoint = str(settings.get("endpoint") or "api/v1/lineage")
+        receiver = Receiver(str(settings["url"]), endpoint, settings.get("api_key"))
+        try:
+            receiver.send(found)
+        except OSError as error:
+            problems.append(f"the OpenLineage events were not sent to {receiver.url}: {error}")
+    return tuple(problems)
+
+
+def _settings(project: object) -> dict[str, Any]:
+    """The project's `openlineage:` under the environment variables that all its clients read."""
+    if os.environ.get("OPENLINEAGE_DISABLED", "").lower() == "true":
+        return {}
+    settings: dict[str, Any] = dict(project) if isinstance(project, Mapping) else {}
+    for key in ("url", "endpoint", "api_key", "namespace"):
+        if value := os.environ.get(f"OPENLINEAGE_{key.upper()}"):
+            settings[key] = value
+    return settings

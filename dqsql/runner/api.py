@@ -156,7 +156,7 @@ def _java() -> Iterator[Step]:
 
 def _warehouse(project: Project, known: int) -> Step:
     """Whether the warehouse can be written; one that is no folder here is not tried."""
-    from dqsql.runner.folders import ensure_warehouse
+    from dqsql.runner.warehouse import ensure_warehouse
 
     root = f"{project.target.warehouse}/{project.target.schema}"
     try:

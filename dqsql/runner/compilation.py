@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, TypedDict, Unpack
 
+from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.compiler.auto import features_of, with_features
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.cost import over_budget
 from dqsql.compiler.derived import derived_warnings
 from dqsql.compiler.plan import refused_check
+from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.queries import compiled_queries
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
@@ -23,12 +25,10 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
-from dqsql.runner.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.runner.auto import with_auto_monitors
-from dqsql.runner.budget import budget_errors
-from dqsql.runner.choosing import methods_of, selection
-from dqsql.runner.plan_cache import PlanCache
-from dqsql.runner.selection import select_models, unmatched
+from dqsql.runner.rates import budget_errors
+from dqsql.selection.choosing import methods_of, selection
+from dqsql.selection.methods import select_models, unmatched
 
 Variables = Mapping[str, Any] | str | None
 

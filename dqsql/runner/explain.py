@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.decisions.lifecycle import heeded
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
@@ -22,7 +23,6 @@ from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
 from dqsql.runner.compilation import Place
-from dqsql.runner.lifecycle import heeded
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 

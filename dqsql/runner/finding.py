@@ -1,7 +1,7 @@
 """What people do about findings: take note, assign, mute, resolve, open again.
 
 Each is a change of columns of `dq_findings` that plain SQL may make just as well; see
-`dqsql.runner.lifecycle.heeded`.
+`dqsql.decisions.lifecycle.heeded`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.decisions.lifecycle import heeded
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
+from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED
 from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Place
-from dqsql.runner.lifecycle import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, heeded
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
+from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

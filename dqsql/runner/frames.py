@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.plan import compile_model
+from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
 from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading import shipped_macros
@@ -33,7 +34,6 @@ from dqsql.model.project import (
 )
 from dqsql.model.results import ModelResult, RunResult
 from dqsql.monitors.catalog import catalog_of
-from dqsql.runner.batches import BatchRequest
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:

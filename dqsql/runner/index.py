@@ -15,6 +15,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.project import Project
 from dqsql.model.wording import plural
 from dqsql.monitors.index_place import IndexPlace, index_place, needs_session, no_index, open_place
+from dqsql.monitors.lake import Lake
 from dqsql.patterns import (
     IndexSettings,
     NoPattern,
@@ -30,9 +31,7 @@ from dqsql.patterns import (
     tag_pattern,
     with_general,
 )
-from dqsql.runner.folders import ensure_target
-from dqsql.runner.lake import Lake
-from dqsql.runner.warehouse import Step, open_spark, silent
+from dqsql.runner.warehouse import Step, ensure_target, open_spark, silent
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:

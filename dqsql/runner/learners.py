@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.monitors import for_types
+from dqsql.engine.ledger import read_ledgers
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
@@ -16,7 +17,6 @@ from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
 from dqsql.monitors.registry import with_learned
 from dqsql.monitors.replay import Replayer
-from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.rates import project_fpr
 
 if TYPE_CHECKING:

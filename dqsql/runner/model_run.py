@@ -10,34 +10,42 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.compiler.counts import counted_states, scanned_states
+from dqsql.compiler.impact import with_impact
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
+from dqsql.decisions.constraints import constraint_results, unevaluated
+from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
+from dqsql.engine.batches import BatchChoice, BatchRequest, Discovery, batch_of_run
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples
 from dqsql.engine.failures import hiding_values
 from dqsql.engine.history import stored_rows
 from dqsql.engine.journal import Journal, Work
+from dqsql.engine.ledger import ledger_rows
 from dqsql.engine.preparation import prepare
+from dqsql.engine.project_key import project_key
+from dqsql.engine.quarantine import RowSplitter, Split
 from dqsql.engine.relations import column_types
 from dqsql.engine.returned import returned_rows
+from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches
+from dqsql.engine.vanished import with_vanished
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.limits import RunLimits
-from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
+from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
+from dqsql.model.quarantine import Quarantine
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
-from dqsql.model.tables import (
-    METRICS,
-    RESULTS,
-)
+from dqsql.model.tables import METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped
@@ -47,24 +55,7 @@ from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import learned_before_scan, learns_before_scan
 from dqsql.monitors.streaks import streaks_of
-from dqsql.runner.batches import BatchChoice, BatchRequest, batch_of_run
-from dqsql.runner.discovery import Discovery, newest_again
-from dqsql.runner.impact import with_impact
-from dqsql.runner.ledger import ledger_rows
-from dqsql.runner.lifecycle import updated_findings
-from dqsql.runner.phases import Phases
-from dqsql.runner.project_key import project_key
-from dqsql.runner.quarantine import RowSplitter, Split
-from dqsql.runner.quarantine_settings import Quarantine
-from dqsql.runner.rows import Row, model_rows
-from dqsql.runner.stages import ModelVerdicts, TestedBatches
-from dqsql.runner.vanished import with_vanished
-from dqsql.runner.verdicts import (
-    batch_statuses,
-    constraint_results,
-    flagged_last,
-    unevaluated,
-)
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, newest_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -387,7 +378,11 @@ class ModelRun:
         return run.judge(tested.batches, measured.values, measured.rows, results)
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        return self._streaks.judged(constraint_results(self.plan, measured.outcomes, self.ledger))
+        return self._streaks.judged(
+            constraint_results(
+                self.plan, measured.outcomes, self.ledger, checks_about_now(self.plan)
+            )
+        )
 
     def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
         sampler = FailureSampler(

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.decisions.lifecycle import heeded, is_muted, was_muted_since
 from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project
+from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
 from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
 from dqsql.runner.compilation import Place
-from dqsql.runner.lifecycle import ACKNOWLEDGED, RESOLVED, heeded, is_muted, was_muted_since
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
 

@@ -21,10 +21,10 @@ from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.model.types import FLOATS
 from dqsql.monitors.catalog import catalog_of
-from dqsql.runner.choosing import chosen_names
 from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
+from dqsql.selection.choosing import chosen_names
 from dqsql.suggestions.profiles import (
     DETECTED,
     ColumnProfile,

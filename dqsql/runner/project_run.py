@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.libraries import load_libraries
+from dqsql.decisions.lifecycle import flagged_last
+from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
 from dqsql.engine.head_start import remember
+from dqsql.engine.inputs import (
+    FileInputs,
+    inputs_of,
+    scale_of,
+    store_inputs,
+    stored_inputs,
+    telling_files,
+)
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
+from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, versions_after
+from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
 from dqsql.model.limits import limits_of
-from dqsql.model.phases import START, WRITE
+from dqsql.model.phases import START, WRITE, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
+from dqsql.model.quarantine import Quarantine, quarantine_of, refuse_shared_tables
 from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
@@ -38,37 +49,18 @@ from dqsql.model.results import (
 from dqsql.model.tables import MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.notifications import SETTING, read_routes
-from dqsql.runner.adoption import (
-    left_while_running,
-    project_warnings,
-)
+from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import keep_columns, with_columns_of_spark
-from dqsql.runner.batches import BatchRequest
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.folders import ensure_target
-from dqsql.runner.inputs import (
-    FileInputs,
-    inputs_of,
-    scale_of,
-    store_inputs,
-    stored_inputs,
-    telling_files,
-)
-from dqsql.runner.integrity import refuse_lost_rows, versions_after
-from dqsql.runner.ledger import read_ledgers
-from dqsql.runner.lineage import send_lineage
 from dqsql.runner.notify import tell
-from dqsql.runner.people import heed_people
-from dqsql.runner.phases import Phases
-from dqsql.runner.quarantine_settings import Quarantine, quarantine_of, refuse_shared_tables
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
-from dqsql.runner.rows import model_run_row, run_row, store_dimensions
+from dqsql.runner.review import heed_people
 from dqsql.runner.variables import kept_variables
-from dqsql.runner.verdicts import flagged_last
-from dqsql.runner.warehouse import refuse_foreign_method
-from dqsql.runner.where import Where
+from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
+from dqsql.runner.warnings import left_while_running, project_warnings
+from dqsql.runner.where import Where, git_sha
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -336,7 +328,7 @@ class ProjectRun:
                 ],
             )
             versions_of_tables = versions_after(store, ledgers)
-            sha = _git_sha(self._project.root)
+            sha = git_sha(self._project.root)
             store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
             told = tell(store, self._project, sorted(worked))
             result = replace(result, warnings=(*result.warnings, *told.problems))
@@ -491,18 +483,3 @@ class ProjectRun:
             arguments=self.arguments,
             warnings=warnings,
         )
-
-
-def _git_sha(root: Path) -> str | None:
-    """The commit of the project's repository, or None outside one."""
-    try:
-        answer = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=5,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return answer.stdout.strip() or None if answer.returncode == 0 else None

@@ -4,16 +4,50 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from dqsql.compiler.adoption import is_checked
 from dqsql.compiler.plan import compile_model
+from dqsql.errors import ConfigError, DecisionError
+from dqsql.loading.config import place_of
 from dqsql.model.batches import batch_order, time_of
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
 from dqsql.monitors.catalog import catalog_of
-from dqsql.runner.adoption import is_checked
-from dqsql.runner.budget import read_budget
+
+if TYPE_CHECKING:
+    from dqsql.decisions.budget import Budget
+
+
+SETTING = "false_alarm_budget"
+
+
+def read_budget(project: Project) -> Budget | None:
+    """The budget of false alarms of a project, or None where it has none. Raises ConfigError."""
+    text = project.settings.get(SETTING)
+    if text is None:
+        return None
+    # Imported here because it starts with numpy, which a project without a budget does not need.
+    from dqsql.decisions.budget import parse_budget
+
+    try:
+        return parse_budget(str(text))
+    except DecisionError as error:
+        raise ConfigError(
+            error.message, span=place_of(project, SETTING), hint=error.hint
+        ) from error
+
+
+def budget_errors(project: Project) -> tuple[ConfigError, ...]:
+    """What is wrong with the budget, if anything."""
+    try:
+        read_budget(project)
+    except ConfigError as error:
+        return (error,)
+    return ()
+
 
 DEFAULT_FPR = 0.01
 # As many of the newest batches say how often new ones come.

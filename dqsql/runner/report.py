@@ -33,12 +33,12 @@ from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
 from dqsql.report.page import MetricValues, ModelFacts, Page, SeriesKey, wanted_series
 from dqsql.report.profile import ProfileTable, saved_profiles
-from dqsql.runner.choosing import chosen_names
 from dqsql.runner.compilation import Place
 from dqsql.runner.review import newest_rows
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
+from dqsql.selection.choosing import chosen_names
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:

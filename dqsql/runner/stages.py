@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dqsql.compiler.aggregates.facts import checks_about_now
+from dqsql.decisions.lifecycle import batch_statuses
+from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.totals import CumulativeRun
+from dqsql.model.plan import Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, Result
 from dqsql.monitors.judging import Judged
-from dqsql.runner.batches import BatchChoice
-from dqsql.runner.verdicts import batch_statuses
+from dqsql.monitors.registry import is_due
 
 
 @dataclass(frozen=True)
@@ -57,3 +61,17 @@ class ModelVerdicts:
         """The batches that a person rejected, and that are not repaired."""
         statuses = batch_statuses(self.all, batches, reviews)
         return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
+
+
+def newest_again(
+    choice: BatchChoice, plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime
+) -> BatchChoice:
+    """The choice; where nothing is new, the newest batch if its age is checked or one is late."""
+    if choice.batches or choice.newest is None:
+        return choice
+    due = is_due(plan, ledger, now)
+    if not due and not checks_about_now(plan):
+        return choice
+    why = "as one should have come since" if due else "as its age is checked"
+    note = f"nothing new: {choice.newest} is checked again, {why}"
+    return BatchChoice((choice.newest,), (), (*choice.notes, note), sizes=choice.sizes)

@@ -15,17 +15,17 @@ from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.engine.ledger import read_ledgers
 from dqsql.engine.storage import open_store
 from dqsql.errors import CheckFailedError, UsageError, nearest
 from dqsql.model.events import RunListener, SilentListener
 from dqsql.model.project import CheckModel
+from dqsql.model.quarantine import refuse_shared_tables
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
 from dqsql.model.tables import RUNS
 from dqsql.runner.compilation import CompileResult, Place, compile_project
-from dqsql.runner.folders import ensure_target
-from dqsql.runner.ledger import read_ledgers
 from dqsql.runner.project_run import STREAM, ProjectRun, RunRequest
-from dqsql.runner.quarantine_settings import refuse_shared_tables
+from dqsql.runner.warehouse import ensure_target
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:

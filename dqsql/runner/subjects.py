@@ -11,7 +11,7 @@ from dqsql.compiler.keys import model_view
 from dqsql.compiler.privacy import pii_columns
 from dqsql.errors import UsageError
 from dqsql.model.project import CheckModel, ModelConfig, Project, Source, view_name
-from dqsql.runner.lake import Lake
+from dqsql.monitors.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -206,10 +206,10 @@ class _Suggesting:
     def _batches(self) -> tuple[tuple[str, ...], str, int]:
         """The accepted batches, the Spark type of `batch_by`, and the number of their rows."""
         from dqsql.engine.discovery import find_batches
+        from dqsql.engine.ledger import read_ledgers
         from dqsql.engine.profiling import rows_of
         from dqsql.engine.relations import expression_types
         from dqsql.model.batches import batch_order
-        from dqsql.runner.ledger import read_ledgers
 
         batch_by = self.subject.config.batch_by
         model = made_up_model(self.subject.view, {}, batch_by)

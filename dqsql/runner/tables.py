@@ -13,9 +13,9 @@ from dqsql.dialect import quoted
 from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
 from dqsql.model.project import CheckModel, ModelConfig, Project, Projection
+from dqsql.monitors.lake import Lake
 from dqsql.runner.auto import with_alarm_budget
 from dqsql.runner.compilation import CompileResult, compile_project, recompiled
-from dqsql.runner.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import BatchFilter, ModelScan
 from dqsql.dialect import to_sql
-from dqsql.engine.execution import CheckOutcome, ModelExecution
+from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.measuring import made_up_model
 from dqsql.engine.preparation import prepare, relation_ids
@@ -19,6 +19,7 @@ from dqsql.engine.profiling import many_aggregates
 from dqsql.errors import Span
 from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
+from dqsql.model.results import CheckOutcome
 from dqsql.runner.subjects import Subject
 from dqsql.suggestions.outcomes import Outcome, coverage_of
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict

@@ -7,11 +7,11 @@ import hmac
 import re
 from typing import Any
 
+from dqsql.engine.project_key import project_key
 from dqsql.loading import parse_vars
 from dqsql.model.project import Project
 from dqsql.report.jsonable import to_json
 from dqsql.runner.compilation import Variables
-from dqsql.runner.project_key import project_key
 
 SETTING = "store_vars"
 _HASH = re.compile(r"hmac-sha256:[0-9a-f]{16}")

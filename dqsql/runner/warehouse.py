@@ -6,14 +6,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dqsql.errors import ProfileError
-from dqsql.model.project import METHODS, Project, Target
-from dqsql.runner.folders import ensure_target
+from dqsql.errors import ConfigError, ProfileError
+from dqsql.model.project import METHODS, Project, Target, local_folder
+from dqsql.report.artefacts import ensure_writable, try_writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dqsql.engine.storage import Store
+
+
+def ensure_target(project: Project) -> None:
+    """Try to write to the target folder and the warehouse. Raises ConfigError."""
+    ensure_writable(project.target_dir)
+    ensure_warehouse(project.target)
+
+
+def ensure_warehouse(target: Target) -> bool:
+    """Try to write to the warehouse where it is a folder of this machine; whether it is one.
+
+    Raises ConfigError.
+    """
+    folder = local_folder(target)
+    if folder is None:
+        return False
+    try:
+        try_writing(folder)
+    except OSError as error:
+        raise ConfigError(
+            f"the warehouse {folder} cannot be written: {error.strerror or error}",
+            hint="set `warehouse` in dqsql_project.yml or profiles.yml to a folder that you may"
+            " write",
+        ) from error
+    return True
+
 
 # Is told what is being done, for a person who waits.
 Step = Callable[[str], None]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 from dqsql.loading import load_project
 from dqsql.loading.project import read_target_path
@@ -67,3 +69,18 @@ class Where:
             "profiles_dir": self.profiles_dir,
             "vars": self.vars,
         }
+
+
+def git_sha(root: Path) -> str | None:
+    """The commit of the project's repository, or None outside one."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from dqsql.cli.main import cli
 from dqsql.loading import load_project
-from dqsql.runner.adoption import project_warnings
+from dqsql.runner.warnings import project_warnings
 
 HERE = Path(__file__).parents[1] / "dbt"
 

@@ -15,7 +15,7 @@ from dqsql.engine.storage import open_store, open_tables
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
-from dqsql.runner.doctor import doctor
+from dqsql.runner.upkeep import doctor
 
 from .conftest import NewProject, Project, Values, assert_same, same
 

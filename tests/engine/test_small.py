@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dqsql.engine import relations
+from dqsql.engine.inputs import FileInputs, scale_of
 from dqsql.engine.relations import read_source
 from dqsql.engine.session import runtime_conf
 from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale, small_java_options
 from dqsql.errors import Span
 from dqsql.model.project import Source, Target
-from dqsql.runner.inputs import FileInputs, scale_of
 
 SERIAL = "-XX:+UseSerialGC"
 

@@ -34,8 +34,8 @@ from dqsql.patterns.parsing import parse_pattern
 from dqsql.report.errors import print_error
 from dqsql.report.terminal import Terminal
 from dqsql.runner.retry import read_retry
-from dqsql.runner.selection import project_methods, select_models
-from dqsql.runner.state import state_of
+from dqsql.selection.methods import project_methods, select_models
+from dqsql.selection.state import state_of
 from dqsql.templating import MacroLibrary, base_context
 
 ROOT = Path(__file__).parents[2]

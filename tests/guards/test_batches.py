@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import dqsql
+from dqsql.engine.batches import BatchRequest, choose_batches, period_of
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import CheckModel, ModelConfig
 from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.runner.batches import BatchRequest, choose_batches, period_of
 
 from .conftest import MakeShop, Values
 

@@ -15,8 +15,8 @@ from dqsql.errors import DqsqlError
 from dqsql.loading import load_project
 from dqsql.loading.dbt.generic import ADOPTED
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, Severity
-from dqsql.runner.adoption import project_warnings
 from dqsql.runner.compilation import compile_project
+from dqsql.runner.warnings import project_warnings
 
 HERE = Path(__file__).parents[1] / "dbt"
 Change = Callable[[dict[str, Any]], None]

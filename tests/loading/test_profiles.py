@@ -13,7 +13,7 @@ from dqsql.loading import load_project
 from dqsql.model.project import Target
 from dqsql.report.errors import error_record, print_error
 from dqsql.report.terminal import Terminal
-from dqsql.runner.adoption import project_warnings
+from dqsql.runner.warnings import project_warnings
 
 Write = Callable[[Mapping[str, str]], Path]
 

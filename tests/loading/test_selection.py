@@ -15,7 +15,7 @@ from dqsql.model.project import (
     ModelConfig,
     Severity,
 )
-from dqsql.runner.selection import project_methods, select_models, unmatched
+from dqsql.selection.methods import project_methods, select_models, unmatched
 
 
 def model(path: str, *depends_on: str, **config: object) -> CheckModel:

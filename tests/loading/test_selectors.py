@@ -9,10 +9,10 @@ import pytest
 
 from dqsql.errors import ConfigError, DqsqlError, SelectionError, UsageError
 from dqsql.loading import load_project
-from dqsql.runner.choosing import chosen_names, selection
 from dqsql.runner.compilation import compile_project
-from dqsql.runner.selection import select_models
-from dqsql.runner.state import state_of
+from dqsql.selection.choosing import chosen_names, selection
+from dqsql.selection.methods import select_models
+from dqsql.selection.state import state_of
 from tests.loading.conftest import Write
 
 MODELS = {

@@ -11,6 +11,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from dqsql.decisions.lifecycle import updated_findings
+from dqsql.engine.rows import result_row
 from dqsql.errors import UsageError
 from dqsql.model.project import Severity, Target
 from dqsql.model.results import Result, Status
@@ -28,8 +30,6 @@ from dqsql.model.tables import (
     REVIEWS,
 )
 from dqsql.report.views import script, views
-from dqsql.runner.lifecycle import updated_findings
-from dqsql.runner.rows import result_row
 
 DOCS = Path(__file__).parents[2] / "docs" / "cookbook.md"
 QUESTIONS = re.findall(r"## \d+\. (.*?)\n\n```sql\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)

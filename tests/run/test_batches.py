@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 
+from dqsql.engine.batches import batch_of_run
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
-from dqsql.runner.batches import batch_of_run
 
 from .conftest import NewProject
 

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from dqsql.engine.doctor import age_of
+from dqsql.engine.ledger import ledger_rows, read_ledgers
 from dqsql.errors import StorageError, UsageError
 from dqsql.model.tables import BATCHES, METRICS
-from dqsql.runner.doctor import doctor
-from dqsql.runner.ledger import ledger_rows, read_ledgers
-from dqsql.runner.retention import age_of, clean_tables, export
+from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
 
 OLD = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)

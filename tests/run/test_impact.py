@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from dqsql.compiler.flow import flow_of, relation_key
+from dqsql.compiler.impact import Impacts, flow_of, relation_key, with_impact
 from dqsql.loading import load_project
 from dqsql.model.lineage import Reader
 from dqsql.model.project import CheckModel, ModelConfig
-from dqsql.runner.impact import Impacts, with_impact
 
 ORDERS = ("db", "orders")
 COLUMNS = ("id", "amount", "note", "day")

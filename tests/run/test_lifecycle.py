@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dqsql.decisions.lifecycle import updated_findings
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
-from dqsql.runner.lifecycle import updated_findings
 
 NOW = dt.datetime(2025, 3, 10, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)

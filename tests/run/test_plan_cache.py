@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from dqsql.compiler import plan_cache
 from dqsql.errors import DqsqlError
-from dqsql.runner import plan_cache
 from dqsql.runner.compilation import CompileResult, compile_project
 from tests.compiler.conftest import OWN_MACROS, SOURCES
 from tests.conftest import EXAMPLE, PROJECT_YML, MakeProject

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from dqsql.engine.project_key import project_key
 from dqsql.errors import ConfigError
-from dqsql.runner.project_key import project_key
 
 from .conftest import NewProject, Project
 

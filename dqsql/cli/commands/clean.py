@@ -57,7 +57,7 @@ def command(
 
 
 def _clean_tables(session: Session, project_dir: Path, older_than: str, **where: Any) -> int:
-    from dqsql.runner.retention import clean_tables
+    from dqsql.runner.upkeep import clean_tables
 
     for table in clean_tables(project_dir, older_than=older_than, **where):
         rows, files = plural(table.rows, "row"), plural(table.files, "file")

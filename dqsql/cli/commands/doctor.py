@@ -24,7 +24,7 @@ def command(session: Session, *, repair: bool, **where: Any) -> int:
     Exits with 0 when nothing is wrong or everything was repaired, with 1 when something is, with 2
     when the tables cannot be looked at.
     """
-    from dqsql.runner.doctor import doctor
+    from dqsql.runner.upkeep import doctor
 
     found = doctor(repair=repair, **where)
     if session.json:

@@ -24,7 +24,7 @@ def command(session: Session, *, destination: Path, **where: Any) -> int:
     A name that ends with .duckdb makes a DuckDB file; any other name makes a folder with one
     Parquet file per table.
     """
-    from dqsql.runner.retention import export
+    from dqsql.runner.upkeep import export
 
     names = export(destination, **where)
     session.say(f"Wrote {plural(len(names), 'table')} to {printable(str(destination))}")

@@ -24,7 +24,7 @@ from dqsql.compiler.aggregates.base import (
 )
 from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import StateColumn
+from dqsql.model.plan import Plan, StateColumn
 
 FACT = "fact"
 RUN_STARTED = "run_started"
@@ -48,6 +48,13 @@ def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
 def is_about_now(state: StateColumn) -> bool:
     """Whether the state says when the run started, so that it grows old."""
     return any(c.expressions[0].this == RUN_STARTED for c in _calls(state.scan))
+
+
+def checks_about_now(plan: Plan) -> frozenset[str]:
+    """The checks that compare a batch with the start of the run."""
+    states = {s.name for s in plan.states if is_about_now(s)}
+    metrics = {m.alias for m in plan.metrics if states.intersection(m.states)}
+    return frozenset(c.id for c in plan.checks if metrics.intersection(c.metrics))
 
 
 def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn:

@@ -11,15 +11,10 @@ from dqsql.decisions.silence import became_constant, listed, lost_values, taken_
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
-from dqsql.model.results import Result, Status
+from dqsql.model.results import MetricProfile, Result, Status
 from dqsql.model.settings import as_rate, at_least
-from dqsql.monitors.context import (
-    MonitorByMonitor,
-    failed_status,
-    learning,
-    result_of,
-)
-from dqsql.monitors.history import MetricProfile, key_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, learning, result_of
+from dqsql.monitors.history import key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.settings import read_settings
 

@@ -21,7 +21,7 @@ from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.results import MetricProfile, MetricValue, Result, Status
 from dqsql.monitors.context import (
     MonitorContext,
     failed_status,
@@ -31,13 +31,9 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.exclusions import Exclusions, Matching
-from dqsql.monitors.history import NEXT, MetricKey, MetricProfile, key_of
+from dqsql.monitors.history import NEXT, MetricKey, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
-from dqsql.monitors.kinds.avh.distances import (
-    TEXT_DISTANCES,
-    ColumnDistribution,
-    distances,
-)
+from dqsql.monitors.kinds.avh.distances import TEXT_DISTANCES, ColumnDistribution, distances
 from dqsql.monitors.kinds.avh.evidence import IssueEvidence
 from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message

@@ -13,7 +13,7 @@ from dqsql.decisions.distances import (
     numeric_distances,
 )
 from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, PATTERN_DISTANCES, PATTERN_PREFIX
-from dqsql.monitors.history import MetricProfile
+from dqsql.model.results import MetricProfile
 
 TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *PATTERN_DISTANCES)
 

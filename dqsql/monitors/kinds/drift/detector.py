@@ -21,11 +21,11 @@ from dqsql.engine.history import stored_metrics
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Metric, Monitor, Relation
-from dqsql.model.results import MetricValue, Result, Status
+from dqsql.model.results import MetricProfile, MetricValue, Result, Status
 from dqsql.model.types import type_of
 from dqsql.monitors.context import MonitorContext, Workplace, finite, result_of, with_details
 from dqsql.monitors.demands import Demands, demands_of, missing_status
-from dqsql.monitors.history import MetricProfile, key_of
+from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.drift.call import P_VALUE, DriftCall, drift_call
 from dqsql.monitors.references import ReferenceValues, Wanted, measured_reference
 

@@ -1,4 +1,4 @@
-"""Whether the tables have what the ledger and the journal of runs say of them.
+"""The ledger `dq_batches`: which batches have been checked, and whether the tables have their rows.
 
 A run writes its tables one after the other and the ledger last, so that a crash leaves more than
 the ledger says and never less. Less means that something was deleted, cut or put back from a copy.
@@ -9,15 +9,79 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import StorageError
-from dqsql.model.tables import ALL_TABLES, METRICS, RESULTS, RUNS, state_table_name
+from dqsql.model.batches import batch_order
+from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
+from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, RESULTS, RUNS, state_table_name
 from dqsql.model.wording import plural
-from dqsql.runner.ledger import Ledgers
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
+
+
+Row = dict[str, Any]
+# By model and batch.
+Ledgers = Mapping[str, Mapping[str, BatchRecord]]
+
+
+def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
+    """The ledger of every model: its batches by name. Raises StorageError."""
+    ledgers: dict[str, dict[str, BatchRecord]] = {}
+    for row in store.rows(BATCHES):
+        record = batch_record(row)
+        ledgers.setdefault(record.model, {})[record.batch] = record
+    return ledgers
+
+
+def batch_row(record: BatchRecord) -> Row:
+    """A row of dq_batches."""
+    stored = record.stored
+    return {
+        "model": record.model,
+        "batch": record.batch,
+        "status": record.status.value,
+        "rows": record.rows,
+        "fingerprint": record.fingerprint,
+        "run_id": record.run_id,
+        "checked_at": record.checked_at,
+        "counted": record.counted,
+        "metrics": stored and stored.metrics,
+        "results": stored and stored.results,
+        "states": stored and stored.states,
+        "versions": stored and json.dumps(stored.versions, sort_keys=True),
+        "batch_start": record.start,
+        "batch_end": record.end,
+        "quarantined": record.quarantined,
+    }
+
+
+def batch_record(row: Row) -> BatchRecord:
+    """What a row of dq_batches says."""
+    stored = None
+    if row["versions"] is not None:
+        versions = json.loads(row["versions"])
+        stored = StoredRows(row["metrics"], row["results"], row["states"], versions)
+    return BatchRecord(
+        row["model"],
+        row["batch"],
+        BatchStatus(row["status"]),
+        row["rows"],
+        row["run_id"],
+        row["fingerprint"],
+        row["counted"],
+        row["checked_at"],
+        stored,
+        row["batch_start"],
+        row["batch_end"],
+        row["quarantined"],
+    )
+
+
+def ledger_rows(ledger: Mapping[str, BatchRecord]) -> list[Row]:
+    """The rows of dq_batches of one model, in the order of its batches."""
+    return [batch_row(r) for r in sorted(ledger.values(), key=lambda r: batch_order(r.batch))]
 
 
 def refuse_lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> None:

@@ -25,8 +25,8 @@ from dqsql.version import VERSION
 if TYPE_CHECKING:
     import datetime as dt
 
+    from dqsql.engine.rows import Row
     from dqsql.engine.storage import Store
-    from dqsql.runner.rows import Row
 
 # Functions whose value is another one in the next run.
 _UNSTEADY = re.compile(

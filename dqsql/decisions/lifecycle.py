@@ -1,4 +1,7 @@
-"""The life of findings: a check that fails on many batches is one finding, until it passes."""
+"""The life of batches and findings: what verdicts and people make of them.
+
+A check that fails on many batches is one finding, until it passes.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.batches import batch_order
+from dqsql.model.results import (
+    ACKNOWLEDGED,
+    MUTED,
+    OPEN,
+    RESOLVED,
+    BatchRecord,
+    BatchStatus,
+    Result,
+    Status,
+    worst_status,
+)
 from dqsql.model.results import FINDINGS as FINDING_STATUSES
-from dqsql.model.results import Result, Status, worst_status
 
 Row = dict[str, Any]
 
-OPEN, ACKNOWLEDGED, MUTED, RESOLVED = "open", "acknowledged", "muted", "resolved"
+# What a review makes of a batch.
+REVIEWED: Mapping[str, BatchStatus] = {
+    "accept": BatchStatus.ACCEPTED,
+    "reject": BatchStatus.REJECTED,
+}
 # Who resolves a finding whose check passes again.
 DQSQL = "dqsql"
 
@@ -174,3 +191,40 @@ def was_muted_since(row: Mapping[str, Any]) -> bool:
 
 def _utc(moment: dt.datetime) -> dt.datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+
+
+def batch_statuses(
+    results: Iterable[Result], batches: Iterable[str], reviews: Mapping[str, str]
+) -> dict[str, BatchStatus]:
+    """What each batch's verdicts make of it.
+
+    A review (`accept` or `reject` by batch) decides on a batch with findings. One without any was
+    repaired since it was rejected.
+    """
+    statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
+    for result in results:
+        if result.batch not in statuses:
+            continue
+        if result.status is Status.ERROR:
+            statuses[result.batch] = BatchStatus.INCOMPLETE
+        elif result.status is Status.FAIL and statuses[result.batch] is BatchStatus.ACCEPTED:
+            statuses[result.batch] = BatchStatus.FLAGGED
+    for batch, status in statuses.items():
+        if status is BatchStatus.FLAGGED and batch in reviews:
+            statuses[batch] = REVIEWED[reviews[batch]]
+    return statuses
+
+
+def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
+    """The batches that the run which checked the newest one flagged, and that nobody has reviewed.
+
+    A retry of that run finds nothing new, and is to end as it did.
+    """
+    newest = max(ledger, key=batch_order, default=None)
+    if newest is None:
+        return ()
+    run = ledger[newest].run_id
+    flagged = (
+        r.batch for r in ledger.values() if r.run_id == run and r.status is BatchStatus.FLAGGED
+    )
+    return tuple(sorted(flagged, key=batch_order))

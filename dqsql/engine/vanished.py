@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from dqsql.engine.execution import CheckOutcome, Measurement
+from dqsql.engine.execution import Measurement
 from dqsql.engine.history import stored_metrics
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, MetricValue
+from dqsql.model.results import BatchRecord, CheckOutcome, MetricValue
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from dqsql.compiler.marked_rows import ROW_BATCH
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
@@ -22,18 +24,24 @@ from dqsql.compiler.splitting import (
     SplitQuery,
     kept_columns,
 )
-from dqsql.dialect import literal, to_sql
+from dqsql.dialect import literal, quoted, to_sql
+from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failing_rows import failed_batches
+from dqsql.engine.failures import translated
+from dqsql.engine.project_key import project_key
 from dqsql.engine.storage import open_store
+from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span
 from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
 from dqsql.model.project import Project, Scope, Severity
+from dqsql.model.quarantine import DROP, KEEP, SETTING, Quarantine
 from dqsql.model.results import Result, Status
-from dqsql.runner.project_key import project_key
-from dqsql.runner.quarantine_settings import DROP, KEEP, SETTING, Quarantine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+RUN_ID, QUARANTINED_AT = "dqsql_run_id", "dqsql_quarantined_at"
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,6 @@ class RowSplitter:
         `rows` is how many there are, for the note; `accepted` are batches that a person accepted,
         which are not quarantined as a whole. Raises DqsqlError.
         """
-        from dqsql.engine.splitting import split_rows
-
         self._refuse_names(batches.types)
         found = self._row_checks()
         statement = SplitQuery(
@@ -93,24 +99,49 @@ class RowSplitter:
             columns=list(batches.types),
             whole=self._whole(results, found, accepted),
         ).query()
-        target = self.project.target
-        place = replace(target, schema=self.quarantine.schema, warehouse=self.quarantine.warehouse)
-        rows_of = split_rows(
-            self.spark,
-            open_store(self.spark, place),
-            statement,
-            kept=kept_columns(self._columns(batches.types), batches.types, self._private()),
-            key=self._with_key,
-            tables=(self.quarantine.good, self.quarantine.quarantined),
-            columns=(ROW_BATCH, FAILED_CHECKS, QUARANTINED),
-            batches=None if whole else batches.batches,
-            run=(self.run_id, self.now),
-        )
-        counts = rows_of.quarantined
-        return Split(counts, (self._told(sum(counts.values()), rows),), 1, rows_of.good)
+        good, counts = self._written(statement, batches, None if whole else batches.batches)
+        return Split(counts, (self._told(sum(counts.values()), rows),), 1, good)
 
-    def _with_key(self, text: str) -> str:
-        mark = to_sql(literal(PII_KEY))
+    def _written(
+        self, statement: exp.Expr, batches: BatchFilter, replaced: Collection[str] | None
+    ) -> tuple[DataFrame, dict[str, int]]:
+        """Write the rows to both tables: the good ones, and how many by batch are quarantined.
+
+        The rows are computed once and kept by Spark until both tables are written, so that a source
+        that changes meanwhile puts no row into both or neither. Each table replaces its part in one
+        commit: the batches `replaced`, or None for all rows.
+        """
+        good, quarantined = self.quarantine.good, self.quarantine.quarantined
+
+        def rows() -> DataFrame:
+            with translated(f"cannot split the rows into {good} and {quarantined}"):
+                found: DataFrame = self.spark.sql(self._text(statement)).localCheckpoint()
+            return found
+
+        frame = sorting_if_too_large(self.spark, rows)
+        columns = self._columns(batches.types)
+        kept = kept_columns(columns, batches.types, self._private())
+        stored = [*map(self._text, kept), quoted(ROW_BATCH)]
+        bad, rest = frame.where(quoted(QUARANTINED)), frame.where(f"not {quoted(QUARANTINED)}")
+        told = bad.selectExpr(
+            *stored,
+            quoted(FAILED_CHECKS),
+            f"{text_literal(self.run_id)} as {RUN_ID}",
+            f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as {QUARANTINED_AT}",
+        )
+        place = self.quarantine
+        target = replace(self.project.target, schema=place.schema, warehouse=place.warehouse)
+        store = open_store(self.spark, target)
+        store.replace_rows(quarantined, told, ROW_BATCH, replaced)
+        store.replace_rows(good, rest.selectExpr(*stored), ROW_BATCH, replaced)
+        with translated(f"cannot count the rows in {quarantined}"):
+            counts = bad.groupBy(ROW_BATCH).count().toArrow().to_pylist()
+        passed = rest.drop(ROW_BATCH, FAILED_CHECKS, QUARANTINED)
+        return passed, {row[ROW_BATCH]: row["count"] for row in counts}
+
+    def _text(self, expression: exp.Expr) -> str:
+        """The SQL of an expression, with the project's key in it."""
+        text, mark = to_sql(expression), to_sql(literal(PII_KEY))
         return text.replace(mark, f"'{project_key(self.project.root)}'") if mark in text else text
 
     def _whole(

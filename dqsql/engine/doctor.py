@@ -1,43 +1,54 @@
-"""`dqsql doctor`: whether the tables hold together, and what can be mended.
+"""What `dqsql doctor` examines and mends, and what `dqsql clean --older-than` deletes.
 
 Mending never guesses: rows that no one vouches for go, and batches of which rows are lost are
-marked to be checked again.
+marked to be checked again. Nothing here needs Spark.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import uuid
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import TYPE_CHECKING, Unpack
 
-from dqsql.engine.exclusive import locked
+from dqsql.engine.ledger import (
+    Ledgers,
+    expected_versions,
+    ledger_rows,
+    read_ledgers,
+    versions_after,
+)
+from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
-from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
+    FAILURES,
     METRICS,
+    MODEL_RUNS,
+    RESULT_HISTORY,
     RESULTS,
     REVIEWS,
     RUNS,
+    failures_table_name,
     state_table_name,
 )
 from dqsql.model.wording import plural
-from dqsql.runner.compilation import Place
-from dqsql.runner.integrity import expected_versions, versions_after
-from dqsql.runner.ledger import Ledgers, ledger_rows, read_ledgers
-from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
-if TYPE_CHECKING:
-    from dqsql.engine.upkeep import Upkeep
-
+_CAPTURED = "captured_at"
+# What is kept for people and not for detectors, with the column that tells its age.
+_AGING = (
+    (RESULTS.name, "evaluated_at"),
+    (RESULT_HISTORY.name, "replaced_at"),
+    (FAILURES.name, _CAPTURED),
+    (RUNS.name, "started_at"),
+    (MODEL_RUNS.name, "started_at"),
+)
+_AGE = re.compile(r"(\d{1,9})\s*(d|days?|w|weeks?)?")
 # What follows from the tables themselves: it is built again when it is needed.
 _DERIVED = ("dq_total__", "dq_frequency_total__")
 
@@ -75,52 +86,24 @@ class Examination:
         return int(any(not a.harmless and not a.mended for a in self.ailments))
 
 
-def doctor(
-    project_dir: str | PathLike[str] = ".",
-    *,
-    repair: bool = False,
-    **place: Unpack[Place],
-) -> Examination:
-    """Compare the ledger with every table, and the tables' logs with their files.
+@dataclass(frozen=True)
+class Cleaned:
+    """What went of one table: rows that were too old, and files that nothing needs any more."""
 
-    Args:
-        project_dir: folder of the project.
-        repair: mend what can be: see `Ailment.remedy`.
-        **place: target, profile and variables, as in `Place`.
-
-    Raises:
-        DqsqlError: the project is wrong, the tables are those of a catalog, or cannot be reached or
-            written, or a run is at work on them.
-    """
-    project = Where(project_dir, **place).project()
-    with upkeep_of(project) as upkeep:
-        return _Doctor(upkeep, repair).examine()
-
-
-@contextmanager
-def upkeep_of(project: Project) -> Iterator[Upkeep]:
-    """The tables of a project, with no run of this machine at work on them. Raises DqsqlError."""
-    from dqsql.engine.storage import open_tables
-    from dqsql.engine.storage_delta import DeltaFolderStore
-    from dqsql.engine.upkeep import Upkeep
-
-    if project.target.warehouse is None:
-        raise UsageError(
-            f"the tables of the target {project.target.name!r} are those of a catalog",
-            hint="use the catalog's own means to examine, clean and copy them",
-        )
-    store = open_tables(project.target)
-    assert isinstance(store, DeltaFolderStore)
-    with locked(project.target, [m.name for m in project.models]):
-        yield Upkeep(store)
+    table: str
+    rows: int
+    files: int
 
 
 @dataclass
-class _Doctor:
+class Doctor:
+    """Examines the tables of a store, and with `repair` mends what can be."""
+
     upkeep: Upkeep
     repair: bool
 
     def examine(self) -> Examination:
+        """Compare the ledger with every table, and the tables' logs with their files."""
         store = self.upkeep.store
         found = list(self._logs())
         if not _is_open(found, BATCHES.name):
@@ -300,4 +283,50 @@ def _incomplete(record: BatchRecord) -> BatchRecord:
     return replace(record, status=BatchStatus.INCOMPLETE, counted=None, stored=None)
 
 
-__all__ = ["Ailment", "Examination", "doctor"]
+def age_of(text: str) -> dt.timedelta:
+    """The length of time that a text such as `400d` or `8w` names. Raises UsageError."""
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text!r} is no age", hint="write a number of days: 400d")
+    number = int(found[1]) * (7 if (found[2] or "d").startswith("w") else 1)
+    try:
+        return dt.timedelta(days=number)
+    except OverflowError as error:
+        raise UsageError(
+            f"{text!r} is too long ago", hint="write a number of days: 400d"
+        ) from error
+
+
+def cleaned(upkeep: Upkeep, before: dt.datetime) -> Iterator[Cleaned]:
+    """Delete what is older than a moment, and put the files of all tables in order."""
+    ledgers = read_ledgers(upkeep.store)
+    columns = dict(_AGING)
+    columns.update((failures_table_name(model), _CAPTURED) for model in ledgers)
+    _vouch_for_less(upkeep, before)
+    for name in upkeep.tables(ledgers):
+        rows = upkeep.delete_before(name, columns[name], before) if name in columns else 0
+        yield Cleaned(name, rows, upkeep.compact(name))
+
+
+def _vouch_for_less(upkeep: Upkeep, before: dt.datetime) -> None:
+    """Take the verdicts that go out of the ledger first: more than it says is never missed."""
+    store = upkeep.store
+    stored = store.select(RESULTS, ("model", "batch", "evaluated_at"))
+    gone: dict[tuple[str, str], int] = {}
+    for row in stored:
+        if row["evaluated_at"] is not None and row["evaluated_at"] < before:
+            key = (row["model"], row["batch"])
+            gone[key] = gone.get(key, 0) + 1
+    for model, ledger in read_ledgers(store).items():
+        changed = {
+            batch: replace(
+                record,
+                stored=replace(
+                    record.stored, results=max(0, record.stored.results - gone[model, batch])
+                ),
+            )
+            for batch, record in ledger.items()
+            if record.stored is not None and (model, batch) in gone
+        }
+        if changed:
+            store.replace_partition(BATCHES, ledger_rows({**ledger, **changed}))

@@ -22,11 +22,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from dqsql.compiler.adoption import CompiledModel
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.resources import cache_dir, is_switched_off
-from dqsql.runner.adoption import CompiledModel
 from dqsql.version import VERSION
 
 _SWITCH = "DQSQL_PLAN_CACHE"

@@ -17,7 +17,7 @@ from dqsql.errors import ConfigError, SelectionError, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.settings import as_bool
-from dqsql.runner.selection import Criterion, Method, Selector
+from dqsql.selection.methods import Criterion, Method, Selector
 from dqsql.templating import MacroLibrary, base_context
 
 FILES = ("selectors.yml", "selectors.yaml")

@@ -15,7 +15,7 @@ from dqsql.json_text import Shape, read_json
 from dqsql.model.project import CheckModel, Project
 from dqsql.report.fingerprints import PARTS, Fingerprints
 from dqsql.resources import expanded
-from dqsql.runner.selection import Method
+from dqsql.selection.methods import Method
 
 _MANIFEST, _RESULTS, _SOURCES = "manifest.json", "run_results.json", "sources.json"
 # dqsql's artefacts of a dbt project lie below dbt's.

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Plan
 from dqsql.model.results import (
-    BatchRecord,
-    BatchStatus,
+    MetricProfile,
     MetricValue,
     ModelResult,
     Result,
     RunResult,
-    StoredRows,
 )
 from dqsql.model.tables import (
     CHECKS,
@@ -30,7 +28,6 @@ from dqsql.model.tables import (
     RESULTS,
     Table,
 )
-from dqsql.monitors.history import MetricProfile
 
 if TYPE_CHECKING:
     from dqsql.engine.execution import Measurement
@@ -113,50 +110,6 @@ def _json_safe(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_json_safe(v) for v in value]
     return value
-
-
-def batch_row(record: BatchRecord) -> Row:
-    """A row of dq_batches."""
-    stored = record.stored
-    return {
-        "model": record.model,
-        "batch": record.batch,
-        "status": record.status.value,
-        "rows": record.rows,
-        "fingerprint": record.fingerprint,
-        "run_id": record.run_id,
-        "checked_at": record.checked_at,
-        "counted": record.counted,
-        "metrics": stored and stored.metrics,
-        "results": stored and stored.results,
-        "states": stored and stored.states,
-        "versions": stored and json.dumps(stored.versions, sort_keys=True),
-        "batch_start": record.start,
-        "batch_end": record.end,
-        "quarantined": record.quarantined,
-    }
-
-
-def batch_record(row: Row) -> BatchRecord:
-    """What a row of dq_batches says."""
-    stored = None
-    if row["versions"] is not None:
-        versions = json.loads(row["versions"])
-        stored = StoredRows(row["metrics"], row["results"], row["states"], versions)
-    return BatchRecord(
-        row["model"],
-        row["batch"],
-        BatchStatus(row["status"]),
-        row["rows"],
-        row["run_id"],
-        row["fingerprint"],
-        row["counted"],
-        row["checked_at"],
-        stored,
-        row["batch_start"],
-        row["batch_end"],
-        row["quarantined"],
-    )
 
 
 def run_row(

@@ -7,9 +7,9 @@ from os import PathLike
 
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
-from dqsql.runner.selection import METHODS, Method, project_methods, select_models
-from dqsql.runner.selectors import METHOD, SelectorMethod, default_selector
-from dqsql.runner.state import state_of
+from dqsql.selection.methods import METHODS, Method, project_methods, select_models
+from dqsql.selection.selectors import METHOD, SelectorMethod, default_selector
+from dqsql.selection.state import state_of
 
 
 def methods_of(project: Project, state: str | PathLike[str] | None = None) -> Mapping[str, Method]:

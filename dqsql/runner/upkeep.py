@@ -1,0 +1,116 @@
+"""`dqsql doctor`, `dqsql clean --older-than`, `dqsql export`: tables examined, cleaned, copied."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from dqsql.engine.doctor import Cleaned, Doctor, Examination, age_of, cleaned
+from dqsql.engine.exclusive import locked
+from dqsql.errors import UsageError
+from dqsql.model.project import Project
+from dqsql.model.tables import ALL_TABLES
+from dqsql.runner.compilation import Place
+from dqsql.runner.where import Where
+
+if TYPE_CHECKING:
+    from dqsql.engine.upkeep import Upkeep
+
+
+def doctor(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    repair: bool = False,
+    **place: Unpack[Place],
+) -> Examination:
+    """Compare the ledger with every table, and the tables' logs with their files.
+
+    Args:
+        project_dir: folder of the project.
+        repair: mend what can be: see `Ailment.remedy`.
+        **place: target, profile and variables, as in `Place`.
+
+    Raises:
+        DqsqlError: the project is wrong, the tables are those of a catalog, or cannot be reached or
+            written, or a run is at work on them.
+    """
+    project = Where(project_dir, **place).project()
+    with upkeep_of(project) as upkeep:
+        return Doctor(upkeep, repair).examine()
+
+
+def clean_tables(
+    project_dir: str | PathLike[str] = ".",
+    *,
+    older_than: str,
+    **place: Unpack[Place],
+) -> tuple[Cleaned, ...]:
+    """Delete old verdicts, samples and runs, and put the files of all tables in order.
+
+    Metrics, states and programs stay: detectors learn from them. So do reviews and the ledger, so
+    that nothing is checked again.
+
+    Args:
+        project_dir: folder of the project.
+        older_than: the age, in days (`400d`) or weeks (`8w`).
+        **place: target, profile and variables, as in `Place`.
+
+    Raises:
+        DqsqlError: the age cannot be read, the tables are those of a catalog or cannot be written,
+            or a run is at work on them.
+    """
+    before = dt.datetime.now(dt.UTC) - age_of(older_than)
+    project = Where(project_dir, **place).project()
+    with upkeep_of(project) as upkeep:
+        return tuple(cleaned(upkeep, before))
+
+
+def export(
+    destination: str | PathLike[str],
+    project_dir: str | PathLike[str] = ".",
+    **place: Unpack[Place],
+) -> tuple[str, ...]:
+    """Copy the tables that people look at into a DuckDB file, or a folder of Parquet files.
+
+    Args:
+        destination: a file whose name ends with `.duckdb`, or a folder.
+        project_dir: folder of the project.
+        **place: target, profile and variables, as in `Place`.
+
+    Returns:
+        The names of the tables.
+
+    Raises:
+        DqsqlError: the tables are those of a catalog or cannot be read, the destination cannot be
+            written, or DuckDB is not installed.
+    """
+    from dqsql.engine.upkeep import export_tables
+
+    project = Where(project_dir, **place).project()
+    with upkeep_of(project) as upkeep:
+        there = set(upkeep.tables(()))
+        names = tuple(table.name for table in ALL_TABLES if table.name in there)
+        export_tables(upkeep, Path(destination), names)
+        return names
+
+
+@contextmanager
+def upkeep_of(project: Project) -> Iterator[Upkeep]:
+    """The tables of a project, with no run of this machine at work on them. Raises DqsqlError."""
+    from dqsql.engine.storage import open_tables
+    from dqsql.engine.storage_delta import DeltaFolderStore
+    from dqsql.engine.upkeep import Upkeep
+
+    if project.target.warehouse is None:
+        raise UsageError(
+            f"the tables of the target {project.target.name!r} are those of a catalog",
+            hint="use the catalog's own means to examine, clean and copy them",
+        )
+    store = open_tables(project.target)
+    assert isinstance(store, DeltaFolderStore)
+    with locked(project.target, [m.name for m in project.models]):
+        yield Upkeep(store)

@@ -1,0 +1,53 @@
+"""What a person should know after a run that no check says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dqsql.decisions.constraints import LEFT_TO_DBT
+from dqsql.model.project import Project, Target
+from dqsql.model.results import Result, Status
+
+_TIME_ZONE = "spark.sql.session.timeZone"
+_UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
+
+
+def project_warnings(project: Project) -> tuple[str, ...]:
+    """What a person should know after a run: stale files, tests that are left to dbt."""
+    warnings = (*project.warnings, *_time_zone(project.target))
+    of_dbt = [m for m in project.models if m.relation is not None]
+    if of_dbt and not any(m.annotations for m in of_dbt):
+        return (
+            *warnings,
+            "no model has an annotation; `--dbt-tests` adopts the generic tests of the project",
+        )
+    left = sum(not t.unique_id.startswith("source.") for t in project.left_tests)
+    if not left:
+        return warnings
+    tests = "1 test of dbt is" if left == 1 else f"{left} tests of dbt are"
+    return (
+        *warnings,
+        f"{tests} left to `dbt test`; `dqsql ls --dbt-tests --resource-type left_test` says which"
+        " and why",
+    )
+
+
+def _time_zone(target: Target) -> tuple[str, ...]:
+    """A time zone that the target asks for in vain: batches must not move with the session."""
+    zone = target.spark_conf.get(_TIME_ZONE, "UTC")
+    if zone.upper() in _UTC:
+        return ()
+    return (
+        f"{_TIME_ZONE} is {zone} for the target {target.name!r}, and dqsql works in UTC;"
+        f" from_utc_timestamp(the_column, '{zone}') in a SELECT gives the times of that zone",
+    )
+
+
+def left_while_running(results: Iterable[Result]) -> tuple[str, ...]:
+    """Sentences about the adopted tests that only the data's types showed to be dbt's."""
+    found = {
+        r.check_name: r.message.removeprefix(LEFT_TO_DBT)
+        for r in results
+        if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
+    }
+    return tuple(f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
