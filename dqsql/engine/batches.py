@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import batch_moment, interval_condition
-from dqsql.compiler.scan import BatchFilter
-from dqsql.compiler.segments import batches_query, segment_count_query
-from dqsql.engine.discovery import (
-    FoundBatches,
-    count_segments,
-    estimate_union,
-    find_batches,
-    names_of_batches,
-)
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import Moment, batch_order, moment_reader, read_number, read_time
-from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import plural
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _START, _END = "--event-time-start", "--event-time-end"
 _HINT = "write a date (2013-02-08), a timestamp (2013-02-08T06:00, in UTC) or a number"
@@ -215,88 +201,3 @@ def _changed_note(batches: set[str]) -> tuple[str, ...]:
 def _flags(batches: Sequence[str]) -> list[str]:
     shown = [f"--batch {b!r}" if " " in b else f"--batch {b}" for b in batches[:3]]
     return [*shown, "..."] if len(batches) > 3 else shown
-
-
-# Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
-# are as good as counting.
-_SURE = 0.9
-
-
-@dataclass(frozen=True)
-class Discovery:
-    """Looks at the batches and segments of one model, whose view is registered.
-
-    `batch_type` is the Spark type of `batch_by`, `columns` gives those of the model's columns.
-    """
-
-    spark: SparkSession
-    model: CheckModel
-    limits: RunLimits
-    batch_type: str
-    columns: Mapping[str, str]
-
-    def choose(
-        self, request: BatchRequest, ledger: Mapping[str, BatchRecord], own_batch: str
-    ) -> BatchChoice:
-        """The batches to check. Raises DqsqlError, also for too many segments in them."""
-        period = period_of(request, self.limits.begin, self.model, self.batch_type)
-        query = batches_query(self.model, period.condition(self.columns))
-        if query is None:
-            choice = BatchChoice((own_batch,))
-            self._check_segments(choice, FoundBatches({}))
-            return choice
-        if request.batches:
-            request = replace(request, batches=self._named(request.batches))
-        found = find_batches(self.spark, self.model.name, query)
-        choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
-        self._check_segments(choice, found)
-        sizes = {b: rows for b, rows in found.rows.items() if b is not None}
-        return replace(choice, sizes=sizes)
-
-    def _named(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """The names of batches that were asked for: `2013-2-8` is the date 2013-02-08.
-
-        Raises UsageError: a text is no value of `batch_by`, so that no batch has it.
-        """
-        if self.batch_type.startswith("string"):
-            return tuple(dict.fromkeys(texts))
-        names = names_of_batches(self.spark, self.model.name, texts, self.batch_type)
-        for text, name in zip(texts, names, strict=True):
-            if name is None:
-                raise UsageError(
-                    f"--batch {text} does not fit {self.model.name}, whose batches are of type"
-                    f" {self.batch_type}",
-                    hint="dq_batches and `dqsql run` name them as they are to be written",
-                )
-        return tuple(dict.fromkeys(name for name in names if name is not None))
-
-    def _check_segments(self, choice: BatchChoice, found: FoundBatches) -> None:
-        """Raises ConfigError when the batches have more segments than the limit."""
-        columns, limit = self.model.config.segment_by, self.limits.max_segments
-        if not columns or not choice.batches:
-            return
-        number = self._segments(choice, found)
-        if number <= limit:
-            return
-        raise ConfigError(
-            f"segment_by {', '.join(columns)} gives {number:,} segments,"
-            f" more than max_segments = {limit:,}",
-            span=Span(self.model.path),
-            hint="segment by fewer or coarser columns, or raise max_segments in config(..)"
-            " or dqsql_project.yml",
-        )
-
-    def _segments(self, choice: BatchChoice, found: FoundBatches) -> int:
-        """The number of segments; only exact where it matters."""
-        chosen = [b for b in choice.batches if b in found.segments]
-        counts = [found.segments[b] for b in chosen]
-        limit = self.limits.max_segments
-        if found.rows and sum(counts) <= limit:
-            return max(counts, default=0)
-        if found.rows and max(counts) <= limit:
-            estimate = estimate_union(self.spark, [found.sketches[b] for b in chosen])
-            if estimate <= _SURE * limit:
-                return estimate
-        batches = BatchFilter(tuple(chosen), self.batch_type, self.columns)
-        query = segment_count_query(self.model, batches)
-        return count_segments(self.spark, self.model.name, query)

@@ -21,7 +21,8 @@ from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
 from dqsql.decisions.constraints import constraint_results, unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
-from dqsql.engine.batches import BatchChoice, BatchRequest, Discovery, batch_of_run
+from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
+from dqsql.engine.discovery import Discovery
 from dqsql.engine.execution import Feasible, Measurement, ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples
 from dqsql.engine.failures import hiding_values
