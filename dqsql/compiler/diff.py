@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dqsql.compiler.guards import where_met
 from dqsql.compiler.keys import identifier_table, relation_table
+from dqsql.compiler.trees import where_met
 from dqsql.dialect import call, column, formula, literal
 from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless
 

@@ -16,8 +16,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, build_scope
 
-from dqsql.model.lineage import Reader
-from dqsql.model.project import CheckModel
+from dqsql.model.project import CheckModel, Reader
 from dqsql.model.results import RESOLVED
 from dqsql.model.wording import first_of, plural
 

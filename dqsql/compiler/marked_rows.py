@@ -1,19 +1,25 @@
-"""The rows of a model with marks of what is wrong with them: what statements about rows share."""
+"""Rows of a model with marks of what is wrong with them: sampled, or split into good and bad.
+
+A row is quarantined when it fails a check that routes. Where a check allows no row to fail, every
+row that does is routed; where it tolerates some, rows are routed in the batches that it failed on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.guards import where_met
-from dqsql.compiler.keys import batch_text, model_table, not_null
+from dqsql.compiler.keys import BATCH, batch_text, model_table, not_null
+from dqsql.compiler.lookups import with_matches
+from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
 from dqsql.compiler.scan import BatchFilter
+from dqsql.compiler.trees import where_met
 from dqsql.dialect import call, column, formula, literal
 from dqsql.model.plan import FrequencyTable, Plan
-from dqsql.model.types import type_of
+from dqsql.model.types import is_textless, type_of
 
 # The batch of a row as text, beside the model's own columns.
 ROW_BATCH = "dqsql_batch"
@@ -49,6 +55,14 @@ class MarkedRows:
     def duplicates(self, failing: FailingRows) -> list[exp.Expr]:
         """The flags of `rows` that say that a row's values occur twice."""
         return [column(name) for name in self._flags(failing)]
+
+    def inside(self, condition: exp.Expr, batches: Collection[str]) -> exp.Expr:
+        """The condition, of rows of some of the batches."""
+        if set(batches) == set(self.batches.batches) or batch_text(self.plan.model) is None:
+            return condition
+        names = [exp.Literal.string(b) for b in sorted(batches)]
+        inside = exp.In(this=column(ROW_BATCH), expressions=names)
+        return exp.and_(inside, exp.Paren(this=condition))
 
     def _flags(self, failing: FailingRows) -> list[str]:
         number = self.failing.index(failing)
@@ -89,3 +103,158 @@ class MarkedRows:
         if "map<" in kind or "variant" in kind:
             return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
         return value.copy()
+
+
+FAILED_CHECKS = "dqsql_failed_checks"
+QUARANTINED = "dqsql_quarantined"
+# Columns that a model's SELECT must not have if its rows are to be split.
+OWN_COLUMNS = frozenset({ROW_BATCH, FAILED_CHECKS, QUARANTINED})
+
+
+@dataclass(frozen=True)
+class SplitQuery(MarkedRows):
+    """Builds the statement that says of each row which checks it fails.
+
+    `failed` are the batches in which each check failed; `routing` the ids of the checks whose
+    failing rows are quarantined. Of a batch in `whole` every row is, for the checks named there.
+    `columns` are kept of a row.
+    """
+
+    failed: Mapping[str, Collection[str]]
+    routing: Collection[str]
+    columns: Sequence[str]
+    whole: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def query(self) -> exp.Select:
+        """The rows with batch, names of failed checks, and whether they are to be quarantined."""
+        marks = [
+            formula("case when {0} then {1} end", self._fails(f), literal(_name(f)))
+            for f in self.failing
+        ]
+        routed = [self._fails(f) for f in self.failing if f.check.id in self.routing]
+        for batch, names in self.whole.items():
+            inside = exp.EQ(this=column(ROW_BATCH), expression=exp.Literal.string(batch))
+            routed.append(inside)
+            marks += [formula("case when {0} then {1} end", inside, literal(n)) for n in names]
+        # An array of nothing has no type.
+        none = formula("cast(array() as array<string>)")
+        ids = call("array_compact", call("array", *marks)) if marks else none
+        flag = call("coalesce", exp.Paren(this=exp.or_(*routed)), exp.false())
+        query = exp.select(
+            *(column(name) for name in self.columns),
+            column(ROW_BATCH),
+            exp.alias_(call("array_distinct", ids), FAILED_CHECKS, quoted=True),
+            exp.alias_(flag if routed else exp.false(), QUARANTINED, quoted=True),
+        )
+        return with_matches(query.from_(self.rows().subquery("model_rows")))
+
+    def _fails(self, failing: FailingRows) -> exp.Expr:
+        duplicates = self.duplicates(failing)
+        tolerant = failing.check.rows is not None
+        always = [] if tolerant else [*duplicates]
+        if failing.strict is not None:
+            always.append(exp.Paren(this=failing.strict.copy()))
+        sometimes = [*duplicates] if tolerant else []
+        if failing.condition is not None:
+            sometimes.append(exp.Paren(this=failing.condition.copy()))
+        batches = self.failed.get(failing.check.id)
+        if sometimes and batches:
+            always.append(exp.Paren(this=self.inside(exp.or_(*sometimes), batches)))
+        return exp.or_(*always) if always else exp.false()
+
+
+def kept_columns(
+    columns: Sequence[str], types: Mapping[str, str], private: Collection[str]
+) -> list[exp.Expr]:
+    """The columns as the tables hold them; those in `private` (in lower case) as keyed hashes."""
+    return [exp.alias_(_kept(c, type_of(c, types), private), c, quoted=True) for c in columns]
+
+
+def _kept(name: str, kind: str, private: Collection[str]) -> exp.Expr:
+    if name.lower() in private:
+        value = call("st_asbinary", column(name)) if is_textless(kind) else column(name)
+        return hashed(exp.Cast(this=value, to=exp.DataType.build("string")))
+    if kind == "void":
+        return exp.Cast(this=column(name), to=exp.DataType.build("string"))
+    return column(name)
+
+
+def _name(failing: FailingRows) -> str:
+    """The check's name with its column, without the model: `email.not_null`."""
+    check = failing.check
+    return check.id.removeprefix(f"{check.model}.")
+
+
+CHECK = "check_id"
+ROW = "row"
+_FAILED = "dqsql_failed"
+RANK = "dqsql_rank"
+
+
+@dataclass(frozen=True)
+class SampleQuery(MarkedRows):
+    """Builds the statement that samples the failing rows of a model in one pass.
+
+    `failed` are the batches in which each check failed; `columns` what is kept of a row. Of each
+    check and batch at most `limit` rows are taken, the same ones whenever it runs; all without one.
+    """
+
+    failed: Mapping[str, Collection[str]]
+    columns: Sequence[str]
+    limit: int | None
+
+    def query(self) -> exp.Select:
+        """Rows of batch, check_id, the row as JSON text, and its place in the sample from 1."""
+        order = exp.Order(
+            expressions=[
+                exp.Ordered(this=call("xxhash64", column(ROW))),
+                exp.Ordered(this=column(ROW)),
+            ]
+        )
+        rank = exp.Window(
+            this=call("row_number"), partition_by=[column(BATCH), column(CHECK)], order=order
+        )
+        keys = [column(BATCH), column(CHECK), column(ROW)]
+        ranked = exp.select(*keys, exp.alias_(rank, RANK, quoted=True))
+        ranked = ranked.from_(self._by_check().subquery("by_check"))
+        if self.limit is None:
+            return ranked
+        query = exp.select(exp.Star()).from_(ranked.subquery("ranked"))
+        return query.where(exp.LTE(this=column(RANK), expression=literal(self.limit)))
+
+    def _by_check(self) -> exp.Select:
+        each = exp.alias_(call("explode", column(_FAILED)), CHECK, quoted=True)
+        failing = self._failing()
+        return exp.select(column(BATCH), each, column(ROW)).from_(failing.subquery("failing"))
+
+    def _failing(self) -> exp.Select:
+        """Rows with the ids of the checks that they fail, those that fail any."""
+        marks = [
+            formula("case when {0} then {1} end", self._fails(f), literal(f.check.id))
+            for f in self.failing
+        ]
+        ids = call("array_compact", call("array", *marks))
+        text = as_json([exp.alias_(self._written(n), n, quoted=True) for n in self.columns])
+        batch = exp.alias_(column(ROW_BATCH), BATCH, quoted=True)
+        query = exp.select(
+            batch, exp.alias_(ids, _FAILED, quoted=True), exp.alias_(text, ROW, quoted=True)
+        )
+        query = query.from_(self.rows().subquery("model_rows"))
+        return with_matches(query.where(exp.or_(*(self._fails(f) for f in self.failing))))
+
+    def _fails(self, failing: FailingRows) -> exp.Expr:
+        conditions = self.duplicates(failing)
+        if failing.condition is not None:
+            conditions.append(exp.Paren(this=failing.condition.copy()))
+        return self.inside(exp.or_(*conditions), self.failed[failing.check.id])
+
+    def _written(self, name: str) -> exp.Expr:
+        """A column as JSON can hold it: of geometries the well-known binary, as hex digits."""
+        textless = is_textless(type_of(name, self.batches.types))
+        return call("hex", call("st_asbinary", column(name))) if textless else column(name)
+
+
+def as_json(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """Columns of a row as JSON text, those that are null among them."""
+    options = call("map", literal("ignoreNullFields"), literal("false"))
+    return call("to_json", call("struct", *parts), options) if parts else literal("{}")

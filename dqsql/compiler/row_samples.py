@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows
+from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows, as_json
 from dqsql.dialect import call, column, formula, literal, parse_expression
 from dqsql.model.types import is_number, type_of
 
@@ -96,9 +96,7 @@ class RowSample(MarkedRows):
 
     def whole(self, shown: Sequence[str]) -> exp.Select:
         """All rows, with the columns `shown` as JSON text beside the values."""
-        parts = [exp.alias_(column(name), name, quoted=True) for name in shown]
-        options = call("map", literal("ignoreNullFields"), literal("false"))
-        text = call("to_json", call("struct", *parts), options) if parts else literal("{}")
+        text = as_json([exp.alias_(column(name), name, quoted=True) for name in shown])
         return self._values().select(exp.alias_(text, ROW, quoted=True))
 
     def _values(self) -> exp.Select:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.guards import where_met
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import function_name
+from dqsql.compiler.trees import function_name, where_met
 from dqsql.dialect import call, formula
 from dqsql.model.plan import Bounds, Check, FrequencyTable, Metric, Plan, StateColumn
 

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import ScanPass, SourcePass, same_key, scan_pass
 from dqsql.compiler.aggregates.frequency import FrequencyPass
-from dqsql.compiler.guards import guarded
 from dqsql.compiler.keys import (
     BATCH,
     NO_BATCH,
@@ -25,6 +24,7 @@ from dqsql.compiler.keys import (
 from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, tried
+from dqsql.compiler.trees import guarded
 from dqsql.dialect import call, column, literal, parse_expression
 from dqsql.errors import Span
 from dqsql.model.plan import Buffer, StateColumn

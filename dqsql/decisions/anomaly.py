@@ -19,8 +19,8 @@ import numpy.typing as npt
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
-from dqsql.decisions.anomaly_words import explain
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
+from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import usable
 from dqsql.decisions.seasonal import DayOfWeek, HourOfDay, HourOfWeek, Month, Stl
 from dqsql.decisions.strategies import (
@@ -441,3 +441,34 @@ def _bands(
     for i, band in zip(places, found_bands, strict=True):
         bands[i] = band
     return bands
+
+
+def explain(decision: AnomalyDecision, basis: str) -> str:
+    """One line: the value, how far off it is from what, and what would have been fine."""
+    seen = number_text(decision.value)
+    allowed = f"allowed {interval(decision.lower, decision.upper)}"
+    if math.isnan(decision.expected):
+        return f"{seen}, {allowed}"
+    expected = f"{number_text(decision.expected)} ({basis})"
+    delta = decision.value - decision.expected
+    inside = decision.lower <= decision.value <= decision.upper
+    if inside:
+        return f"{seen}, expected {expected}, {allowed}"
+    side = "above" if delta > 0 else "below"
+    off = decision.deviations
+    if off is None or math.isinf(off):
+        return f"{seen} is {side} the expected {expected}, {allowed}"
+    return f"{seen} is {abs(off):.1f} standard deviations {side} the expected {expected}, {allowed}"
+
+
+def interval(lower: float, upper: float) -> str:
+    """An interval in words."""
+    if math.isinf(lower) and math.isinf(upper):
+        return "anything"
+    if math.isinf(lower):
+        return f"at most {number_text(upper)}"
+    if math.isinf(upper):
+        return f"at least {number_text(lower)}"
+    if lower == upper:
+        return f"only {number_text(lower)}"
+    return f"{number_text(lower)} to {number_text(upper)}"

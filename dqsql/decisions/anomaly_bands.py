@@ -13,7 +13,7 @@ from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.arrays import BoolArray, FloatArray
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
-from dqsql.decisions.seasons import several_a_day
+from dqsql.decisions.seasonal import several_a_day
 from dqsql.decisions.strategies import Prediction, Series
 from dqsql.decisions.tails import PRIOR, PRIOR_OF_ONE, fit_tails
 

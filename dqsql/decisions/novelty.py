@@ -28,10 +28,9 @@ import scipy
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
-from dqsql.decisions.novelty_config import NoveltyConfig
-from dqsql.decisions.novelty_metrics import Feature, aggregate, resolution
+from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
 from dqsql.decisions.novelty_rate import SHARE_ALONE, surprise
-from dqsql.decisions.seasons import seasons_at
+from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value"]

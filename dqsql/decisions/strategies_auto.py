@@ -18,7 +18,7 @@ import numpy as np
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
-from dqsql.decisions.seasons import seasons_of
+from dqsql.decisions.seasonal import seasons_of
 from dqsql.decisions.strategies import (
     DEFAULT_RELEARN_AFTER,
     LearnedStrategy,

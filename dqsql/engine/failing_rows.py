@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.marked_rows import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
-from dqsql.compiler.samples import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.scan import BatchFilter
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits

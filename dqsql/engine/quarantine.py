@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.marked_rows import ROW_BATCH
-from dqsql.compiler.privacy import pii_columns
-from dqsql.compiler.rowchecks import FailingRows, failing_rows
-from dqsql.compiler.scan import BatchFilter
-from dqsql.compiler.splitting import (
+from dqsql.compiler.marked_rows import (
     FAILED_CHECKS,
     OWN_COLUMNS,
     QUARANTINED,
+    ROW_BATCH,
     SplitQuery,
     kept_columns,
 )
+from dqsql.compiler.privacy import pii_columns
+from dqsql.compiler.rowchecks import FailingRows, failing_rows
+from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failing_rows import failed_batches
@@ -32,9 +32,9 @@ from dqsql.engine.project_key import project_key
 from dqsql.engine.storage import open_store
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span
+from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
 from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
 from dqsql.model.project import Project, Scope, Severity
-from dqsql.model.quarantine import DROP, KEEP, SETTING, Quarantine
 from dqsql.model.results import Result, Status
 
 if TYPE_CHECKING:

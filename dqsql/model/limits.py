@@ -1,12 +1,18 @@
-"""Settings that bound what a run does: of the model, else of the project."""
+"""Settings that bound what a run does and keeps: of the model, else of the project.
+
+Among them what `quarantine` says: whether rows are split, where to, and what is kept of private
+values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dqsql.errors import ConfigError, Span
 from dqsql.model.plan import Check
-from dqsql.model.project import CheckModel, Project
+from dqsql.model.project import CheckModel, Project, Target
 
 _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failures")
 
@@ -52,3 +58,93 @@ def limits_of(
     if store_failures:
         given["store_failures"] = True
     return RunLimits(**given, fpr=fpr)
+
+
+SETTING = "quarantine"
+HASH, KEEP, DROP = "hash", "keep", "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """The tables that a model's rows are split into.
+
+    `schema` and `warehouse` say where they live, as those of a target do; `private` is `hash`,
+    `keep` or `drop`. With `whole_batches` all rows of a batch are quarantined that failed a check
+    of severity error for which no single row is to blame.
+    """
+
+    schema: str
+    warehouse: str | None
+    good: str
+    quarantined: str
+    private: str = HASH
+    whole_batches: bool = False
+
+    @property
+    def names(self) -> frozenset[tuple[str | None, str, str]]:
+        """What identifies the two tables."""
+        return frozenset((self.warehouse, self.schema, t) for t in (self.good, self.quarantined))
+
+
+def quarantine_of(
+    model: CheckModel, project: Project, wanted: bool | None = None
+) -> Quarantine | None:
+    """How a model's rows are split; None: they are not.
+
+    `wanted` is the word of the command line: True switches it on where the model does not say no,
+    False off everywhere.
+    """
+    own: Mapping[str, Any] = model.config.extra.get(SETTING) or {}
+    given = {**(project.settings.get(SETTING) or {}), **own}
+    enabled = given.get("enabled", False)
+    if wanted is not None and own.get("enabled") is not False:
+        enabled = wanted
+    if not enabled or wanted is False:
+        return None
+    target = project.target
+    return Quarantine(
+        given.get("schema") or f"{target.schema}_rows",
+        _place(given.get("warehouse"), project, target),
+        _named(given.get("good") or "{model}_good", model),
+        _named(given.get("quarantined") or "{model}_quarantined", model),
+        given.get("private") or HASH,
+        bool(given.get("whole_batches", False)),
+    )
+
+
+def refuse_shared_tables(
+    models: Iterable[CheckModel], project: Project, wanted: bool | None
+) -> None:
+    """Raise ConfigError where two models would replace each other's rows, or a model its own."""
+    owners: dict[tuple[str | None, str, str], str] = {}
+    for model in models:
+        found = quarantine_of(model, project, wanted)
+        if found is None:
+            continue
+        if found.good == found.quarantined:
+            raise ConfigError(
+                f"the good and the quarantined rows of {model.name} would go to the same table,"
+                f" {found.good}",
+                span=Span(model.path),
+                hint="give `good` and `quarantined` of `quarantine` different names",
+            )
+        for name in found.names:
+            other = owners.setdefault(name, model.name)
+            if other != model.name:
+                raise ConfigError(
+                    f"the rows of {other} and {model.name} would go to the same table, {name[2]}",
+                    span=Span(model.path),
+                    hint="write {model} in the names of `quarantine`",
+                )
+
+
+def _named(pattern: str, model: CheckModel) -> str:
+    return pattern.replace("{model}", model.name)
+
+
+def _place(warehouse: str | None, project: Project, target: Target) -> str | None:
+    """Where the tables lie; a path that is not absolute is one below the project's folder."""
+    if warehouse is None:
+        return target.warehouse
+    is_elsewhere = ":" in warehouse or warehouse.startswith("/")
+    return warehouse if is_elsewhere else str(project.root / warehouse)

@@ -10,7 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from dqsql.errors import DqsqlError, Span
-from dqsql.model.lineage import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Something that reads relations: a node of dbt, or an exposure.
+
+    Attributes:
+        unique_id: dbt's.
+        name: for people.
+        kind: `model`, `snapshot`, `seed`, `source` or `exposure`.
+        parents: the unique ids of what it reads.
+        relation: what it is built as, as SQL text; None of exposures and ephemeral models.
+        sql: its SELECT as Spark runs it; None where that is not known.
+    """
+
+    unique_id: str
+    name: str
+    kind: str
+    parents: tuple[str, ...] = ()
+    relation: str | None = None
+    sql: str | None = None
+
 
 # Options of a check that was a test of dbt: its unique id, and the name of the generic test.
 DBT_TEST = "dbt_test"

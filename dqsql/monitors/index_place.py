@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 from dqsql.errors import PatternError, StorageError
 from dqsql.model.project import Target, local_folder
 from dqsql.model.table import Column, Table
-from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.index import PatternIndex
-from dqsql.patterns.store import load_index
+from dqsql.patterns.store import general_index, load_index, with_general
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,16 @@ from dqsql.decisions.streaks import IN_A_ROW, Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Monitor, Plan
+from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
 from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
+from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
 from dqsql.monitors.history import NEXT, History
 from dqsql.monitors.kind import MonitorKind
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import find, kinds_of
-from dqsql.monitors.streaks import streaks_of
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -302,3 +302,53 @@ def accepted_before(
     for end in set(ends):
         seen.update(range(max(0, end - depth), end))
     return [accepted[place] for place in sorted(seen)]
+
+
+def streaks_of(
+    checks: Iterable[Check | Monitor],
+    store: Store,
+    model: str,
+    ledger: Collection[str],
+    tested: Collection[str],
+) -> Streaks:
+    """The rows of failing batches before those under test. Raises EngineError."""
+    after = {c.id: n for c in checks if (n := c.settings.options.get("after")) is not None}
+    streaks = Streaks(after, {*ledger, *tested})
+    needed = streaks.needed(tested)
+    if needed:
+        streaks.add_rows(stored_rows(store, RESULTS, model, sorted(needed)))
+    return streaks
+
+
+# Fewer batches than this are no history yet, whatever was found in them.
+_HISTORY = 8
+
+
+def held_back_note(
+    model: str, statuses: Iterable[BatchStatus], results: Iterable[Result]
+) -> tuple[str, ...]:
+    """A note when at least half of a model's batches wait for a review, else nothing.
+
+    Its monitors then stay at `still learning` for a reason that their verdicts do not tell.
+
+    Args:
+        model: name of the model.
+        statuses: of all its batches, those of the run included.
+        results: the verdicts of the run, of which the most frequent failure is named.
+    """
+    counted = Counter(statuses)
+    flagged, every = counted[BatchStatus.FLAGGED], counted.total()
+    if every < _HISTORY or 2 * flagged < every:
+        return ()
+    failed = [r for r in results if r.status is Status.FAIL]
+    named, setting = "", "{severity: warn}"
+    if failed:
+        often = Counter(r.check_id for r in failed).most_common(1)[0][0]
+        named = f", mostly of {often}"
+        if all(r.segment is not None for r in failed if r.check_id == often):
+            named, setting = f"{named} on segments", "{segments: false}"
+    return (
+        f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, as they have"
+        f" findings of severity error{named}: mend it or give it {setting}, and run with"
+        f" --full-refresh; or see `dqsql review list --select {model}`",
+    )

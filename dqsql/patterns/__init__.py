@@ -6,14 +6,30 @@ says whether a later batch still follows it. `general_index` is the index that s
 """
 
 from dqsql.patterns.contributions import Contribution, IndexSettings
-from dqsql.patterns.general import corpus_index, general_index, with_general
 from dqsql.patterns.index import PatternIndex, PatternStatistics
-from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
+from dqsql.patterns.infer import (
+    InferenceSettings,
+    LearnedPattern,
+    NoPattern,
+    TaggedColumn,
+    TagPattern,
+    infer_pattern,
+    tag_columns,
+    tag_pattern,
+)
 from dqsql.patterns.language import Pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, matches, spark_regex
-from dqsql.patterns.store import SizeReport, load_index, size_report, tables_with, update_index
-from dqsql.patterns.tag import TaggedColumn, TagPattern, tag_columns, tag_pattern
+from dqsql.patterns.store import (
+    SizeReport,
+    corpus_index,
+    general_index,
+    load_index,
+    size_report,
+    tables_with,
+    update_index,
+    with_general,
+)
 from dqsql.patterns.validate import PatternDecision, alarm_threshold, decide
 
 __all__ = [

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from dqsql.errors import PatternError
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
+from dqsql.patterns.infer import TaggedColumn
 from dqsql.patterns.store import (
     CONTRIBUTION_SCHEMA,
     SizeReport,
@@ -29,7 +30,6 @@ from dqsql.patterns.store import (
     read_meta,
     replace_tables,
 )
-from dqsql.patterns.tag import TaggedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

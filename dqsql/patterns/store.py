@@ -16,6 +16,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -273,3 +274,35 @@ def size_report(folder: str | os.PathLike[str]) -> SizeReport:
         contribution_bytes=sum(file.stat().st_size for file in parts),
         corpus_bytes=sum(size for _, size in meta.tables.values()),
     )
+
+
+GENERAL_INDEX_FOLDER = Path(__file__).parent / "data" / "general"
+
+
+@lru_cache(maxsize=1)
+def general_index() -> PatternIndex:
+    """Return the shipped index.
+
+    Raises:
+        PatternError: the installation lacks it.
+    """
+    return load_index(GENERAL_INDEX_FOLDER)
+
+
+def with_general(lake: PatternIndex) -> PatternIndex:
+    """Return a lake's index together with the shipped one; alone where tau differs.
+
+    A small lake knows little of formats that are new to it; in a large one the shipped columns
+    do not weigh.
+    """
+    general = general_index()
+    return lake.merged(general) if lake.settings.tau == general.settings.tau else lake
+
+
+def corpus_index(columns: Iterable[Iterable[str | None]]) -> PatternIndex:
+    """Return the shipped index enlarged by the given columns' values (the fallback corpus)."""
+    general = general_index()
+    own = Contribution.empty()
+    for values in columns:
+        own.add_column(values, general.settings)
+    return general.merged(PatternIndex.from_contribution(own, general.settings))

@@ -17,7 +17,7 @@ from dqsql.model.tables import METRICS
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer
 from dqsql.runner.compilation import Place
-from dqsql.runner.learners import Learners, Stored, learnable
+from dqsql.runner.fit import Learners, Stored, learnable
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where

@@ -12,11 +12,10 @@ from typing import Any, TypedDict, Unpack
 from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.compiler.auto import features_of, with_features
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.cost import over_budget
 from dqsql.compiler.derived import derived_warnings
 from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
-from dqsql.compiler.queries import compiled_queries
+from dqsql.compiler.queries import compiled_queries, over_budget
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions

@@ -40,22 +40,19 @@ from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sou
 from dqsql.engine.vanished import with_vanished
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
-from dqsql.model.limits import RunLimits
+from dqsql.model.limits import Quarantine, RunLimits
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
-from dqsql.model.quarantine import Quarantine
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
 from dqsql.model.tables import METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped
-from dqsql.monitors.held_back import held_back_note
-from dqsql.monitors.judging import Judged, MonitorRun, stored_book
+from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_book, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import learned_before_scan, learns_before_scan
-from dqsql.monitors.streaks import streaks_of
 from dqsql.runner.stages import ModelVerdicts, TestedBatches, newest_again
 
 if TYPE_CHECKING:

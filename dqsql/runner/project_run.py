@@ -32,11 +32,10 @@ from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
 from dqsql.model.events import RunListener
-from dqsql.model.limits import limits_of
+from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
 from dqsql.model.phases import START, WRITE, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
-from dqsql.model.quarantine import Quarantine, quarantine_of, refuse_shared_tables
 from dqsql.model.results import (
     CONNECTION_LOST,
     FAIL_FAST,
@@ -56,8 +55,8 @@ from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import tell
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.rebuilds import reopen_rebuilt
+from dqsql.runner.retry import kept_variables
 from dqsql.runner.review import heed_people
-from dqsql.runner.variables import kept_variables
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import left_while_running, project_warnings
 from dqsql.runner.where import Where, git_sha

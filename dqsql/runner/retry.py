@@ -1,17 +1,53 @@
-"""What `dqsql retry` does again: the models and batches that the last run was not content with."""
+"""What `dqsql retry` does again: the models and batches that the last run was not content with.
+
+A run keeps the names of `--vars` and hashes of their values, unless the project says more.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dqsql.engine.project_key import project_key
 from dqsql.errors import UsageError
 from dqsql.json_text import Shape, read_json
+from dqsql.loading import parse_vars
 from dqsql.model.project import Project
+from dqsql.report.jsonable import to_json
 from dqsql.runner.compilation import Variables
-from dqsql.runner.variables import is_kept_hash, kept_variables
+
+SETTING = "store_vars"
+_HASH = re.compile(r"hmac-sha256:[0-9a-f]{16}")
+
+
+def kept_variables(given: Variables, project: Project) -> dict[str, Any] | None:
+    """What dq_runs and run_results.json say of the variables that a run was given.
+
+    A hash with the project's key by name; the values themselves with `store_vars: true`.
+    """
+    values = parse_vars(given) if isinstance(given, str) else given
+    if not values:
+        return None
+    if project.settings.get(SETTING) is True:
+        return dict(values)
+    key = project_key(project.root).encode()
+    return {name: _hash(key, value) for name, value in sorted(values.items())}
+
+
+def _hash(key: bytes, value: object) -> str:
+    digest = hmac.new(key, to_json(value).encode(), hashlib.sha256).hexdigest()
+    return f"hmac-sha256:{digest[:16]}"
+
+
+def is_kept_hash(value: object) -> bool:
+    """Whether this is what `kept_variables` keeps in place of a value."""
+    return isinstance(value, str) and _HASH.fullmatch(value) is not None
+
 
 # What the last run was told, and a retry is told again.
 _KEPT = (

@@ -19,8 +19,8 @@ from dqsql.engine.ledger import read_ledgers
 from dqsql.engine.storage import open_store
 from dqsql.errors import CheckFailedError, UsageError, nearest
 from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.limits import refuse_shared_tables
 from dqsql.model.project import CheckModel
-from dqsql.model.quarantine import refuse_shared_tables
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
 from dqsql.model.tables import RUNS
 from dqsql.runner.compilation import CompileResult, Place, compile_project

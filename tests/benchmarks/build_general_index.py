@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
-from dqsql.patterns.general import GENERAL_INDEX_FOLDER
 from dqsql.patterns.index import PatternIndex
-from dqsql.patterns.store import IndexMeta, write_meta
+from dqsql.patterns.store import GENERAL_INDEX_FOLDER, IndexMeta, write_meta
 
 Writer = Callable[[random.Random], Callable[[], str]]
 

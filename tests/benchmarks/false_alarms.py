@@ -23,8 +23,7 @@ import numpy as np
 from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_bands import resolutions_of
 from dqsql.decisions.novelty import decide_novelty
-from dqsql.decisions.novelty_config import novelty_config
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature, novelty_config
 from dqsql.decisions.tails import PRIOR_OF_ONE, fit_tails
 
 LENGTHS = (60, 120, 200, 365)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature
 from tests.benchmarks.novelty_metrics import column_metrics, metric_names
 
 FBPOSTS: Mapping[str, Mapping[str, str]] = {

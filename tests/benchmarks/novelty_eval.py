@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from dqsql.decisions.novelty import decide_novelty
-from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from tests.benchmarks.novelty_data import FBPOSTS, Partitions, data_folder, fbposts, online_retail
 from tests.benchmarks.novelty_errors import inject, inject_pair
 

@@ -13,8 +13,7 @@ from scipy import stats
 
 from dqsql.decisions.anomaly import AnomalyInput, evaluate, evaluate_many, strategy
 from dqsql.decisions.novelty import decide_novelty
-from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.strategies import DEFAULT_DEVIATIONS, Strategy
 from tests.benchmarks.false_alarms import FAMILIES, Maker, days, strategy_alarms
 

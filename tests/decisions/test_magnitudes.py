@@ -19,8 +19,7 @@ from dqsql.decisions.avh import evaluate as hold
 from dqsql.decisions.distances import NumericState, numeric_distances
 from dqsql.decisions.magnitudes import LARGEST, infinite_if_larger, usable
 from dqsql.decisions.novelty import decide_novelty
-from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 
 # What some systems write where there is no value.
 NO_VALUE = sys.float_info.max

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import dqsql
-from dqsql.decisions.schema import compare, decide_schema
+from dqsql.decisions.contract import compare, decide_schema
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
 

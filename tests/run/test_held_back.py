@@ -6,7 +6,7 @@ import pytest
 
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchStatus, Result, Status
-from dqsql.monitors.held_back import held_back_note
+from dqsql.monitors.judging import held_back_note
 
 
 def failed(check: str, segment: str | None = None) -> Result:

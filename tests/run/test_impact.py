@@ -10,8 +10,7 @@ import pytest
 
 from dqsql.compiler.impact import Impacts, flow_of, relation_key, with_impact
 from dqsql.loading import load_project
-from dqsql.model.lineage import Reader
-from dqsql.model.project import CheckModel, ModelConfig
+from dqsql.model.project import CheckModel, ModelConfig, Reader
 
 ORDERS = ("db", "orders")
 COLUMNS = ("id", "amount", "note", "day")

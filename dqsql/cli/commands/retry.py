@@ -34,8 +34,7 @@ def command(
     from dqsql.loading.config import parse_vars
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
     from dqsql.runner import api
-    from dqsql.runner.retry import read_retry, refuse_other_variables
-    from dqsql.runner.variables import is_kept_hash
+    from dqsql.runner.retry import is_kept_hash, read_retry, refuse_other_variables
     from dqsql.runner.where import read_target_path
 
     root = expanded(project_dir).resolve()

@@ -27,8 +27,8 @@ from dqsql.compiler.aggregates.base import (
     as_double,
     merge_with,
 )
-from dqsql.compiler.guards import where_met
 from dqsql.compiler.keys import not_null
+from dqsql.compiler.trees import where_met
 from dqsql.dialect import column, fill, formula, literal, operand
 
 _VARIANCE = "case when {0} > %d then {3} / ({0} - %d) end"

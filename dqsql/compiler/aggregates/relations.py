@@ -23,12 +23,12 @@ from dqsql.compiler.aggregates.base import (
     merge_with,
     scan_pass,
 )
-from dqsql.compiler.guards import guarded
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, relation_table, segment_label
 from dqsql.compiler.pruning import typed
 from dqsql.compiler.trees import (
     filtered_by,
     function_name,
+    guarded,
     map_aggregates,
     outermost_aggregates,
 )

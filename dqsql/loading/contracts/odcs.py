@@ -14,13 +14,7 @@ from sqlglot.errors import SqlglotError
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
-from dqsql.model.contract import (
-    LOGICAL,
-    Contract,
-    ContractCheck,
-    ContractColumn,
-    spark_type,
-)
+from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.project import Severity
 
 VERSIONS = "v3."

@@ -27,8 +27,7 @@ from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.models import known_names
 from dqsql.loading.profiles import TargetRequest, load_target
-from dqsql.model.lineage import Reader
-from dqsql.model.project import CheckModel, LeftTest, Project, Source, Target
+from dqsql.model.project import CheckModel, LeftTest, Project, Reader, Source, Target
 from dqsql.model.settings import as_names, as_text
 from dqsql.model.wording import first_of
 from dqsql.templating import MacroLibrary, base_context

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from dqsql.compiler.monitors import key_columns
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
-from dqsql.decisions.novelty_config import NoveltyConfig, novelty_config
-from dqsql.decisions.novelty_metrics import Feature
+from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.dialect import quoted
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import wall_time_of
@@ -23,6 +22,8 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_given, as_rate, as_text, one_of
 from dqsql.monitors.context import (
+    Exclusions,
+    Matching,
     MonitorContext,
     Workplace,
     failed_status,
@@ -31,7 +32,6 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, compared_by

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from dqsql.decisions.schema import CHANGES, decide_schema
+from dqsql.decisions.contract import CHANGES, decide_schema
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor

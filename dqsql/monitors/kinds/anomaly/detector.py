@@ -21,13 +21,14 @@ from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_bool, as_given, as_rate, as_text
 from dqsql.monitors.context import (
+    Exclusions,
+    Matching,
     MonitorContext,
     failed_status,
     finite,
     result_of,
     with_details,
 )
-from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.settings import literal_value, read_settings
 

@@ -13,11 +13,9 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.kinds.avh.detector import AvhDetector
-from dqsql.monitors.kinds.avh.distances import TEXT_DISTANCES
-from dqsql.monitors.kinds.avh.learning import AvhLearner
-from dqsql.monitors.kinds.avh.recompute import recomputed
-from dqsql.monitors.kinds.avh.settings import NAME, SETTINGS, avh_settings
+from dqsql.monitors.kinds.avh.detector import NAME, SETTINGS, AvhDetector, avh_settings
+from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
+from dqsql.monitors.kinds.avh.learning import AvhLearner, recomputed
 
 # Metrics of Tables 3 and 4 of "Auto-Validate by History" (KDD 2023), by the paper's names, and
 # quartiles, shares of letters' cases and of rows without a proper value beside them; what their

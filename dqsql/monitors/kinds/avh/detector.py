@@ -22,7 +22,10 @@ from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
 from dqsql.model.plan import PROFILES, Family, Monitor
 from dqsql.model.results import MetricProfile, MetricValue, Result, Status
+from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
 from dqsql.monitors.context import (
+    Exclusions,
+    Matching,
     MonitorContext,
     failed_status,
     finite,
@@ -30,14 +33,58 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.exclusions import Exclusions, Matching
 from dqsql.monitors.history import NEXT, MetricKey, key_of
 from dqsql.monitors.injection import CLEAN, Injector, Measured, Variant
-from dqsql.monitors.kinds.avh.distances import TEXT_DISTANCES, ColumnDistribution, distances
-from dqsql.monitors.kinds.avh.evidence import IssueEvidence
-from dqsql.monitors.kinds.avh.settings import NAME, AvhSettings, avh_settings
+from dqsql.monitors.kinds.avh.evidence import (
+    TEXT_DISTANCES,
+    ColumnDistribution,
+    IssueEvidence,
+    distances,
+)
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message
 from dqsql.monitors.programs import StoredProgram
+from dqsql.monitors.settings import read_settings
+
+NAME = "avh"
+DEFAULT_WINDOW = 30
+REFIT_EVERY = 30
+SAMPLE_SIZE = 1000
+SETTINGS: Mapping[str, Reader] = {
+    "fpr": as_rate,
+    "bounds": one_of("calibrated", "paper"),
+    "stationarity": as_bool,
+    "two_distribution": as_bool,
+    "max_clauses": at_least(1),
+    "min_history": at_least(3),
+    "window": at_least(3),
+    "refit_every": at_least(1),
+    "sample_size": at_least(10),
+    "exclude_where": as_text,
+}
+# Settings that are not the program's: what is learned from.
+_OWN = ("window", "refit_every", "sample_size", "exclude_where")
+
+
+@dataclass(frozen=True)
+class AvhSettings:
+    """The settings of one `@avh`."""
+
+    config: AvhConfig
+    window: int = DEFAULT_WINDOW
+    refit_every: int = REFIT_EVERY
+    sample_size: int = SAMPLE_SIZE
+    exclude_where: str | None = None
+
+
+def avh_settings(
+    monitor: Monitor, defaults: Mapping[str, Any] | None = None, fpr: float = 0.01
+) -> AvhSettings:
+    """The settings of a monitor. Raises AnnotationError."""
+    given = read_settings(monitor, SETTINGS, defaults)
+    own = {k: given.pop(k) for k in _OWN if k in given}
+    settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
+    return replace(settings, window=max(settings.window, settings.config.min_history))
+
 
 # What is measured for the distances only.
 _HELPERS = frozenset({"count", "stddev"})

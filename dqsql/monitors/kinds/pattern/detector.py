@@ -13,13 +13,13 @@ from dqsql.model.plan import Monitor
 from dqsql.model.results import Result, Status
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import (
+    Exclusions,
     MonitorContext,
     Workplace,
     failed_status,
     result_of,
     with_details,
 )
-from dqsql.monitors.exclusions import Exclusions
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.pattern.training import (
     NAME,

@@ -13,8 +13,7 @@ from dqsql.model.plan import Monitor, Plan
 from dqsql.model.settings import Reader, as_bool, as_rate, as_text, at_least, one_of
 from dqsql.model.types import is_textless, type_of
 from dqsql.monitors import pattern_rules as patterns
-from dqsql.monitors.context import Workplace, defaults_of
-from dqsql.monitors.exclusions import Exclusions
+from dqsql.monitors.context import Exclusions, Workplace, defaults_of
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.kind import BeforeScan
