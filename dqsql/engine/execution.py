@@ -131,7 +131,7 @@ def _failing_states(
         wanted = {name for s in some for name in (s.name, *s.group)}
         return attempt([s for s in states if s.name in wanted])
 
-    return find_failing(states, with_groups)
+    return find_failing(states, with_groups, fails=True)
 
 
 def states_view(model: str) -> str:
@@ -431,25 +431,25 @@ T = TypeVar("T")
 
 
 def find_failing(
-    items: Sequence[T], attempt: Callable[[Sequence[T]], object]
+    items: Sequence[T], attempt: Callable[[Sequence[T]], object], *, fails: bool = False
 ) -> list[tuple[T, EngineError]]:
     """Return the items with which `attempt` raises EngineError, each with its error.
 
-    One call when nothing fails; about 2 k log2(n) calls for k failing ones among n. Raises
-    ConnectionLostError: no member's fault.
+    One call when nothing fails; about 2 k log2(n) calls for k failing ones among n. With `fails`
+    it is known that all of them together do. Raises ConnectionLostError: no member's fault.
     """
     if not items:
         return []
-    try:
-        attempt(items)
-    except ConnectionLostError:
-        raise
-    except EngineError as error:
-        if len(items) == 1:
-            return [(items[0], error)]
-        middle = len(items) // 2
-        return [
-            *find_failing(items[:middle], attempt),
-            *find_failing(items[middle:], attempt),
-        ]
-    return []
+    if len(items) == 1 or not fails:
+        try:
+            attempt(items)
+            return []
+        except ConnectionLostError:
+            raise
+        except EngineError as error:
+            if len(items) == 1:
+                return [(items[0], error)]
+    middle = len(items) // 2
+    found = find_failing(items[:middle], attempt)
+    # Where one half works, it is the other one that fails.
+    return [*found, *find_failing(items[middle:], attempt, fails=not found)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import facts, with_facts
+from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.dialect import to_sql
@@ -47,7 +48,7 @@ def prepare(
     known = facts(now, columns)
     for state in plan.states:
         try:
-            states.append(with_facts(work.fitted(state), known))
+            states.append(with_hashed_maps(with_facts(work.fitted(state), known), columns))
         except EngineError as error:
             broken.append((state, error))
     return Prepared(tuple(states), tuple(broken))

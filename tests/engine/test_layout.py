@@ -56,6 +56,25 @@ def test_failing_items_are_found(failing: set[int], count: int) -> None:
     assert calls <= 1 + 2 * depth * len(wanted)
 
 
+@given(st.sets(st.integers(0, 99), min_size=1), st.integers(1, 100))
+def test_what_is_known_to_fail_together_is_not_tried_again(failing: set[int], count: int) -> None:
+    tried: list[list[int]] = []
+
+    def attempt(items: list[int]) -> None:
+        tried.append(items)
+        if bad := [i for i in items if i in failing]:
+            raise QueryError(f"{bad[0]} is bad")
+
+    items = list(range(count))
+    wanted = [i for i in items if i in failing]
+    if wanted:
+        found = find_failing(items, attempt, fails=True)
+        assert [(i, str(e)) for i, e in found] == [(i, f"{i} is bad") for i in wanted]
+        assert items not in tried or count == 1
+    if len(wanted) == 1:
+        assert sum(map(len, tried)) <= 2 * count + 1
+
+
 def test_other_exceptions_pass_through() -> None:
     def attempt(items: list[int]) -> None:
         raise ZeroDivisionError

@@ -15,7 +15,7 @@ MODEL = """
 select
     a, -- @count_distinct = 5 @unique @histogram > 4 @histogram is not null
     s, -- @count_distinct = 5 @unique @entropy > 1.6
-    m, -- @count_distinct = 4 @duplicate_count = 1
+    m, -- @count_distinct = 4 @duplicate_count = 1 @approx_count_distinct = 4
     t, -- @count_distinct = 5
     k  -- @unique(a, s) @histogram between 1 and 3
 from values
@@ -37,6 +37,6 @@ def test_counts_of_nested_values(make_project: Callable[..., Path], spark: Spark
     result = dqsql.run(make_project({"checks/m.sql": MODEL}), spark=spark)
     told = {r.check_id: (r.status.value, r.observed, r.message) for r in result.results}
     assert {k: v for k, v in told.items() if v[0] != "pass"} == {}
-    assert len(told) == 12
+    assert len(told) == 13
     assert told["m.a.histogram_gt_4"][1] == 5
     assert told["m.k.histogram_between_1_and_3"][1] == 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -19,7 +20,7 @@ from dqsql.compiler.aggregates.base import (
 from dqsql.compiler.keys import not_null
 from dqsql.dialect import call, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Buffer
+from dqsql.model.plan import Buffer, StateColumn
 
 HLL_LOG2_REGISTERS = 12
 KLL_K = 400
@@ -42,6 +43,29 @@ def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lo
     return Lowering(
         (component,), lambda s: formula("hll_sketch_estimate(hll_union({0}, {0}))", s[0])
     )
+
+
+def with_hashed_maps(state: StateColumn, types: Mapping[str, str]) -> StateColumn:
+    """The state with maps hashed by their sorted entries: Spark hashes none, as they have no order.
+
+    `types` gives the Spark types of the model's columns.
+    """
+    maps = {name.lower() for name, kind in types.items() if kind.startswith("map<")}
+    if not maps or state.source is not None or not any(_hashed(state.scan, maps)):
+        return state
+    scan = state.scan.copy()
+    for value in list(_hashed(scan, maps)):
+        value.replace(formula("array_sort(map_entries({0}))", value.copy()))
+    return replace(state, scan=scan)
+
+
+def _hashed(scan: exp.Expr, maps: Collection[str]) -> Iterator[exp.Expr]:
+    """The columns of some names that are hashed."""
+    for found in scan.find_all(exp.Column):
+        parent = found.parent
+        hashed = isinstance(parent, exp.Func) and parent.name.lower() == "xxhash64"
+        if hashed and found.name.lower() in maps:
+            yield found
 
 
 def _hll_registers(relative_sd: float) -> int:
