@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
+from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
 from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, RESULTS, RUNS, state_table_name
-from dqsql.model.wording import plural
+from dqsql.model.wording import first_of, plural
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -33,6 +34,28 @@ def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
         record = batch_record(row)
         ledgers.setdefault(record.model, {})[record.batch] = record
     return ledgers
+
+
+def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
+    """Say which checks have come since the newest batch was checked, where none is new.
+
+    Raises StorageError.
+    """
+    newest = max(ledger, key=batch_order, default=None)
+    if newest is None:
+        return ()
+    where = {"model": [plan.model.name], "batch": [newest]}
+    known = {row["check_id"] for row in store.select(RESULTS, ["check_id"], where)}
+    asked: list[Check | Monitor] = [*plan.checks, *plan.monitors]
+    new = [c for c in asked if c.id not in known]
+    if not new or not known:
+        return ()
+    names = first_of([c.name for c in new], 3)
+    those, have = plural(len(new), "check"), "has" if len(new) == 1 else "have"
+    return (
+        f"{those} ({names}) {have} not looked at any batch yet: check the newest again with"
+        f" --batch '{newest}', or all with --full-refresh",
+    )
 
 
 def batch_row(record: BatchRecord) -> Row:

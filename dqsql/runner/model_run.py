@@ -28,7 +28,7 @@ from dqsql.engine.failing_rows import FailureSampler, Samples
 from dqsql.engine.failures import hiding_values
 from dqsql.engine.history import stored_rows
 from dqsql.engine.journal import Journal, Work
-from dqsql.engine.ledger import ledger_rows
+from dqsql.engine.ledger import ledger_rows, unchecked_note
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
 from dqsql.engine.quarantine import RowSplitter, Split
@@ -116,9 +116,8 @@ class ModelRun:
         self.phases.enter(COMPILE)
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
-            return self._result(
-                start, skipped="nothing new", notes=choice.notes, scans=1, waiting=waiting
-            )
+            notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
+            return self._result(start, skipped="nothing new", notes=notes, scans=1, waiting=waiting)
         tested = self._analysed(choice, batch_type)
         replaced = self._reopen(tested.batches)
         self._streaks = streaks_of(

@@ -203,6 +203,9 @@ def test_a_check_that_is_added_later(new_project: NewProject) -> None:
     project = new_project(BY_DAY, DAYS)
     project.run()
     project.write({"checks/m.sql": BY_DAY.replace("@max < 9", "@max < 9 @min > 0 @median > 0")})
+    (note,) = project.run().models[0].notes
+    assert note.startswith("2 checks (min > 0, median > 0) have not looked at any batch yet")
+    assert "--batch 'd2'" in note
     project.data(f"{DAYS} union all select 'd3', 7")
     result = project.run()
     assert result.models[0].batches == ("d3",)
@@ -210,6 +213,7 @@ def test_a_check_that_is_added_later(new_project: NewProject) -> None:
     # Batches from before do not have it, until they are checked again.
     mins = {k[0]: v for k, v in project.metrics().items() if k[3] == "min()"}
     assert mins == {"d3": 7}
+    assert project.run().models[0].notes == ()
     project.run(full_refresh=True)
     mins = {k[0]: v for k, v in project.metrics().items() if k[3] == "min()"}
     assert mins == {"d1": 1, "d2": 2, "d3": 7}
