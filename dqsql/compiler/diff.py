@@ -24,7 +24,6 @@ from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless
 
 BATCH, BUCKET = "batch", "bucket"
 MISSING, EXTRA, CHANGED = "missing", "extra", "changed"
-DIFFERENCES = (MISSING, EXTRA, CHANGED)
 DIFFERENCE, COLUMNS, ROW, COUNT = "difference", "columns", "row", "n"
 BUCKETS = 1024
 

@@ -99,11 +99,6 @@ class ColumnHistory:
         return np.flatnonzero(np.isfinite(self.values).any(axis=1))
 
 
-def fit_program(history: ColumnHistory, config: AvhConfig | None = None) -> Program:
-    """Learn the program of one column; see `fit_programs`."""
-    return fit_programs([history], config)[0]
-
-
 def fit_programs(
     histories: Sequence[ColumnHistory], config: AvhConfig | None = None
 ) -> list[Program]:

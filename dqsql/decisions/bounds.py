@@ -117,25 +117,6 @@ def paper_fpr(method: Method, k: npt.ArrayLike) -> FloatArray:
     raise DecisionError(f"the paper has no bound {method!r}")
 
 
-def saw_yang_mo_fpr(k: npt.ArrayLike, history: int) -> FloatArray:
-    """Return a two-sided Chebyshev bound with estimated moments, in [0, 1].
-
-    P(|X - mean| >= k s sqrt((K+1)/K)) <= floor((K+1) (1 + (K-1)/k^2) / K) / (K+1) for K
-    exchangeable values with any distribution and one more (Saw, Yang & Mo 1984, The American
-    Statistician 38(2), 130-132; this form: Kaban 2012, Statistical Methods & Applications).
-    It can never fall below 1/(K+1), so it cannot serve small rates; `calibrated` therefore does
-    not use it, and it is here to say what a distribution-free promise costs.
-
-    Args:
-        k: half-width in units of s sqrt((K+1)/K), > 0.
-        history: number of values K, >= 2.
-    """
-    width = np.asarray(k, dtype=float)
-    size = history + 1
-    inner = size / history * (1.0 + (history - 1) / np.square(width))
-    return np.asarray(np.minimum(1.0, np.maximum(1.0, np.floor(inner)) / size))
-
-
 def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) -> FloatArray:
     """Return the one-sided rate of Student's prediction interval, in [0, 1].
 

@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction
 
 from dqsql.engine.storage_base import Where
 from dqsql.errors import StorageError
-from dqsql.model.tables import Table
+from dqsql.model.table import Table
 
 # A table is compacted when it has this many files, and as many more for each partition.
 _MOST_FILES = 16

@@ -15,7 +15,7 @@ from dqsql.engine.failures import translated
 from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Store, Where
 from dqsql.errors import UsageError
-from dqsql.model.tables import Table
+from dqsql.model.table import Table
 
 
 def as_frame(data: object, spark: SparkSession | None) -> DataFrame:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dqsql.model.tables import METRICS, Table
+from dqsql.model.table import Table
+from dqsql.model.tables import METRICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
+from dqsql.model.table import Table
 from dqsql.model.tables import (
     BATCHES,
     FINDINGS,
@@ -25,7 +26,6 @@ from dqsql.model.tables import (
     PROGRAMS,
     RESULT_HISTORY,
     RESULTS,
-    Table,
     state_table_name,
 )
 

@@ -18,16 +18,8 @@ from dqsql.model.results import (
     Result,
     RunResult,
 )
-from dqsql.model.tables import (
-    CHECKS,
-    COLUMNS,
-    DISTRIBUTIONS,
-    FAILURES,
-    METRICS,
-    MODELS,
-    RESULTS,
-    Table,
-)
+from dqsql.model.table import Table
+from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS, MODELS, RESULTS
 
 if TYPE_CHECKING:
     from dqsql.engine.execution import Measurement

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dqsql.engine.layout import STATES, TableFamily
-from dqsql.model.tables import Table
+from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

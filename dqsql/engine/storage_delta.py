@@ -44,7 +44,7 @@ from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_
 from dqsql.engine.storage_types import delta_fields, spark_schema
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import local_path
-from dqsql.model.tables import Table
+from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

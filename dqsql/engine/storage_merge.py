@@ -20,7 +20,7 @@ from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.errors import StorageError
-from dqsql.model.tables import Table
+from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

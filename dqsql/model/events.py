@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from dqsql.model.results import ModelResult, RunResult
 
 
-class RunListener(Protocol):
-    """Receives the progress of a run. Implementations must not raise."""
+class RunListener:
+    """Receives the progress of a run, and ignores it. What overrides a method must not raise."""
 
     def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
         """The project is compiled; work on the models begins."""
@@ -34,28 +33,3 @@ class RunListener(Protocol):
 
     def run_finished(self, result: RunResult) -> None:
         """Everything is done."""
-
-
-class SilentListener:
-    """A listener that ignores everything; the default of the Python API."""
-
-    def run_started(self, run_id: str, models: int, checks: int, target: str) -> None:
-        """Ignored."""
-
-    def inputs_found(self, sizes: Mapping[str, int]) -> None:
-        """Ignored."""
-
-    def session_starting(self) -> None:
-        """Ignored."""
-
-    def model_started(self, index: int, total: int, model: str) -> None:
-        """Ignored."""
-
-    def model_step(self, model: str, step: str) -> None:
-        """Ignored."""
-
-    def model_finished(self, index: int, total: int, result: ModelResult) -> None:
-        """Ignored."""
-
-    def run_finished(self, result: RunResult) -> None:
-        """Ignored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _DDL = {"timestamp": "timestamp_ltz"}
@@ -20,39 +21,14 @@ class Column:
     description: str
 
 
-def text(name: str, description: str) -> Column:
-    """A column of texts."""
-    return Column(name, "string", description)
+def _columns_of(kind: str) -> Callable[[str, str], Column]:
+    """Makes columns of one kind of a name and a description."""
+    return lambda name, description: Column(name, kind, description)
 
 
-def whole(name: str, description: str) -> Column:
-    """A column of whole numbers."""
-    return Column(name, "bigint", description)
-
-
-def real(name: str, description: str) -> Column:
-    """A column of floating-point numbers."""
-    return Column(name, "double", description)
-
-
-def time(name: str, description: str) -> Column:
-    """A column of instants."""
-    return Column(name, "timestamp", description)
-
-
-def flag(name: str, description: str) -> Column:
-    """A column of truth values."""
-    return Column(name, "boolean", description)
-
-
-def texts(name: str, description: str) -> Column:
-    """A column of lists of texts."""
-    return Column(name, "array<string>", description)
-
-
-def reals(name: str, description: str) -> Column:
-    """A column of lists of floating-point numbers."""
-    return Column(name, "array<double>", description)
+text, whole, real = map(_columns_of, ("string", "bigint", "double"))
+time, flag = map(_columns_of, ("timestamp", "boolean"))
+texts, reals = map(_columns_of, ("array<string>", "array<double>"))
 
 
 @dataclass(frozen=True, slots=True)

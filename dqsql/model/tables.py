@@ -4,29 +4,6 @@ from __future__ import annotations
 
 from dqsql.model.table import Table, flag, real, reals, text, texts, time, whole
 
-__all__ = [
-    "ALL_TABLES",
-    "BATCHES",
-    "CHECKS",
-    "COLUMNS",
-    "DISTRIBUTIONS",
-    "FAILURES",
-    "FINDINGS",
-    "METRICS",
-    "MODELS",
-    "MODEL_RUNS",
-    "PROGRAMS",
-    "RESULTS",
-    "RESULT_HISTORY",
-    "REVIEWS",
-    "RUNS",
-    "Table",
-    "frequency_table_name",
-    "frequency_total_table_name",
-    "state_table_name",
-    "total_table_name",
-]
-
 # Columns that mean the same wherever they stand.
 _RUN_ID = text("run_id", "The run that wrote the row; joins `dq_runs`.")
 _MODEL = text("model", "Name of the check model; joins `dq_models`.")

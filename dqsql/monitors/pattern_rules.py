@@ -1,7 +1,7 @@
 """What `@pattern` needs of a run: learning, the counts in the scan, and the verdict.
 
 A pattern is learned once from a sample of values (`engine.value_samples`) and an index that is in
-memory (`runner.index_place.lake_index`), and stored. In every scan two counts are its state: values
+memory (`index_place.lake_index`), and stored. In every scan two counts are its state: values
 that match, and non-null values. Both add up, so that any union of batches can be judged by sums.
 """
 
@@ -15,35 +15,14 @@ from sqlglot import exp
 from dqsql.dialect import column, formula, literal, parse_expression, to_sql
 from dqsql.errors import PatternError
 from dqsql.patterns import (
-    InferenceSettings,
     LearnedPattern,
     NoPattern,
     PatternDecision,
-    PatternIndex,
     decide,
-    infer_pattern,
     parse_pattern,
     spark_regex,
 )
 from dqsql.patterns.validate import HomogeneityTest
-
-
-def learn(
-    columns: Mapping[str, Sequence[str | None]],
-    index: PatternIndex,
-    settings: InferenceSettings | None = None,
-) -> dict[str, LearnedPattern | NoPattern]:
-    """Learn a pattern for each column of a table.
-
-    Args:
-        columns: training values by column.
-        index: the corpus, in memory: looking patterns up is no query.
-        settings: see `InferenceSettings`.
-
-    Returns:
-        For each column its pattern, or the reason why there is none.
-    """
-    return {name: infer_pattern(values, index, settings) for name, values in columns.items()}
 
 
 def matching_count(name: str, pattern: str) -> exp.Expr:
@@ -78,28 +57,13 @@ def pattern_regex(text: str) -> str:
 
 def judge(
     learned: LearnedPattern,
-    *,
     rows: int,
     matching: int,
-    significance: float = 0.01,
-    test: HomogeneityTest = "fisher",
+    significance: float,
+    test: HomogeneityTest,
     samples: Sequence[str] = (),
-    pii: bool = False,
 ) -> PatternDecision:
-    """Decide whether a batch still follows a learned pattern.
-
-    Args:
-        learned: the pattern with its training counts.
-        rows: non-null values of the batch.
-        matching: those that match (`matching_count`).
-        significance: the false-positive rate of one verdict, in (0, 1).
-        test: Fisher's exact test, or chi-squared with Yates' correction.
-        samples: values of the batch that do not match, for the message.
-        pii: whether values must not be shown.
-
-    Raises:
-        PatternError: impossible counts, significance or test.
-    """
+    """Whether a batch still follows a learned pattern, by the number of its values that match."""
     return decide(
         learned.pattern,
         training_rows=learned.rows,
@@ -109,7 +73,6 @@ def judge(
         significance=significance,
         test=test,
         samples=samples,
-        pii=pii,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -15,7 +15,7 @@ from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.dialect import to_sql
 from dqsql.errors import DqsqlError, Span
 from dqsql.model.plan import Family, Relation
-from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, view_name
+from dqsql.model.project import Annotation, CheckSettings, ModelConfig, view_name
 from dqsql.model.types import type_of
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.context import Workplace
@@ -65,6 +65,7 @@ def _measured(
     place: Workplace, relation: Relation, wanted: Sequence[Wanted], batches: Sequence[str]
 ) -> ReferenceValues:
     # Imported here because it starts with pyspark, which takes half a second.
+    from dqsql.engine.measuring import made_up_model
     from dqsql.engine.profiling import register_query, rows_of
 
     model = place.plan.model
@@ -76,13 +77,9 @@ def _measured(
     segmented = bool(segments) and {s.lower() for s in segments} <= {t.lower() for t in types}
     batch_by = None if relation.batch is None else to_sql(relation.batch)
     fitting = [w for w in wanted if _fits(w, types)]
-    reference = CheckModel(
-        name=name,
-        path=model.path,
-        raw_sql="",
-        sql="",
+    reference = replace(
+        made_up_model(name, {}, path=model.path),
         config=ModelConfig(batch_by=batch_by, segment_by=segments if segmented else ()),
-        projections=(),
         annotations=tuple(
             Annotation(
                 f"({w.text}) is not null",
@@ -91,7 +88,6 @@ def _measured(
             )
             for i, w in enumerate(fitting)
         ),
-        line_map=(),
     )
     plan = compile_model(reference, place.project, catalog_of(place.project))
     for error in plan.rejected:

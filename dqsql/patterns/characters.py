@@ -13,9 +13,6 @@ import sys
 import unicodedata
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Literal
-
-CharacterClass = Literal["digit", "letter", "upper", "lower", "alphanum"]
 
 #: Codes that stand for a leaf class in a shape string. Symbols stand for themselves.
 DIGIT, UPPER, LOWER, OTHER_LETTER = "0", "A", "a", "x"

@@ -93,11 +93,6 @@ def _bits(rows: list[int]) -> int:
     return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
-def token_count(value: str) -> int:
-    """Return t(v), the number of runs of letters and digits, or of symbols, in the value."""
-    return _tokens_of_shape(shape(value[:MAX_VALUE_LENGTH]))
-
-
 @lru_cache(maxsize=16_384)
 def _tokens_of_shape(value_shape: str) -> int:
     return len(_TOKENS.findall(value_shape))

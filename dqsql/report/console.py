@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from dqsql.model.events import RunListener
 from dqsql.model.project import Severity
 from dqsql.model.results import ModelResult, RunResult, Status
 from dqsql.model.wording import first_of, plural
@@ -42,7 +43,7 @@ def label(status: Status) -> str:
     return _LABELS.get(status, status.value.upper())
 
 
-class ConsoleListener:
+class ConsoleListener(RunListener):
     """Prints the progress of a run.
 
     Args:

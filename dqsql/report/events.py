@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dqsql.errors import DqsqlError
+from dqsql.model.events import RunListener
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record, flatten
@@ -22,7 +23,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class JsonListener:
+class JsonListener(RunListener):
     """Writes one JSON object per event: `info` as dbt has it, `data` with the particulars.
 
     Args:

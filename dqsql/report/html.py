@@ -44,11 +44,6 @@ def packed(value: Any) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode("ascii")
 
 
-def unpacked(text: str) -> Any:
-    """What `packed` was given, of JSON's types."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))
-
-
 class PageServer(ThreadingHTTPServer):
     """Answers `/` with a page, on the loopback address only. `port` 0 takes a free one."""
 

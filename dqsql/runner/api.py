@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
 from dqsql.errors import DqsqlError
-from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
 from dqsql.model.wording import plural
@@ -104,7 +104,7 @@ def run(
         threads=threads,
         batches_of=batches_of or {},
     )
-    return run_project(request, spark, listener or SilentListener(), compiled)
+    return run_project(request, spark, listener or RunListener(), compiled)
 
 
 def debug(

@@ -7,7 +7,7 @@ Each is a change of columns of `dq_findings` that plain SQL may make just as wel
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Row = dict[str, Any]
-Change = Callable[[Row], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -41,35 +40,6 @@ class Incident:
     model: str
     state: str
     assigned_to: str | None = None
-
-
-@dataclass(frozen=True)
-class Finder:
-    """Which findings are meant: `checks` are ids of checks or findings.
-
-    `where` says of which project; `spark` is an existing session to use.
-    """
-
-    checks: Sequence[str]
-    where: Where
-    spark: SparkSession | None = None
-    step: Step = silent
-
-    def change(self, change: Change, *, resolved: bool = False) -> tuple[Incident, ...]:
-        """Change open findings, or those that are resolved. Raises DqsqlError."""
-        project = self.where.project()
-        with (
-            locked(project.target, [m.name for m in project.models]),
-            open_tables(project, self.spark, self.step) as store,
-        ):
-            now = dt.datetime.now(dt.UTC)
-            rows = [heeded(row, now) for row in store.rows(FINDINGS)]
-            chosen = _chosen(rows, self.checks, resolved=resolved)
-            for row in chosen:
-                row.update(change(row))
-            changed = {row["model"] for row in chosen}
-            store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
-        return tuple(map(_incident, chosen))
 
 
 def acknowledge(
@@ -111,8 +81,7 @@ def acknowledge(
         "author": author or user_of_process(),
         "reason": said,
     }
-    where = Where(project_dir, **place)
-    return Finder(checks, where, spark, step).change(lambda _: change)
+    return _changed(checks, change, Where(project_dir, **place), spark, step)
 
 
 def assign(
@@ -128,8 +97,7 @@ def assign(
     if to is not None and not to.strip():
         raise UsageError("a finding is assigned to somebody", hint="--to ann@example.com")
     change = {"assigned_to": to and to.strip()}
-    where = Where(project_dir, **place)
-    return Finder(checks, where, spark, step).change(lambda _: change)
+    return _changed(checks, change, Where(project_dir, **place), spark, step)
 
 
 def resolve(
@@ -152,8 +120,7 @@ def resolve(
         "author": author or user_of_process(),
         "reason": _reason(reason, "resolving a finding", "--reason 'the supplier sent it again'"),
     }
-    where = Where(project_dir, **place)
-    return Finder(checks, where, spark, step).change(lambda _: change)
+    return _changed(checks, change, Where(project_dir, **place), spark, step)
 
 
 def reopen(
@@ -181,7 +148,7 @@ def reopen(
         "resolution_notified_at": None,
     }
     where = Where(project_dir, **place)
-    return Finder(checks, where, spark, step).change(lambda _: change, resolved=True)
+    return _changed(checks, change, where, spark, step, resolved=True)
 
 
 def open_findings(
@@ -231,8 +198,31 @@ def _reason(reason: str, what: str, hint: str) -> str:
     return reason.strip()
 
 
-def _incident(row: Mapping[str, Any]) -> Incident:
-    return Incident(row["finding_id"], row["model"], row["state"], row["assigned_to"])
+def _changed(
+    checks: Sequence[str],
+    change: Mapping[str, Any],
+    where: Where,
+    spark: SparkSession | None,
+    step: Step,
+    *,
+    resolved: bool = False,
+) -> tuple[Incident, ...]:
+    """Change open findings, by ids of checks or findings, or those that are resolved."""
+    project = where.project()
+    with (
+        locked(project.target, [m.name for m in project.models]),
+        open_tables(project, spark, step) as store,
+    ):
+        now = dt.datetime.now(dt.UTC)
+        rows = [heeded(row, now) for row in store.rows(FINDINGS)]
+        chosen = _chosen(rows, checks, resolved=resolved)
+        for row in chosen:
+            row.update(change)
+        models = {row["model"] for row in chosen}
+        store.replace_partition(FINDINGS, [r for r in rows if r["model"] in models])
+    return tuple(
+        Incident(r["finding_id"], r["model"], r["state"], r["assigned_to"]) for r in chosen
+    )
 
 
 def _chosen(rows: Sequence[Row], checks: Sequence[str], *, resolved: bool) -> list[Row]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import Result, Status
+from dqsql.model.table import Table
 from dqsql.model.tables import (
     BATCHES,
     CHECKS,
@@ -25,7 +26,6 @@ from dqsql.model.tables import (
     PROGRAMS,
     RESULTS,
     REVIEWS,
-    Table,
 )
 from dqsql.model.wording import plural
 from dqsql.monitors.grouping import grouped

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dqsql.engine.ledger import read_ledgers
 from dqsql.engine.storage import open_store
 from dqsql.errors import CheckFailedError, UsageError, nearest
-from dqsql.model.events import RunListener, SilentListener
+from dqsql.model.events import RunListener
 from dqsql.model.limits import refuse_shared_tables
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
@@ -144,7 +144,7 @@ def stream_checker(
         then,
         name,
         None if checkpoint is None else str(checkpoint),
-        listener or SilentListener(),
+        listener or RunListener(),
     )
 
 

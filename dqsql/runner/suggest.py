@@ -294,8 +294,7 @@ class _Suggesting:
         """Patterns of the index of the lake, or of the one that is shipped."""
         from dqsql.engine.value_samples import sample_values
         from dqsql.monitors.index_place import lake_index, open_place
-        from dqsql.monitors.pattern_rules import learn
-        from dqsql.patterns import LearnedPattern
+        from dqsql.patterns import LearnedPattern, infer_pattern
 
         wanted = [c for c in profile.columns if wants_pattern(c)]
         if not wanted:
@@ -304,9 +303,8 @@ class _Suggesting:
         view = to_sql(identifier_table(view_name(self.subject.view + _SAMPLE)))
         samples = sample_values(self.spark, self.subject.name, view, [c.name for c in wanted])
         index = lake_index(open_place(self.spark, self.project.target))
-        learned = learn({n: s.spread() for n, s in samples.items()}, index)
         for each in wanted:
-            found = learned[each.name]
+            found = infer_pattern(samples[each.name].spread(), index)
             if isinstance(found, LearnedPattern):
                 share = found.nonconforming / max(1, found.rows)
                 made = pattern_suggestion(each, found.pattern, found.spark_regex, found.fpr, share)

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 
 from dqsql.compiler.issues import issues
-from dqsql.decisions.avh import (
-    AvhConfig,
-    ColumnHistory,
-    evaluate,
-    fit_program,
-    fit_programs,
-)
+from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
 from dqsql.decisions.avh_series import resolution
 from dqsql.decisions.candidates import refit
 from dqsql.decisions.program import Program, ProgramVerdict, breaks, describe
 from dqsql.errors import DecisionError
 from dqsql.model.plan import Family
+from tests.decisions.one_column import fit_program
 
 BOUNDS = ("paper", "calibrated")
 ISSUES = ("volume_x2", "volume_x10", "volume_0.1", "null_0.5")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_program
+from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate
 from dqsql.decisions.beta_binomial import BetaBinomial, learn, share_limit
 from dqsql.decisions.completeness import BUDGET_SHARE, refit
 from dqsql.decisions.program import COUNTED, Program, ProgramVerdict, breaks, describe
+from tests.decisions.one_column import fit_program
 
 ROWS = 400
 METRICS = ("mean", "row_count", "complete_ratio", "nan_ratio", "infinite_ratio")

@@ -25,7 +25,8 @@ from dqsql.engine.storage import BatchPart, Store, open_store
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
-from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS, Table
+from dqsql.model.table import Table
+from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS
 
 from .projects import ProjectRuns
 

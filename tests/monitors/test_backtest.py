@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dqsql import backtest, review
-from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_program
+from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate
 from dqsql.decisions.bounds import Bounds
 from dqsql.decisions.program import breaks
 from dqsql.errors import UsageError
 from dqsql.monitors.replay import Replayed
+from tests.decisions.one_column import fit_program
 from tests.run.conftest import Project
 
 from .conftest import DAYS, TENFOLD, TOO_HEAVY, DqSql, programs

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from dqsql import write_report
-from dqsql.report.html import unpacked
+from tests.report.packed import unpacked
 
 from .conftest import DqSql, write_project
 from .families import LAST, TENFOLD

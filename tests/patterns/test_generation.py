@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dqsql.patterns import matches, parse_pattern
 from dqsql.patterns.contributions import IndexSettings, column_patterns
-from dqsql.patterns.generation import column_sample, hypotheses, pattern_masks, token_count
+from dqsql.patterns.generation import column_sample, hypotheses, pattern_masks
 from tests.patterns.strategies import texts
 
 
@@ -43,13 +43,6 @@ def test_letters_keep_their_case_where_it_is_regular() -> None:
     found = hypotheses(column_sample(["Mar", "Apr"]), tau=8)
     assert {"<upper>{1}<lower>{2}", "<upper>{1}<lower>+", "<letter>{3}", "<letter>+"} <= set(found)
     assert "<upper>+" not in found
-
-
-@pytest.mark.parametrize(
-    ("value", "tokens"), [("", 0), ("abc", 1), ("2019-03-01", 5), ("a, b", 3), ("O1T01", 1)]
-)
-def test_token_count(value: str, tokens: int) -> None:
-    assert token_count(value) == tokens
 
 
 def test_values_wider_than_tau_are_left_out() -> None:

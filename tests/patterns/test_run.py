@@ -15,7 +15,6 @@ from dqsql.errors import PatternError, QueryError
 from dqsql.monitors.pattern_rules import (
     from_record,
     judge,
-    learn,
     matching_count,
     pattern_regex,
     to_record,
@@ -24,6 +23,7 @@ from dqsql.patterns import (
     LearnedPattern,
     NoPattern,
     general_index,
+    infer_pattern,
     matches,
     parse_pattern,
     spark_regex,
@@ -126,9 +126,10 @@ def test_small_samples_are_spread_as_they_are() -> None:
 # --- learning ------------------------------------------------------------------------------------
 
 
-def test_columns_of_a_table_are_learned_together() -> None:
+def test_what_was_learned_is_read_back() -> None:
     days = [f"Mar {day:02d} 2019" for day in range(1, 31)]
-    learned = learn({"day": days, "odd": [""] * 9, "none": [None]}, general_index())
+    columns = {"day": days, "odd": [""] * 9, "none": [None]}
+    learned = {name: infer_pattern(values, general_index()) for name, values in columns.items()}
     assert {k: type(v) for k, v in learned.items()} == {
         "day": LearnedPattern,
         "odd": NoPattern,
@@ -172,17 +173,16 @@ def test_counts_in_sql_are_those_of_the_pattern(spark: SparkSession) -> None:
 
 def test_a_verdict_names_the_pattern_the_shares_and_values() -> None:
     learned = LearnedPattern("<digit>+", 0.01, 90, rows=1_000, nonconforming=10, method="FMDV-VH")
-    failed = judge(learned, rows=200, matching=100, samples=["n/a", "it's"])
+    failed = judge(learned, 200, 100, 0.01, "fisher", ["n/a", "it's"])
     assert failed.status == "fail"
     assert failed.message == (
         "50.00% of values do not match <digit>+ (training: 1.00%), for example 'n/a', \"it's\""
     )
-    assert "n/a" not in judge(learned, rows=200, matching=100, samples=["n/a"], pii=True).message
-    assert judge(learned, rows=200, matching=197).status == "pass"
-    assert judge(learned, rows=200, matching=193, significance=0.05).status == "fail"
-    assert judge(learned, rows=200, matching=193, significance=1e-6).status == "pass"
-    assert judge(learned, rows=200, matching=100, test="chi_squared").status == "fail"
-    assert judge(learned, rows=0, matching=0).status == "empty"
+    assert judge(learned, 200, 197, 0.01, "fisher").status == "pass"
+    assert judge(learned, 200, 193, 0.05, "fisher").status == "fail"
+    assert judge(learned, 200, 193, 1e-6, "fisher").status == "pass"
+    assert judge(learned, 200, 100, 0.01, "chi_squared").status == "fail"
+    assert judge(learned, 0, 0, 0.01, "fisher").status == "empty"
 
 
 # --- a pattern that the user gives ---------------------------------------------------------------

@@ -22,11 +22,12 @@ from dqsql.cli.commands.report import lines_of_model
 from dqsql.decisions.lifecycle import updated_findings
 from dqsql.model.results import Result, Status
 from dqsql.monitors.grouping import grouped
-from dqsql.report.html import PageServer, render, unpacked
+from dqsql.report.html import PageServer, render
 from dqsql.report.page import ModelFacts, Page, model_record, overview_record
 from dqsql.report.profile import ProfileTable, profile_table
 from dqsql.report.terminal import Terminal
 from dqsql.runner.report import newest
+from tests.report.packed import unpacked
 
 MADE = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
 EVIL = "<script>alert('x')</script>\"><img src=x onerror=console.error(1)>"

@@ -8,7 +8,8 @@ import pytest
 
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import ConfigError
-from dqsql.model.tables import BATCHES, Table
+from dqsql.model.table import Table
+from dqsql.model.tables import BATCHES
 
 from .conftest import MakeShop, Shop
 

@@ -10,9 +10,10 @@ from dqsql.engine.journal import Journal
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError, UsageError
-from dqsql.model.events import SilentListener
+from dqsql.model.events import RunListener
 from dqsql.model.results import ModelResult
-from dqsql.model.tables import METRICS, Table
+from dqsql.model.table import Table
+from dqsql.model.tables import METRICS
 
 from .conftest import NewProject, Project
 
@@ -50,7 +51,7 @@ select
 }
 
 
-class Listener(SilentListener):
+class Listener(RunListener):
     """Keeps what it hears of models."""
 
     def __init__(self) -> None:

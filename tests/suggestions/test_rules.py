@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dqsql.errors import Span
 from dqsql.model.project import Annotation, CheckSettings
-from dqsql.monitors.pattern_rules import learn
-from dqsql.patterns import LearnedPattern, general_index
+from dqsql.patterns import LearnedPattern, general_index, infer_pattern
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,
@@ -326,7 +325,7 @@ def test_a_learned_pattern_of_codes_is_suggested() -> None:
     codes = [f"{kind}-{n:04d}" for n in range(0, 4_000, 11) for kind in ("AB", "CX")]
     profiled = column("parcel", "string", distinct=float(len(codes)))
     assert wants_pattern(profiled)
-    learned = learn({"parcel": codes}, general_index())["parcel"]
+    learned = infer_pattern(codes, general_index())
     assert isinstance(learned, LearnedPattern)
     found = pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.02, 0.0)
     assert found is not None

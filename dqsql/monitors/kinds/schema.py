@@ -14,7 +14,7 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.model.settings import as_given
 from dqsql.model.tables import METRICS
-from dqsql.monitors.context import MonitorByMonitor
+from dqsql.monitors.context import MonitorByMonitor, result_of
 from dqsql.monitors.kind import MonitorKind
 
 if TYPE_CHECKING:
@@ -71,20 +71,9 @@ def _result(
     columns: Mapping[str, str] | None,
     before: tuple[str, dict[str, str]] | None,
 ) -> Result:
-    unknown = Result(
-        check_id=monitor.id,
-        model=monitor.model,
-        batch=batch,
-        segment=None,
-        column=None,
-        check_name=monitor.name,
-        detector=_NAME,
-        severity=monitor.severity,
-        status=Status.ERROR,
-        message=f"{monitor.span}: the columns of the model are not known",
-    )
     if columns is None:
-        return unknown
+        message = f"{monitor.span}: the columns of the model are not known"
+        return replace(result_of(monitor, batch, Status.ERROR, message), column=None, details={})
     verdict = decide_schema(
         columns,
         before[1] if before else None,
@@ -93,9 +82,8 @@ def _result(
     )
     changes = {k: list(verdict.changes.of(k)) for k in CHANGES} if verdict.changes else {}
     return replace(
-        unknown,
-        status=verdict.status,
-        message=verdict.message,
+        result_of(monitor, batch, verdict.status, verdict.message),
+        column=None,
         observed=float(len(columns)),
         details={
             "expression": monitor.expression,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.model.batches import batch_order
@@ -163,19 +162,10 @@ class PatternDetector:
         significance = given.get("fpr", self.context.fpr)
         test = given.get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
-
-        judge = partial(
-            patterns.judge,
-            found,
-            rows=rows,
-            matching=matching,
-            significance=significance,
-            test=test,
-            pii=pii,
-        )
-        decision = judge()
+        decision = patterns.judge(found, rows, matching, significance, test)
         if decision.status == "fail" and not pii:
-            decision = judge(samples=self._odd_values(monitor, batch, found))
+            samples = self._odd_values(monitor, batch, found)
+            decision = patterns.judge(found, rows, matching, significance, test, samples)
         result = result_of(monitor, batch, _status(monitor, decision), decision.message)
         share, limit = decision.nonconforming_share, decision.threshold_share
         result = replace(
@@ -271,9 +261,7 @@ class PatternReplay:
                 if batch in undecided:
                     tally.add(batch, None)
                     continue
-                decision = patterns.judge(
-                    learned, rows=rows, matching=matching, significance=rate, test=test
-                )
+                decision = patterns.judge(learned, rows, matching, rate, test)
                 if decision.status != "empty":
                     tally.add(batch, decision.status == "fail")
             found.append(tally.result())

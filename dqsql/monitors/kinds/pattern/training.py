@@ -19,7 +19,7 @@ from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.settings import read_settings
-from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex
+from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex, infer_pattern
 
 NAME = "pattern"
 # Accepted batches to learn from.
@@ -167,7 +167,7 @@ class _Training:
         if hides_values(self.place.plan.model, monitor.column, monitor.settings):
             # A word that all values have is a part of private values.
             settings = replace(settings, constants=False)
-        return patterns.learn({name: values[name]}, index, settings)[name]
+        return infer_pattern(values[name], index, settings)
 
     def _keep(self, monitor: Monitor, found: Found, training: Sequence[str]) -> None:
         learned = isinstance(found, LearnedPattern)
