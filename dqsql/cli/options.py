@@ -73,6 +73,18 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "event_time_end": option(
         "--event-time-end", metavar="TIME", help="Check the batches before this one, new or not."
     ),
+    "auto": option(
+        "--auto",
+        multiple=True,
+        metavar="TABLE",
+        help="Watch tables without check files: schema.table, or all of a schema: 'sales.*'.",
+    ),
+    "batch_by": option(
+        "--batch-by",
+        metavar="EXPR",
+        help="With --auto: what names the batch of a row [default: the date that a table is"
+        " partitioned by].",
+    ),
     "store_failures": option(
         "--store-failures", is_flag=True, help="Keep samples of failing rows in dq_failures."
     ),
@@ -143,6 +155,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
 GLOBAL = ("log_format", "quiet", "color", "debug")
 PROJECT = ("project_dir", "profiles_dir", "profile", "target", "vars")
 TESTS = ("dbt_tests",)
+TABLES = ("auto", "batch_by")
 STATE = ("state",)
 SELECTION = ("select", "exclude")
 # Also those of selectors.yml by themselves, and artefacts to compare with.

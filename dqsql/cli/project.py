@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,8 @@ from dqsql.cli.session import Session, github_prefix
 from dqsql.errors import DqsqlError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from dqsql.runner.api import CompileResult
 
 
@@ -28,6 +32,25 @@ def compile_project(**where: Any) -> CompileResult:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def watched_tables(
+    names: Sequence[str],
+    batch_by: str | None,
+    step: Callable[[str], None],
+    where: Mapping[str, Any],
+) -> Iterator[tuple[CompileResult, SparkSession]]:
+    """What is watched of tables that have no check files, and the session that knows them.
+
+    `where` is what the options of the project say.
+    """
+    from dqsql.runner.tables import compile_tables
+    from dqsql.runner.warehouse import open_spark
+    from dqsql.runner.where import Where
+
+    with open_spark(Where(**where).project(), None, step) as spark:
+        yield compile_tables(names=names, spark=spark, batch_by=batch_by, **where), spark
 
 
 def target_dir(compiled: CompileResult) -> Path:

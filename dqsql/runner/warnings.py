@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.model.project import Project, Target
 from dqsql.model.results import Result, Status
@@ -16,7 +17,7 @@ def project_warnings(project: Project) -> tuple[str, ...]:
     """What a person should know after a run: stale files, tests that are left to dbt."""
     warnings = (*project.warnings, *_time_zone(project.target))
     of_dbt = [m for m in project.models if m.relation is not None]
-    if of_dbt and not any(m.annotations for m in of_dbt):
+    if of_dbt and not any(m.annotations or m.config.extra.get(SETTING) for m in of_dbt):
         return (
             *warnings,
             "no model has an annotation; `--dbt-tests` adopts the generic tests of the project",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,9 @@ def test_what_would_have_caught_rejected_batches(new_project: NewProject) -> Non
     assert "@row_count" not in told
 
 
-def test_tables_that_have_no_check_file(new_project: NewProject) -> None:
+def test_tables_that_have_no_check_file(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A partitioned table of Spark's catalog: its days are the batches."""
     project = new_project("select 1 as a -- @not_null\n")
     spark = project.spark
@@ -159,6 +162,12 @@ def test_tables_that_have_no_check_file(new_project: NewProject) -> None:
         result = dqsql.run(project.root, spark=spark, compiled=compiled)
         assert len(result.models[0].batches) == 9
         assert not [r for r in result.results if r.is_finding]
+        assert not [w for w in result.warnings if "no model has an annotation" in w]
+        # The session of the tests is not one that a command may stop.
+        known = lambda *_: nullcontext((compiled, spark))  # noqa: E731
+        monkeypatch.setattr("dqsql.cli.commands.ls.watched_tables", known)
+        listed = call(project, "ls", "--auto", "sales.*")
+        assert f"{plan.model.name}.price.avh" in listed.split()
         assert {m.kind for m in plan.monitors} >= {"avh", "cadence", "schema", "stays_unique"}
         # The report knows them by what is stored, and so does a selection.
         for select in ((), ("sales__orders",)):

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dqsql.cli.group import EXIT_ERROR, Command
-from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option, options
-from dqsql.cli.project import all_errors, compile_project
+from dqsql.cli.options import (
+    PROJECT,
+    SELECTION,
+    SELECTOR,
+    STATE,
+    TABLES,
+    TESTS,
+    option,
+    options,
+    words,
+)
+from dqsql.cli.project import all_errors, compile_project, watched_tables
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import error_of
 from dqsql.report.text import printable
@@ -22,7 +32,7 @@ _DEFAULT_TYPES = ("model", "check", "monitor")
 
 
 @click.command("ls", cls=Command)
-@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, *TABLES)
 @option(
     "--resource-type",
     "resource_types",
@@ -41,16 +51,28 @@ _DEFAULT_TYPES = ("model", "check", "monitor")
 def command(
     session: Session,
     *,
+    auto: Sequence[str],
+    batch_by: str | None,
     resource_types: Sequence[str],
     shown: str,
     **where: Any,
 ) -> int:
     """List the check models and checks that the selection finds. Needs no Spark.
 
+    With --auto, list instead what is watched of tables without check files, which Spark knows.
+
     Sources and macros are listed whole; a macro check_x or metric_x is used as @x. Tests of a dbt
     project that are left to dbt are of the type left_test.
     """
-    compiled = compile_project(**where)
+    if auto:
+        place = {name: where[name] for name in PROJECT}
+        with (
+            session.progress() as progress,
+            watched_tables(words(auto), batch_by, progress.step, place) as (compiled, _),
+        ):
+            pass
+    else:
+        compiled = compile_project(**where)
     wanted = resource_types or _DEFAULT_TYPES
     found = 0
     for record in _records(compiled):

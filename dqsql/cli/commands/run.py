@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from dqsql.cli.group import Command
-from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TESTS, option, options, words
-from dqsql.cli.project import compile_project, target_dir, write_run_artefacts
+from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS, options, words
+from dqsql.cli.project import compile_project, target_dir, watched_tables, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
 from dqsql.model.phases import OF_MODELS, START, WRITE
@@ -37,19 +37,7 @@ _WHERE = (*PROJECT, *TESTS, *STATE, *SELECTOR)
 
 
 @click.command("run", cls=Command)
-@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS)
-@option(
-    "--auto",
-    multiple=True,
-    metavar="TABLE",
-    help="Watch tables without check files: schema.table, or all of a schema: 'sales.*'.",
-)
-@option(
-    "--batch-by",
-    metavar="EXPR",
-    help="With --auto: what names the batch of a row [default: the date that a table is"
-    " partitioned by].",
-)
+@options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, *TABLES)
 @options(*_RUN)
 @with_session
 def command(
@@ -108,14 +96,12 @@ def _watch(
     """Check tables that have no check files."""
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
-    from dqsql.runner.tables import compile_tables
-    from dqsql.runner.warehouse import open_spark
-    from dqsql.runner.where import Where
 
     where = {name: settings[name] for name in PROJECT}
-    project = Where(**where).project()
-    with session.progress() as progress, open_spark(project, None, progress.step) as spark:
-        compiled = compile_tables(names=names, spark=spark, batch_by=batch_by, **where)
+    with (
+        session.progress() as progress,
+        watched_tables(names, batch_by, progress.step, where) as (compiled, spark),
+    ):
         ensure_writable(target_dir(compiled))
         result = api.run(
             spark=spark,
