@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from sqlglot import exp
 
@@ -177,16 +178,23 @@ class _ModelCompiler:
 
     def _refused(self, annotation: Annotation) -> Check:
         """A check in place of an annotation that does not compile."""
-        name = annotation.settings.name or slug(annotation.expression)
-        return replace(
-            refused_check(self.model, annotation.expression.strip(), annotation.span),
-            id=self._free_id(annotation.column, name),
-            name=annotation.settings.name or annotation.expression.strip(),
-            column=annotation.column,
-            severity=self._severity(annotation),
-            settings=annotation.settings,
-            tags=self._tags(annotation),
-        )
+        check = refused_check(self.model, annotation.expression.strip(), annotation.span)
+        return replace(check, **self._declared(annotation, annotation.column))
+
+    def _declared(self, annotation: Annotation, about: str | None) -> dict[str, Any]:
+        """The fields of `Declared` of a check or monitor that is about a column."""
+        settings, expression = annotation.settings, annotation.expression.strip()
+        return {
+            "id": self._free_id(about, settings.name or slug(annotation.expression)),
+            "name": settings.name or expression,
+            "model": self.model.name,
+            "column": about,
+            "expression": expression,
+            "severity": self._severity(annotation),
+            "settings": settings,
+            "span": annotation.span,
+            "tags": tuple(dict.fromkeys((*self.model.config.tags, *settings.tags))),
+        }
 
     # --- checks --------------------------------------------------------------------------------
 
@@ -223,23 +231,14 @@ class _ModelCompiler:
             metrics = list({m.alias: m for m in (*metrics, *more)}.values())
             warning = SecondThreshold(f"{alias}w", stricter, limits.warns.text, interval)
         rows = None if limits.rows is None else self._measured(limits.rows, annotation)[0]
-        about = annotation.column or _shared_column(metrics)
-        name = annotation.settings.name or slug(annotation.expression)
+        no_data = annotation.settings.no_data or self.model.config.no_data
         return Check(
-            id=self._free_id(about, name),
+            **self._declared(annotation, annotation.column or _shared_column(metrics)),
             alias=alias,
-            name=annotation.settings.name or annotation.expression.strip(),
-            model=self.model.name,
-            column=about,
-            expression=annotation.expression.strip(),
             predicate=ast,
             metrics=tuple(m.alias for m in metrics),
             bounds=bounds,
-            severity=self._severity(annotation),
-            no_data=self._no_data(annotation),
-            settings=annotation.settings,
-            span=annotation.span,
-            tags=self._tags(annotation),
+            no_data=no_data or self.project.no_data,
             warning=warning,
             demand=limits.fails.text or None,
             rows=rows,
@@ -271,24 +270,13 @@ class _ModelCompiler:
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
         _check_options(annotation, call.kind)
         refuse_idle_after(annotation, self._severity(annotation))
-        name = annotation.settings.name or slug(annotation.expression)
-        arguments = {str(i): a for i, a in enumerate(call.args)} | call.kwargs
         watched = self._watched(annotation, call)
         about = {w.about for w in watched if w.about}
         named = monitor_specs()[call.kind].compared and len(about) == 1
-        column = about.pop() if named else annotation.column
         return Monitor(
-            id=self._free_id(column, name),
-            name=annotation.settings.name or annotation.expression.strip(),
+            **self._declared(annotation, about.pop() if named else annotation.column),
             kind=call.kind,
-            model=self.model.name,
-            column=column,
-            expression=annotation.expression.strip(),
-            arguments=arguments,
-            severity=self._severity(annotation),
-            settings=annotation.settings,
-            span=annotation.span,
-            tags=self._tags(annotation),
+            arguments={str(i): a for i, a in enumerate(call.args)} | call.kwargs,
             watched=watched,
             demand=call.demand,
             relations=self._relations(annotation, call),
@@ -338,12 +326,6 @@ class _ModelCompiler:
 
     def _severity(self, annotation: Annotation) -> Severity:
         return annotation.settings.severity or self.model.config.severity or self.project.severity
-
-    def _no_data(self, annotation: Annotation) -> NoData:
-        return annotation.settings.no_data or self.model.config.no_data or self.project.no_data
-
-    def _tags(self, annotation: Annotation) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*self.model.config.tags, *annotation.settings.tags)))
 
     def _free_id(self, about: str | None, name: str) -> str:
         parts = [self.model.name, slug(about) if about else None, slug(name)]

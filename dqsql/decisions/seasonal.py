@@ -132,10 +132,14 @@ class SeasonalBaseline(LearnedStrategy):
         spread: 'slot' for the standard deviation of the slot's values, 'pooled' for that of all
             values from the mean of their own slot, 'auto' (default) for the slot's from 8 values
             on, and pooled before.
+
+    Class attribute `cycle`: the unit of time that a slot lasts, how many of them the epoch lies
+    behind slot 0, and the number of slots.
     """
 
     min_per_slot: int = 3
     spread: str = "auto"
+    cycle: ClassVar[tuple[str, int, int]] = ("D", 0, 1)
 
     def __post_init__(self) -> None:
         LearnedStrategy.__post_init__(self)
@@ -144,7 +148,9 @@ class SeasonalBaseline(LearnedStrategy):
 
     def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
         """Number of the slot of each time; -1 for none."""
-        raise NotImplementedError
+        unit, start, length = self.cycle
+        units = times.astype(f"datetime64[{unit}]").astype(np.int64)
+        return np.where(np.isnat(times), _NO_SLOT, (units + start) % length)
 
     def slot_name(self, slot: int) -> str:
         """A slot in words, plural."""
@@ -185,13 +191,10 @@ def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArra
 
 @dataclass(frozen=True, slots=True)
 class DayOfWeek(SeasonalBaseline):
-    """Mondays against Mondays."""
+    """Mondays against Mondays; slot 0 is Monday."""
 
     name: ClassVar[str] = "day_of_week"
-
-    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
-        """0 for Monday."""
-        return _masked((_whole(times, "D") + _MONDAY_OF_EPOCH) % 7, times)
+    cycle: ClassVar[tuple[str, int, int]] = ("D", _MONDAY_OF_EPOCH, 7)
 
     def slot_name(self, slot: int) -> str:
         """Such as Mondays."""
@@ -203,10 +206,7 @@ class HourOfDay(SeasonalBaseline):
     """Nine o'clock against nine o'clock, whatever the day."""
 
     name: ClassVar[str] = "hour_of_day"
-
-    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
-        """The hour, 0 to 23."""
-        return _masked(_whole(times, "h") % 24, times)
+    cycle: ClassVar[tuple[str, int, int]] = ("h", 0, 24)
 
     def slot_name(self, slot: int) -> str:
         """Such as batches of 09:00."""
@@ -215,13 +215,10 @@ class HourOfDay(SeasonalBaseline):
 
 @dataclass(frozen=True, slots=True)
 class HourOfWeek(SeasonalBaseline):
-    """Monday at nine against Mondays at nine."""
+    """Monday at nine against Mondays at nine; slot 0 is Monday 00:00."""
 
     name: ClassVar[str] = "hour_of_week"
-
-    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
-        """Hours since Monday 00:00, 0 to 167."""
-        return _masked((_whole(times, "h") + 24 * _MONDAY_OF_EPOCH) % 168, times)
+    cycle: ClassVar[tuple[str, int, int]] = ("h", 24 * _MONDAY_OF_EPOCH, 168)
 
     def slot_name(self, slot: int) -> str:
         """Such as Mondays 09:00."""
@@ -233,22 +230,11 @@ class Month(SeasonalBaseline):
     """Batches of January against those of January."""
 
     name: ClassVar[str] = "month"
-
-    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
-        """0 for January."""
-        return _masked(_whole(times, "M") % 12, times)
+    cycle: ClassVar[tuple[str, int, int]] = ("M", 0, 12)
 
     def slot_name(self, slot: int) -> str:
         """Such as batches of January."""
         return f"batches of {calendar.month_name[slot + 1]}"
-
-
-def _whole(times: TimeArray, unit: str) -> npt.NDArray[np.int64]:
-    return times.astype(f"datetime64[{unit}]").astype(np.int64)
-
-
-def _masked(slots: npt.NDArray[np.int64], times: TimeArray) -> npt.NDArray[np.int64]:
-    return np.where(np.isnat(times), _NO_SLOT, slots)
 
 
 def filled(values: FloatArray, period: int) -> FloatArray:

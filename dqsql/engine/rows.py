@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Plan
+from dqsql.model.project import Severity
 from dqsql.model.results import (
     MetricProfile,
     MetricValue,
     ModelResult,
     Result,
     RunResult,
+    Status,
 )
 from dqsql.model.table import Table
 from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS, MODELS, RESULTS
@@ -91,6 +93,28 @@ def result_row(result: Result, run_id: str, now: dt.datetime) -> Row:
         "details": json.dumps(_json_safe(dict(result.details)), sort_keys=True),
         "evaluated_at": now,
     }
+
+
+def result_of_row(row: Mapping[str, Any]) -> Result:
+    """A verdict as it was, of its row of dq_results."""
+    return Result(
+        check_id=row["check_id"],
+        model=row["model"],
+        batch=row["batch"],
+        segment=row["segment"],
+        column=row["column_name"],
+        check_name=row["check_name"],
+        detector=row["detector"],
+        status=Status(row["status"]),
+        severity=Severity(row["severity"]),
+        message=row["message"] or "",
+        observed=row["observed"],
+        observed_text=row["observed_text"],
+        lower=row["lower_bound"],
+        upper=row["upper_bound"],
+        score=row["score"],
+        details=json.loads(row["details"] or "{}"),
+    )
 
 
 def _json_safe(value: Any) -> Any:

@@ -228,8 +228,28 @@ class SecondThreshold:
     bounds: Bounds | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What checks and monitors have in common: what somebody wrote, and where."""
+
+    id: str
+    name: str
+    model: str
+    column: str | None
+    expression: str
+    severity: Severity
+    settings: CheckSettings
+    span: Span
+    tags: tuple[str, ...] = ()
+
+    @property
+    def judges_segments(self) -> bool:
+        """Whether its bound holds for each segment of a batch, too, not for the whole only."""
+        return self.settings.options.get("segments", True) is not False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check(Declared):
     """A boolean SQL expression over metrics.
 
     `predicate` reads metrics by their aliases; `alias` names its column in the metric query. With
@@ -238,28 +258,14 @@ class Check:
     that a predicate about numbers or shares of them was made of.
     """
 
-    id: str
     alias: str
-    name: str
-    model: str
-    column: str | None
-    expression: str
     predicate: exp.Expr
     metrics: tuple[str, ...]
     bounds: Bounds | None
-    severity: Severity
     no_data: NoData
-    settings: CheckSettings
-    span: Span
-    tags: tuple[str, ...] = ()
     warning: SecondThreshold | None = None
     demand: str | None = None
     rows: exp.Expr | None = None
-
-    @property
-    def judges_segments(self) -> bool:
-        """Whether it holds for each segment of a batch, too, not for the batch as a whole only."""
-        return self.settings.options.get("segments", True) is not False
 
 
 class Family(StrEnum):
@@ -284,8 +290,8 @@ class Watched:
     about: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Monitor:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitor(Declared):
     """A check whose bounds are learned from history.
 
     `arguments` are SQL texts by name or position; `watched` is what it learns from. `demand` is
@@ -293,25 +299,11 @@ class Monitor:
     relations that it reads, as SQL text.
     """
 
-    id: str
-    name: str
     kind: str
-    model: str
-    column: str | None
-    expression: str
     arguments: Mapping[str, Any]
-    severity: Severity
-    settings: CheckSettings
-    span: Span
-    tags: tuple[str, ...] = ()
     watched: tuple[Watched, ...] = ()
     demand: str | None = None
     relations: tuple[str, ...] = ()
-
-    @property
-    def judges_segments(self) -> bool:
-        """Whether a bound that somebody wrote holds for each segment of a batch, too."""
-        return self.settings.options.get("segments", True) is not False
 
     @property
     def metrics(self) -> tuple[str, ...]:

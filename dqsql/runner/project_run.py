@@ -31,6 +31,7 @@ from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, versions_after
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
+from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
 from dqsql.model.phases import START, WRITE, Phases
@@ -54,7 +55,6 @@ from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import tell
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
-from dqsql.runner.rebuilds import reopen_rebuilt
 from dqsql.runner.retry import kept_variables
 from dqsql.runner.review import heed_people
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method

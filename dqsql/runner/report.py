@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.model.batches import batch_order, wall_time_of
-from dqsql.model.project import Project, Severity
-from dqsql.model.results import Result, Status
+from dqsql.model.project import Project
+from dqsql.model.results import Result
 from dqsql.model.table import Table
 from dqsql.model.tables import (
     BATCHES,
@@ -183,6 +182,7 @@ class _ReportReader:
     ) -> ModelFacts:
         """What is stored of a model; `rows` are those of its small tables."""
         from dqsql.engine.history import stored_of_model, stored_rows
+        from dqsql.engine.rows import result_of_row
 
         names = [str(r["batch"]) for r in batches]
         results = [result_of_row(r) for r in stored_rows(self.store, RESULTS, name, names)]
@@ -240,25 +240,3 @@ def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, An
     since = max(known) - dt.timedelta(days=days)
     kept = [r for r, t in zip(ordered, known, strict=True) if t > since]
     return kept[-MAX_BATCHES:]
-
-
-def result_of_row(row: Mapping[str, Any]) -> Result:
-    """A verdict as it was, of its row of dq_results."""
-    return Result(
-        check_id=row["check_id"],
-        model=row["model"],
-        batch=row["batch"],
-        segment=row["segment"],
-        column=row["column_name"],
-        check_name=row["check_name"],
-        detector=row["detector"],
-        status=Status(row["status"]),
-        severity=Severity(row["severity"]),
-        message=row["message"] or "",
-        observed=row["observed"],
-        observed_text=row["observed_text"],
-        lower=row["lower_bound"],
-        upper=row["upper_bound"],
-        score=row["score"],
-        details=json.loads(row["details"] or "{}"),
-    )

@@ -19,7 +19,7 @@ from dqsql.errors import DqsqlError
 from dqsql.loading import load_project, parse_vars
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.binding import bind_model
-from dqsql.loading.dbt.manifest import read_rebuilds
+from dqsql.loading.dbt.rebuilds import read_rebuilds
 from dqsql.loading.documents import read_document
 from dqsql.loading.layout import LayoutProblem, read_layout
 from dqsql.loading.models import known_names

@@ -22,8 +22,9 @@ from dqsql.loading.binding import bind_model, comment_text
 from dqsql.loading.config import merge_settings
 from dqsql.loading.contracts.expand import SETTING as CONTRACT
 from dqsql.loading.contracts.expand import with_contract
-from dqsql.loading.dbt.manifest import Manifest, Node, Rebuild, checksum_of
+from dqsql.loading.dbt.manifest import Manifest, Node, checksum_of
 from dqsql.loading.dbt.places import Places
+from dqsql.loading.dbt.rebuilds import Rebuild
 from dqsql.loading.dbt.text import DbtBinder, render_dbt_model
 from dqsql.loading.documents import read_text
 from dqsql.loading.scanner import Segment, scan

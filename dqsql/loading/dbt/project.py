@@ -13,16 +13,10 @@ from typing import Any
 from dqsql.errors import ConfigError, DqsqlError, JinjaError, Span, error_of, unique_errors
 from dqsql.loading.config import ProjectConfig, build_config, macro_files, normalised
 from dqsql.loading.dbt.failing import Unadoptable
-from dqsql.loading.dbt.manifest import (
-    RESULTS,
-    Manifest,
-    Node,
-    read_manifest,
-    read_rebuilds,
-    staleness,
-)
+from dqsql.loading.dbt.manifest import RESULTS, Manifest, Node, read_manifest, staleness
 from dqsql.loading.dbt.models import DbtModels, unknown_columns
 from dqsql.loading.dbt.places import Places
+from dqsql.loading.dbt.rebuilds import read_rebuilds
 from dqsql.loading.dbt.tests import AdoptedTest, Adopter
 from dqsql.loading.documents import Document, read_document
 from dqsql.loading.models import known_names

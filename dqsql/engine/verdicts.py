@@ -1,0 +1,131 @@
+"""Stored verdicts by the names that people give them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dqsql.engine.history import stored_rows
+from dqsql.engine.storage import Store
+from dqsql.errors import UsageError, nearest
+from dqsql.model.batches import batch_order
+from dqsql.model.project import WARN_HALF, Severity
+from dqsql.model.results import FINDINGS
+from dqsql.model.tables import BATCHES, RESULTS
+
+_Place = tuple[str, str, str | None]  # check, batch, segment
+# Without a batch, the newest so many are looked at.
+_LOOKED_AT = 400
+_SUGGESTED = 5
+
+
+@dataclass(frozen=True)
+class VerdictFinder:
+    """Finds the row that a person named.
+
+    `checks` are the rows of `dq_checks`. A check may be named by its id or, where that is unique,
+    by its name: of an adopted test of dbt that is what `dbt test` calls it.
+    """
+
+    store: Store
+    checks: Sequence[Mapping[str, Any]]
+    text: str
+    batch: str | None
+    segment: str | None
+
+    def row(self) -> dict[str, Any]:
+        """The row. Raises UsageError: there is none, or there are several."""
+        wanted = self._named() if self.batch is not None else self._by_id()
+        found = [row for place in wanted if (row := self._stored(*place)) is not None]
+        if len({(r["batch"], r["segment"]) for r in found}) > 1:
+            raise UsageError(
+                f"{self.text!r} names {len(found)} verdicts",
+                hint="name the check, and add --batch and --segment",
+            )
+        if not found:
+            where = "" if self.batch is None else f" on batch {self.batch!r}"
+            if self.segment is not None:
+                where += f", segment {self.segment!r}"
+            raise UsageError(
+                f"there is no verdict {self.text!r}{where}",
+                hint="target/run_results.json has the ids of findings",
+            )
+        return max(found, key=_finding_rank)
+
+    def _models(self) -> dict[str, str]:
+        return {r["check_id"]: r["model"] for r in self.checks}
+
+    def _ids(self, text: str) -> list[str]:
+        """The checks of an id or a name: one, the two halves of a test of dbt, or none."""
+        if text in self._models():
+            return [text]
+        ids = {r["check_id"] for r in self.checks if r["check_name"] == text}
+        if len(ids) > 1:
+            raise UsageError(
+                f"{len(ids)} checks are called {text!r}",
+                hint=f"name one by its id: {', '.join(sorted(ids)[:_SUGGESTED])}",
+            )
+        warns = {r["check_id"] for r in self.checks if r["check_name"] == f"{text}{WARN_HALF}"}
+        return sorted(ids) + sorted(warns if ids else ())
+
+    def _unknown(self, text: str) -> UsageError:
+        known = [*self._models(), *(r["check_name"] for r in self.checks)]
+        return UsageError(
+            f"no check {text!r} has been run",
+            hint=nearest(text, known) or "`dqsql ls` lists the checks",
+        )
+
+    def _named(self) -> list[_Place]:
+        ids = self._ids(self.text)
+        if not ids:
+            raise self._unknown(self.text)
+        return [(check, self.batch or "", self.segment) for check in ids]
+
+    def _by_id(self) -> list[_Place]:
+        """The checks, batches and segments that the id may mean: names may hold `@` and `/`."""
+        if self.segment is not None:
+            raise UsageError("--segment goes with --batch", hint="or write CHECK@BATCH/SEGMENT")
+        if ids := self._ids(self.text):
+            return self._newest(ids)
+        found: list[_Place] = []
+        places = [i for i, c in enumerate(self.text) if c == "@"]
+        known = {self.text[:place]: self._ids(self.text[:place]) for place in places}
+        for named, checks in known.items():
+            rest = self.text[len(named) + 1 :]
+            for check in checks:
+                for batch in checked_batches(self.store, self._models()[check]):
+                    if rest == batch:
+                        found.append((check, batch, None))
+                    elif rest.startswith(f"{batch}/"):
+                        found.append((check, batch, rest[len(batch) + 1 :]))
+        if not any(known.values()):
+            raise self._unknown(self.text[: places[0]] if places else self.text)
+        return found
+
+    def _newest(self, checks: Collection[str]) -> list[_Place]:
+        """The newest verdict of the checks that found something, else their newest one."""
+        model = next(self._models()[check] for check in checks)
+        batches = checked_batches(self.store, model)[-_LOOKED_AT:]
+        rows = stored_rows(self.store, RESULTS, model, batches)
+        mine = (r for r in rows if r["check_id"] in checks)
+        best = max(mine, key=_finding_rank, default=None)
+        return [] if best is None else [(best["check_id"], best["batch"], best["segment"])]
+
+    def _stored(self, check: str, batch: str, segment: str | None) -> dict[str, Any] | None:
+        rows = stored_rows(self.store, RESULTS, self._models()[check], [batch])
+        mine = (r for r in rows if r["check_id"] == check and r["segment"] == segment)
+        return next(mine, None)
+
+
+def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Orders verdicts: findings first (last in this order), the newest, the whole batch, errors."""
+    found, whole = row["status"] in FINDINGS, row["segment"] is None
+    error = row["severity"] == Severity.ERROR.value
+    return (found, batch_order(row["batch"]), whole, row["segment"] or "", error)
+
+
+def checked_batches(store: Store, model: str) -> list[str]:
+    """The batches of a model that were checked, oldest first."""
+    names = (r["batch"] for r in store.rows(BATCHES) if r["model"] == model)
+    return sorted(names, key=batch_order)

@@ -1,0 +1,108 @@
+"""What dbt built in its last invocation: batches built since they were checked are new again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dqsql.json_text import Shape, read_json
+from dqsql.model.batches import read_time
+from dqsql.model.project import CheckModel
+from dqsql.model.results import BatchRecord, BatchStatus
+
+_BUILT = ("success", "partial success")
+_RESULTS_SHAPE: Shape = {
+    "metadata": {"generated_at": str},
+    "args?": dict,
+    "results?": [
+        {"unique_id?": str, "status?": str, "batch_results?": {"successful?": [list]}},
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """What one invocation of dbt, which ended `at`, built of a model.
+
+    Half-open intervals, as ISO timestamps, or everything: a full refresh.
+    """
+
+    at: dt.datetime
+    intervals: tuple[tuple[str, str], ...] = ()
+    everything: bool = False
+
+
+def read_rebuilds(file: Path) -> dict[str, Rebuild]:
+    """What dbt's last invocation built of incremental models, by unique id.
+
+    A file that is missing or cannot be read says nothing: dbt replaces it with every invocation,
+    also with those that build nothing.
+    """
+    try:
+        data = read_json(file, _RESULTS_SHAPE)
+        at = dt.datetime.fromisoformat(data["metadata"]["generated_at"])
+    except (OSError, ValueError, TypeError):
+        return {}
+    everything = bool((data.get("args") or {}).get("full_refresh"))
+    return dict(_rebuilds(data.get("results") or [], at, everything=everything))
+
+
+def _rebuilds(
+    results: list[Mapping[str, Any]], at: dt.datetime, *, everything: bool
+) -> Iterator[tuple[str, Rebuild]]:
+    for result in results:
+        unique_id = str(result.get("unique_id"))
+        if not unique_id.startswith("model.") or result.get("status") not in _BUILT:
+            continue
+        batches = (result.get("batch_results") or {}).get("successful") or []
+        intervals = tuple((str(pair[0]), str(pair[1])) for pair in batches if len(pair) == 2)
+        if intervals or everything:
+            yield unique_id, Rebuild(at, intervals, everything)
+
+
+def rebuild_of(model: CheckModel) -> Rebuild | None:
+    """What dbt's run_results.json says about a model, or None."""
+    dbt = model.config.extra.get("dbt")
+    found = dbt.get("rebuilt") if isinstance(dbt, Mapping) else None
+    return found if isinstance(found, Rebuild) else None
+
+
+def was_built(rebuild: Rebuild, batch: str) -> bool:
+    """Whether a batch, by when it begins (UTC), is among what dbt built."""
+    if rebuild.everything:
+        return True
+    moment = read_time(batch)
+    if moment is None:
+        return False
+    bounds = ((read_time(start), read_time(end)) for start, end in rebuild.intervals)
+    return any(s is not None and e is not None and s <= moment < e for s, e in bounds)
+
+
+def reopen_rebuilt(
+    model: CheckModel,
+    ledger: dict[str, BatchRecord],
+    runs: Callable[[], Iterable[Mapping[str, Any]]],
+) -> None:
+    """Mark the batches that dbt built after they were checked, so that a run takes them up again.
+
+    `runs` gives the rows of dq_runs. A batch of a run that is not there (it was killed) counts as
+    checked before.
+    """
+    rebuild = rebuild_of(model)
+    built = [b for b in ledger if was_built(rebuild, b)] if rebuild is not None else []
+    if rebuild is None or not built:
+        return
+    starts = {row["run_id"]: row["started_at"] for row in runs()}
+    for batch in built:
+        record = ledger[batch]
+        if not _checked_after(starts.get(record.run_id), rebuild.at):
+            ledger[batch] = replace(record, status=BatchStatus.INCOMPLETE)
+
+
+def _checked_after(started: dt.datetime | None, built: dt.datetime) -> bool:
+    if started is None:
+        return False
+    return (started if started.tzinfo else started.replace(tzinfo=dt.UTC)) > built
