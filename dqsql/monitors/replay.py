@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from dqsql.model.plan import Monitor
 from dqsql.monitors.programs import StoredProgram
@@ -28,11 +28,11 @@ class Learned:
 
 @dataclass(frozen=True)
 class Replayed:
-    """One monitor on stored batches, at one false-positive rate.
+    """One monitor on stored batches, at one false-positive rate, or as runs decided.
 
     Attributes:
         monitor: the monitor.
-        fpr: the rate, in (0, 1).
+        fpr: the rate, in (0, 1); None for what runs decided, of kinds that cannot be replayed.
         accepted: how many accepted batches it decided on.
         alarms: those of them that it would have flagged, oldest first.
         flagged: how many other batches (with findings, or rejected by a review) it decided on.
@@ -47,7 +47,7 @@ class Replayed:
     """
 
     monitor: Monitor
-    fpr: float
+    fpr: float | None
     accepted: int = 0
     alarms: tuple[str, ...] = ()
     flagged: int = 0
@@ -86,7 +86,7 @@ class Tally:
     """Counts what a monitor would have done at one rate."""
 
     monitor: Monitor
-    fpr: float
+    fpr: float | None
     flagged: Collection[str]
     accepted_count: int = 0
     others: list[str] = field(default_factory=list)
@@ -127,6 +127,37 @@ class Tally:
             issues=self.issues,
             note=note or (None if decided else "too short a history"),
         )
+
+
+_DECIDED = {"pass": False, "warn": True, "fail": True}
+
+
+def as_decided(
+    monitors: Sequence[Monitor],
+    results: Iterable[Mapping[str, Any]],
+    batches: Sequence[str],
+    flagged: Collection[str],
+) -> list[Replayed]:
+    """What runs decided of monitors that cannot be replayed.
+
+    Args:
+        monitors: the monitors.
+        results: rows of dq_results.
+        batches: batches, oldest first.
+        flagged: those of them with findings, or rejected by a review.
+    """
+    found: dict[tuple[str, str], bool] = {}
+    for row in results:
+        alarm = _DECIDED.get(row["status"])
+        if alarm is not None:
+            key = row["check_id"], row["batch"]
+            # Of the verdicts on segments one is enough.
+            found[key] = found.get(key, False) or alarm
+    tallies = [Tally(monitor, None, flagged) for monitor in monitors]
+    for tally in tallies:
+        for batch in batches:
+            tally.add(batch, found.get((tally.monitor.id, batch)))
+    return [tally.result() for tally in tallies]
 
 
 class Replayer(Protocol):

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
+from dqsql.engine.history import stored_rows
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import METRICS
+from dqsql.model.tables import METRICS, RESULTS
 from dqsql.monitors.registry import replayers
-from dqsql.monitors.replay import Replayed, Replayer
+from dqsql.monitors.replay import Replayed, Replayer, as_decided
 from dqsql.runner.compilation import Place
-from dqsql.runner.fit import Learners, Stored, learnable
+from dqsql.runner.fit import Learners, Stored
 from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -103,7 +104,8 @@ def backtest(
         step: is told what is being done.
 
     Returns:
-        The selected models that have monitors that learn.
+        The selected models that have monitors. Of monitors that cannot be replayed it is told what
+        runs decided.
 
     Raises:
         DqsqlError: the project or an argument is wrong, or Spark cannot be started.
@@ -116,7 +118,7 @@ def backtest(
     where = Where(project_dir, **place)
     compiled = where.compile(select=select, exclude=exclude, dbt_tests=dbt_tests)
     compiled.raise_errors()
-    plans = list(learnable(compiled.plans, replayers()))
+    plans = [plan for plan in compiled.plans if plan.monitors]
     if not plans:
         return ()
     with open_warehouse(compiled.project, spark, step) as (session, store):
@@ -158,6 +160,8 @@ class _Backtest:
             for one in learner.replay(batches, flagged, self.rates)
         ]
         seconds = time.process_time() - start
+        others = [m for m in learners.plan.monitors if m.kind not in learners.by_kind]
+        results = stored_rows(self.stored.store, RESULTS, name, batches if others else ())
         decided = sum(r.accepted + r.flagged for r in replayed)
         watched = {a for m in learners.plan.monitors for a in m.metrics}
         return ModelBacktest(
@@ -166,7 +170,7 @@ class _Backtest:
             last=batches[-1] if batches else None,
             batches_per_month=cadence(ledger) * _DAYS_PER_MONTH,
             fpr=self.stored.fpr,
-            replayed=tuple(replayed),
+            replayed=(*replayed, *as_decided(others, results, batches, flagged)),
             rejected=frozenset(rejected),
             metrics=len(watched),
             seconds=seconds / decided if decided else None,
@@ -174,8 +178,6 @@ class _Backtest:
 
     def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
         """Let the learners see batches that are no part of their history."""
-        from dqsql.engine.history import stored_rows
-
         name = learners.plan.model.name
         rows = stored_rows(self.stored.store, METRICS, name, batches)
         learners.context.history.add_metric_rows(rows)

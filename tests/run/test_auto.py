@@ -74,6 +74,14 @@ def test_what_nobody_has_annotated_is_watched(new_project: NewProject) -> None:
     listed = call(project, "ls")
     assert "m.price.avh" in listed
     assert "m.cadence" in listed
+    # What cannot be replayed is told as it was decided.
+    (tested,) = dqsql.backtest(project.root, spark=project.spark, rates=[0.01], newest=5)
+    assert {r.monitor.id for r in tested.replayed} == {r.check_id for r in result.results}
+    decided = {r.monitor.id: r for r in tested.replayed if r.fpr is None}
+    keys = decided["m.order_id.stays_unique"]
+    assert (keys.accepted + keys.flagged, [*keys.alarms, *keys.found]) == (5, [LAST])
+    assert decided["m.schema"].alarms == decided["m.schema"].found == ()
+    assert "m.price.avh" not in decided
     call(project, "suggest", "m", "--monitors", "--write", "--yes")
     pinned = (project.root / "checks" / "m.sql").read_text("utf-8")
     assert "@stays_unique {severity: warn}" in pinned

@@ -67,7 +67,8 @@ def command(
 
     Each batch is compared with what was learned from the accepted ones before it, and again with
     injected issues that were not used to choose its bounds. Batches that you rejected should be
-    found. Reads stored metrics only. Exits with 2 when something could not be replayed.
+    found. Of monitors that cannot be replayed it is told what runs decided, with the rate "as run".
+    Reads stored metrics and verdicts only. Exits with 2 when something could not be replayed.
     """
     from dqsql.runner.backtest import NEWEST, RATES, backtest
 
@@ -86,7 +87,7 @@ def command(
         errors=[error_record(e) for e in errors],
     )
     if not tested:
-        session.say("Nothing to replay: no selected model has a monitor that learns.")
+        session.say("Nothing to replay: no selected model has a monitor.")
     for model in tested:
         _print_model(session, model)
     return code
@@ -142,7 +143,8 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
         if one.note:
             notes[f"  {name}: {one.note}"] = None
         else:
-            rows.append((name, f"{one.fpr:g}", *_cells(tested, one)))
+            rate = "as run" if one.fpr is None else f"{one.fpr:g}"
+            rows.append((name, rate, *_cells(tested, one)))
             if one.aside:
                 notes[f"  {name}: {one.aside}"] = None
     if len(rows) > 1:
@@ -186,7 +188,7 @@ def _print_types(session: Session, tested: ModelBacktest) -> None:
     """The recall of each type of issue over all monitors, at each rate."""
     from dqsql.decisions.program import issue_word
 
-    sums: dict[float, dict[str, tuple[int, int]]] = {}
+    sums: dict[float | None, dict[str, tuple[int, int]]] = {}
     for one in tested.replayed:
         found = sums.setdefault(one.fpr, {})
         for kind, (caught, total) in one.kinds.items():
