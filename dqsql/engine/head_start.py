@@ -254,9 +254,9 @@ def _holds_secrets(command: Sequence[str]) -> bool:
 
 
 def _start(launch: Launch) -> _Java:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     folder = Path(mkdtemp(prefix="dqsql-start-"))
     environment = {
+        "PYSPARK_PYTHON": sys.executable,
         **os.environ,
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
