@@ -78,6 +78,9 @@ def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> li
 
     Raises EngineError.
     """
+    # A sketch is estimated in one way as it was made and in another once it was merged with one
+    # like it: merged with themselves, all are estimated in the same way.
+    merged = "hll_union(hll_union(a, b), hll_union(a, b))"
     if not pairs:
         return []
     table = pa.table(
@@ -88,8 +91,6 @@ def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> li
         }
     )
     with translated("cannot merge sketches of columns"):
-        frame = spark.createDataFrame(table).selectExpr(
-            "i", "hll_sketch_estimate(hll_union(a, b)) as n"
-        )
+        frame = spark.createDataFrame(table).selectExpr("i", f"hll_sketch_estimate({merged}) as n")
         rows = frame.toArrow().to_pylist()
     return [float(row["n"]) for row in sorted(rows, key=lambda r: r["i"])]

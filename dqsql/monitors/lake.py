@@ -90,7 +90,7 @@ class Lake:
             with translated(f"cannot read {name}"):
                 return sources(self.spark, [name], root=self.project.root)
         except SourceNotFoundError as error:
-            raise SourceNotFoundError(
+            raise PatternError(
                 f"there is no table, schema or file {name}", hint=nearest(name, known)
             ) from error
         except PatternError as error:

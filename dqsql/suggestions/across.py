@@ -89,11 +89,10 @@ def foreign_key(
     """A reference where the key's values hold the column's: the union adds nothing.
 
     `union` is about how many distinct values both have together, `alone` those of the key's sketch
-    in union with itself. A union with a subset leaves the registers as they are, so that its
-    estimate is one of the two that the key's own sketch has (a sketch that was merged is estimated
-    in another way than one that was not), whatever the sketches' error.
+    in union with itself. A union with a subset leaves the registers as they are, and with them the
+    estimate, whatever the sketches' error.
     """
-    if union > max(alone, key.distinct):
+    if union > alone:
         return None
     name = quoted(column.name)
     arguments = (key.relation, quoted(key.column))

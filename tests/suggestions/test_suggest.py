@@ -133,7 +133,7 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
         ORDERS.splitlines()
     )
     codes = text[: text.index("    , parcel")].splitlines()
-    assert any(x.endswith(": @pattern('<upper>{2}-<digit>{4}')") for x in codes[-5:])
+    assert any(x.endswith(": @pattern('<upper>+-<digit>+')") for x in codes[-5:])
     # Next to its column where it stands alone on its line, at the end where it does not.
     above = text[: text.index("    , order_id --")].splitlines()
     assert above[-1].lstrip().startswith("-- ") and any(x.endswith(": @unique") for x in above)
