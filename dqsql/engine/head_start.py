@@ -262,8 +262,8 @@ def _start(launch: Launch) -> _Java:
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
     }
     log = Path(launch.log)
-    log.parent.mkdir(parents=True, exist_ok=True)
     try:
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             process = subprocess.Popen(
                 launch.command,

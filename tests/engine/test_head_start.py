@@ -108,6 +108,20 @@ def test_it_does_not_start_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert waiting() == []
 
 
+def test_a_place_that_cannot_be_written_leaves_the_start_to_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(head_start, "mkdtemp", lambda prefix: str(scratch))
+    (tmp_path / "logs").write_text("a file")
+    launched(tmp_path)
+    remember(PLACE, None)
+    begin(PLACE, surely=False)
+    assert waiting() == []
+    assert not scratch.exists()
+
+
 @pytest.mark.parametrize(
     "option",
     [
