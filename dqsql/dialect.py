@@ -442,6 +442,11 @@ def call(name: str, *args: exp.Expr | int | float | str) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[literal(a) for a in args])
 
 
+def aliased(value: exp.Expr, name: str) -> exp.Expr:
+    """`value AS name`, safe for any name."""
+    return exp.alias_(value, name, quoted=True)
+
+
 def literal(value: exp.Expr | int | float | str) -> exp.Expr:
     """Python values as SQL literals; expressions pass through."""
     return value if isinstance(value, exp.Expr) else exp.convert(value)

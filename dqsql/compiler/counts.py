@@ -30,7 +30,7 @@ from dqsql.compiler.cumulative import (
 )
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
 from dqsql.compiler.scan import Scan
-from dqsql.dialect import call, column, formula, identifier, literal
+from dqsql.dialect import aliased, call, column, formula, identifier, literal
 from dqsql.model.plan import Entries, Metric, StateColumn
 from dqsql.model.project import Scope
 
@@ -72,18 +72,18 @@ def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
     marks = exp.select(_exploded(batches, BATCH), column(COUNTED))
     marks = marks.from_(tables.subquery("tables"))
     none = exp.Cast(this=literal(0), to=exp.DataType.build("bigint"))
-    rows = exp.select(column(BATCH), exp.alias_(segment_label(()), SEGMENT, quoted=True))
+    rows = exp.select(column(BATCH), aliased(segment_label(()), SEGMENT))
     rows = rows.select(
         column(COUNTED),
-        exp.alias_(_NO_TEXT.copy(), VALUE, quoted=True),
-        exp.alias_(none, N, quoted=True),
+        aliased(_NO_TEXT.copy(), VALUE),
+        aliased(none, N),
     )
     return reduce(union_all, scan.counts(), rows.from_(marks.subquery("marks")))
 
 
 def marks_query(history: str) -> exp.Select:
     """In how many batches each table was counted that count for later ones: counted, batches."""
-    batches = exp.alias_(call("count", column(BATCH)), "batches", quoted=True)
+    batches = aliased(call("count", column(BATCH)), "batches")
     query = exp.select(column(COUNTED), batches).from_(identifier_table(history))
     marks = exp.and_(
         exp.Is(this=column(VALUE), expression=exp.Null()), exp.Not(this=column(TESTED))
@@ -151,7 +151,7 @@ def _one_prefix(batch: str, history: exp.Table, names: Sequence[str]) -> exp.Sel
     last = exp.select(call("max", position)).from_(history.copy()).where(tested)
     until = exp.LTE(this=position.copy(), expression=last.subquery())
     keys = [column(k) for k in names]
-    query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True), *keys, _summed(column(N)))
+    query = exp.select(aliased(literal(batch), BATCH), *keys, _summed(column(N)))
     counted = exp.or_(column(COUNTS), tested.copy())
     query = query.from_(history.copy()).where(exp.and_(not_null(column(VALUE)), counted, until))
     return query.group_by(*(k.copy() for k in keys))
@@ -169,14 +169,14 @@ def _all_prefixes(history: exp.Table, names: Sequence[str]) -> exp.Select:
     placed = _placed(history, names)
     spans = union_all(_spans(placed, names, own=True), _spans(placed, names, own=False))
     ends = exp.select(
-        exp.alias_(call("min", column(POSITION)), "lo", quoted=True),
-        exp.alias_(call("max", column(POSITION)), "hi", quoted=True),
+        aliased(call("min", column(POSITION)), "lo"),
+        aliased(call("max", column(POSITION)), "hi"),
     )
     ends = ends.from_(tested.copy().subquery("tested"))
     first = call("greatest", column(_FIRST), column("lo"))
     last = call("least", column(_LAST), column("hi"))
     places = call("explode", call("sequence", first, last))
-    opened = exp.select(*keys, column(N), exp.alias_(places, POSITION, quoted=True))
+    opened = exp.select(*keys, column(N), aliased(places, POSITION))
     opened = opened.from_(spans.subquery("spans"))
     opened = opened.join(ends.subquery("ends"), join_type="cross")
     opened = opened.where(exp.LTE(this=first.copy(), expression=last.copy()))
@@ -205,7 +205,7 @@ def _spans(placed: exp.Select, names: Sequence[str], *, own: bool) -> exp.Select
         last, value = formula("{0} - 1", following), column(_BEFORE)
         wanted = formula("not {0} and {1} > 0", counts, column(_BEFORE))
     named = ((first, _FIRST), (last, _LAST), (value, N))
-    spans = spans.select(*(exp.alias_(e, name, quoted=True) for e, name in named))
+    spans = spans.select(*(aliased(e, name) for e, name in named))
     return spans.from_(placed.subquery("placed")).where(wanted)
 
 
@@ -224,9 +224,7 @@ def _placed(history: exp.Table, names: Sequence[str]) -> exp.Select:
     later = call("lead", column(POSITION), literal(1), literal(2**31 - 1))
     following = over_partition(later, keys, POSITION)
     query = exp.select(*keys, column(N), column(POSITION), column(COUNTS))
-    query = query.select(
-        exp.alias_(before, _BEFORE, quoted=True), exp.alias_(following, _NEXT, quoted=True)
-    )
+    query = query.select(aliased(before, _BEFORE), aliased(following, _NEXT))
     return query.from_(added.subquery("added"))
 
 
@@ -263,7 +261,7 @@ def _over_counts(
         rows = counted_numbers(rows, (*keys, COUNTED))
     elif entries is not Entries.VALUES:
         rows = peculiar_entries(entries, rows, (*keys, COUNTED))
-    label = column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True)
+    label = column(SEGMENT) if segment else aliased(segment_label(()), SEGMENT)
     query = exp.select(column(BATCH), label)
     for state in states:
         if state.frequency is not None:
@@ -273,9 +271,9 @@ def _over_counts(
 
 
 def _summed(value: exp.Expr) -> exp.Expr:
-    return exp.alias_(call("sum", value), N, quoted=True)
+    return aliased(call("sum", value), N)
 
 
 def _exploded(values: Sequence[str], name: str) -> exp.Expr:
     listed = call("array", *map(literal, values))
-    return exp.alias_(call("explode", listed), name, quoted=True)
+    return aliased(call("explode", listed), name)

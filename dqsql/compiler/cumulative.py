@@ -17,7 +17,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, union_all
 from dqsql.compiler.states import ROWS
 from dqsql.compiler.trees import function_name, map_aggregates
-from dqsql.dialect import call, column, formula
+from dqsql.dialect import aliased, call, column, formula
 from dqsql.model.plan import Metric, StateColumn
 from dqsql.model.project import Scope
 
@@ -63,12 +63,9 @@ def missing_query(states: Sequence[StateColumn], history: str) -> exp.Select:
 
     One row: `batches`, and a column for each state.
     """
-    query = exp.select(exp.alias_(call("count", exp.Star()), BATCHES, quoted=True))
+    query = exp.select(aliased(call("count", exp.Star()), BATCHES))
     query = query.select(
-        *(
-            exp.alias_(formula("count_if({0} is null)", column(s.name)), s.name, quoted=True)
-            for s in states
-        )
+        *(aliased(formula("count_if({0} is null)", column(s.name)), s.name) for s in states)
     )
     whole = exp.Is(this=column(SEGMENT), expression=exp.Null())
     return query.from_(identifier_table(history)).where(exp.Not(this=column(TESTED)), whole)
@@ -92,7 +89,7 @@ def _one_prefix(states: Sequence[StateColumn], history: exp.Table) -> exp.Select
     batch = formula("max(case when {0} then {1} end)", tested, column(BATCH))
     last = exp.select(call("max", position)).from_(history.copy()).where(tested)
     until = exp.LTE(this=position.copy(), expression=last.subquery())
-    query = exp.select(exp.alias_(batch, BATCH, quoted=True), column(SEGMENT))
+    query = exp.select(aliased(batch, BATCH), column(SEGMENT))
     query = query.select(*_merged(states)).from_(history.copy())
     query = query.where(exp.and_(exp.or_(column(COUNTS), tested.copy()), until))
     return query.group_by(column(SEGMENT)).having(call("bool_or", tested.copy()))
@@ -110,7 +107,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     own = exp.select(*keys, *values).from_(history.copy()).where(tested)
 
     counting = exp.select(*keys, column(POSITION), block, tested).select(
-        *(exp.alias_(_if_counts(s), s.name, quoted=True) for s in states)
+        *(aliased(_if_counts(s), s.name) for s in states)
     )
     counting = counting.from_(history.copy())
     in_block = exp.select(*keys, tested, *_merged_before(states, [segment, block], POSITION))
@@ -153,7 +150,7 @@ def over_partition(function: exp.Expr, partition: Sequence[exp.Expr], order: str
 
 
 def _merged(states: Sequence[StateColumn]) -> list[exp.Expr]:
-    return [exp.alias_(s.merge.copy(), s.name, quoted=True) for s in states if s.merge is not None]
+    return [aliased(s.merge.copy(), s.name) for s in states if s.merge is not None]
 
 
 def _if_counts(state: StateColumn) -> exp.Expr:
@@ -166,8 +163,4 @@ def _merged_before(
 ) -> list[exp.Expr]:
     """The merged states of the rows before a row, as window functions."""
     before = partial(over_rows_before, partition=partition, order=order)
-    return [
-        exp.alias_(map_aggregates(s.merge, before), s.name, quoted=True)
-        for s in states
-        if s.merge is not None
-    ]
+    return [aliased(map_aggregates(s.merge, before), s.name) for s in states if s.merge is not None]

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import identifier_table, relation_table
 from dqsql.compiler.trees import where_met
-from dqsql.dialect import call, column, formula, literal
+from dqsql.dialect import aliased, call, column, formula, literal
 from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless
 
 BATCH, BUCKET = "batch", "bucket"
@@ -100,10 +100,10 @@ class RelationDiff:
             formula("coalesce(sum({0}), 0)", column(COUNT, name)) for _, name in self._sides()
         )
         query = exp.select(
-            exp.alias_(batch, BATCH, quoted=True),
-            exp.alias_(here, HERE, quoted=True),
-            exp.alias_(there, THERE, quoted=True),
-            exp.alias_(call("collect_list", where_met(differs, bucket)), BUCKET, quoted=True),
+            aliased(batch, BATCH),
+            aliased(here, HERE),
+            aliased(there, THERE),
+            aliased(call("collect_list", where_met(differs, bucket)), BUCKET),
         )
         query = query.from_(ours).join(theirs, on=on, join_type="full")
         return query.group_by(batch.copy())
@@ -122,8 +122,8 @@ class RelationDiff:
         values = [self._rounded(v, column(_name(_VALUE, i))) for i, v in enumerate(self.values)]
         hashed = exp.select(
             column(BATCH),
-            exp.alias_(self._bucket(keys), BUCKET, quoted=True),
-            exp.alias_(_hashed(*keys, *values), _LOW, quoted=True),
+            aliased(self._bucket(keys), BUCKET),
+            aliased(_hashed(*keys, *values), _LOW),
         ).from_(rows.subquery("rows"))
         return (
             exp.select(column(BATCH), column(BUCKET), *_checksum(column(_LOW)))
@@ -148,13 +148,10 @@ class RelationDiff:
     def _rows(self, side: ComparedSide) -> exp.Select:
         """Batch, keys and values of a side's rows, in the types in which they are compared."""
         batch = exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
-        query = exp.select(exp.alias_(side.batch or batch, BATCH, quoted=True))
+        query = exp.select(aliased(side.batch or batch, BATCH))
         for prefix, columns in ((_KEY, self.keys), (_VALUE, self.values)):
             query = query.select(
-                *(
-                    exp.alias_(_typed(c), _name(prefix, i), quoted=True)
-                    for i, c in enumerate(columns)
-                )
+                *(aliased(_typed(c), _name(prefix, i)) for i, c in enumerate(columns))
             )
         query = query.from_(relation_table(side.relation))
         return query if side.condition is None else query.where(side.condition)
@@ -169,15 +166,12 @@ class RelationDiff:
         ours, theirs = (self._by_key(s, buckets).subquery(name) for s, name in self._sides())
         names = [BATCH, *(_name(_KEY, i) for i in range(len(self.keys)))]
         on = exp.and_(*(_same(column(n, _OURS), column(n, _THEIRS)) for n in names))
-        either = (
-            exp.alias_(call("coalesce", column(n, _OURS), column(n, _THEIRS)), n, quoted=True)
-            for n in names
-        )
+        either = (aliased(call("coalesce", column(n, _OURS), column(n, _THEIRS)), n) for n in names)
         numbers = (
-            exp.alias_(call("coalesce", column(COUNT, t), literal(0)), n, quoted=True)
+            aliased(call("coalesce", column(COUNT, t), literal(0)), n)
             for t, n in ((_OURS, _HERE_ROWS), (_THEIRS, _THERE_ROWS))
         )
-        changed = exp.alias_(self._changed(), COLUMNS, quoted=True)
+        changed = aliased(self._changed(), COLUMNS)
         joined = exp.select(*either, *numbers, changed, *self._structs())
         joined = joined.from_(ours).join(theirs, on=on, join_type="full")
         here, there = column(_HERE_ROWS), column(_THERE_ROWS)
@@ -189,9 +183,9 @@ class RelationDiff:
         told = exp.select(
             column(BATCH),
             column(COLUMNS),
-            exp.alias_(kind, DIFFERENCE, quoted=True),
-            exp.alias_(rows, COUNT, quoted=True),
-            exp.alias_(self._json(kind), ROW, quoted=True),
+            aliased(kind, DIFFERENCE),
+            aliased(rows, COUNT),
+            aliased(self._json(kind), ROW),
         ).from_(joined.subquery("joined"))
         found = exp.Not(this=exp.Is(this=column(DIFFERENCE), expression=exp.Null()))
         return exp.select(exp.Star()).from_(told.subquery("told")).where(found)
@@ -201,15 +195,15 @@ class RelationDiff:
         rows = self._rows(side).subquery("rows")
         keys = [column(_name(_KEY, i), "rows") for i in range(len(self.keys))]
         query = exp.select(
-            exp.alias_(column(BATCH, "rows"), BATCH, quoted=True),
-            *(exp.alias_(k, k.name, quoted=True) for k in keys),
-            exp.alias_(call("count", exp.Star()), COUNT, quoted=True),
+            aliased(column(BATCH, "rows"), BATCH),
+            *(aliased(k, k.name) for k in keys),
+            aliased(call("count", exp.Star()), COUNT),
         )
         for i in range(len(self.values)):
             value = column(_name(_VALUE, i), "rows")
             query = query.select(
-                exp.alias_(call("any_value", value), _name(_VALUE, i), quoted=True),
-                exp.alias_(_low_sum(_hashed(value.copy())), _name(_SUM, i), quoted=True),
+                aliased(call("any_value", value), _name(_VALUE, i)),
+                aliased(_low_sum(_hashed(value.copy())), _name(_SUM, i)),
             )
         query = query.from_(rows)
         if buckets is not None:
@@ -250,20 +244,20 @@ class RelationDiff:
         found = []
         for side, name in ((_OURS, HERE), (_THEIRS, THERE)):
             values = [
-                exp.alias_(column(_name(_VALUE, i), side), v.name, quoted=True)
+                aliased(column(_name(_VALUE, i), side), v.name)
                 for i, v in enumerate(self.values)
                 if v.shown
             ]
             if values:
                 there = formula("{0} is not null", column(COUNT, side))
                 struct = where_met(there, call("struct", *values))
-                found.append(exp.alias_(struct, name, quoted=True))
+                found.append(aliased(struct, name))
         return found
 
     def _json(self, kind: exp.Expr) -> exp.Expr:
-        parts: list[exp.Expr] = [exp.alias_(kind.copy(), DIFFERENCE, quoted=True), column(COLUMNS)]
+        parts: list[exp.Expr] = [aliased(kind.copy(), DIFFERENCE), column(COLUMNS)]
         parts += [
-            exp.alias_(column(_name(_KEY, i)), key.name, quoted=True)
+            aliased(column(_name(_KEY, i)), key.name)
             for i, key in enumerate(self.keys)
             if key.shown
         ]
@@ -277,12 +271,12 @@ def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Sele
     query = exp.select(
         column(BATCH),
         column(DIFFERENCE),
-        exp.alias_(call("sum", column(COUNT)), COUNT, quoted=True),
+        aliased(call("sum", column(COUNT)), COUNT),
     )
     for i, value in enumerate(values):
         inside = call("array_contains", column(COLUMNS), literal(value.name))
         changed = formula("sum(case when {0} then {1} else 0 end)", inside, column(COUNT))
-        query = query.select(exp.alias_(changed, _name(_VALUE, i), quoted=True))
+        query = query.select(aliased(changed, _name(_VALUE, i)))
     return query.from_(identifier_table(view)).group_by(column(BATCH), column(DIFFERENCE))
 
 
@@ -298,7 +292,7 @@ def sampled_differences(view: str, limit: int) -> exp.Select:
         expressions=[exp.Ordered(this=call("xxhash64", column(ROW))), exp.Ordered(this=column(ROW))]
     )
     rank = exp.Window(this=call("row_number"), partition_by=[column(BATCH)], order=order)
-    ranked = exp.select(column(BATCH), column(ROW), exp.alias_(rank, _RANK, quoted=True))
+    ranked = exp.select(column(BATCH), column(ROW), aliased(rank, _RANK))
     ranked = ranked.from_(identifier_table(view))
     query = exp.select(column(BATCH), column(ROW)).from_(ranked.subquery("ranked"))
     return query.where(exp.LTE(this=column(_RANK), expression=literal(limit)))
@@ -333,9 +327,9 @@ def _checksum(hashed: exp.Expr) -> list[exp.Expr]:
     low = _low_sum(hashed)
     high = formula("sum(shiftrightunsigned({0}, 32))", hashed.copy())
     return [
-        exp.alias_(call("count", exp.Star()), COUNT, quoted=True),
-        exp.alias_(low, _LOW, quoted=True),
-        exp.alias_(high, _HIGH, quoted=True),
+        aliased(call("count", exp.Star()), COUNT),
+        aliased(low, _LOW),
+        aliased(high, _HIGH),
     ]
 
 

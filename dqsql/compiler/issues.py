@@ -21,7 +21,16 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import batch_text, model_table
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import call, column, formula, identifier, literal, parse_expression, to_sql
+from dqsql.dialect import (
+    aliased,
+    call,
+    column,
+    formula,
+    identifier,
+    literal,
+    parse_expression,
+    to_sql,
+)
 from dqsql.errors import Span
 from dqsql.model.plan import Family
 from dqsql.model.project import (
@@ -200,8 +209,8 @@ class Injection:
             column("issue", "made"),
         )
         return exp.select(
-            exp.alias_(name, VARIANT, quoted=True),
-            exp.alias_(call("explode", column("rows", "made")), VALUE, quoted=True),
+            aliased(name, VARIANT),
+            aliased(call("explode", column("rows", "made")), VALUE),
         ).from_(exploded.subquery("variants"))
 
     def _variants(self, library: MacroLibrary) -> Iterator[tuple[str, exp.Expr]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import not_null, relation_table
-from dqsql.dialect import column, identifier, parse_expression, to_sql
+from dqsql.dialect import aliased, column, identifier, parse_expression, to_sql
 from dqsql.model.plan import StateColumn
 
 ORPHAN = "is_orphan"
@@ -102,7 +102,7 @@ def with_matches(query: exp.Select) -> exp.Select:
     for call in list(_calls(query)):
         call.replace(_no_match(_lookup(call), aliases[_lookup(call)]))
     matches = (
-        exp.alias_(exp.Exists(this=_matching(lookup, alias)), alias, quoted=True)
+        aliased(exp.Exists(this=_matching(lookup, alias)), alias)
         for lookup, alias in aliases.items()
     )
     rows = exp.select(exp.Star(), *matches)
@@ -128,7 +128,7 @@ def _matching(lookup: Lookup, alias: str) -> exp.Select:
 def _keys(lookup: Lookup, names: list[str]) -> exp.Select:
     """The keys of the relation, without rows in which one of them is null."""
     keys = [parse_expression(k) for k in lookup.keys]
-    named = (exp.alias_(k, name, quoted=True) for k, name in zip(keys, names, strict=True))
+    named = (aliased(k, name) for k, name in zip(keys, names, strict=True))
     query = exp.select(*named).from_(relation_table(lookup.relation))
     query = query.where(*(not_null(k.copy()) for k in keys))
     return query if lookup.unique else query.distinct()

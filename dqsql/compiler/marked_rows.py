@@ -17,7 +17,7 @@ from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import where_met
-from dqsql.dialect import call, column, formula, literal
+from dqsql.dialect import aliased, call, column, formula, literal
 from dqsql.model.plan import FrequencyTable, Plan
 from dqsql.model.types import is_textless, type_of
 
@@ -42,12 +42,12 @@ class MarkedRows:
         """The rows of the batches, with the batch as text and flags of duplicates."""
         batch = batch_text(self.plan.model)
         name = literal(self.label) if batch is None else batch
-        query = exp.select(exp.Star(), exp.alias_(name, ROW_BATCH, quoted=True))
+        query = exp.select(exp.Star(), aliased(name, ROW_BATCH))
         for failing in self.failing:
             marks = [self._repeats(t) for t in failing.unique]
             marks += [self._conflicts(t) for t in failing.dependent]
             for flag, mark in zip(self._flags(failing), marks, strict=True):
-                query = query.select(exp.alias_(mark, flag, quoted=True))
+                query = query.select(aliased(mark, flag))
         query = query.from_(model_table(self.plan.model))
         condition = self.batches.condition(self.plan.model)
         return query if condition is None else query.where(condition)
@@ -143,8 +143,8 @@ class SplitQuery(MarkedRows):
         query = exp.select(
             *(column(name) for name in self.columns),
             column(ROW_BATCH),
-            exp.alias_(call("array_distinct", ids), FAILED_CHECKS, quoted=True),
-            exp.alias_(flag if routed else exp.false(), QUARANTINED, quoted=True),
+            aliased(call("array_distinct", ids), FAILED_CHECKS),
+            aliased(flag if routed else exp.false(), QUARANTINED),
         )
         return with_matches(query.from_(self.rows().subquery("model_rows")))
 
@@ -167,7 +167,7 @@ def kept_columns(
     columns: Sequence[str], types: Mapping[str, str], private: Collection[str]
 ) -> list[exp.Expr]:
     """The columns as the tables hold them; those in `private` (in lower case) as keyed hashes."""
-    return [exp.alias_(_kept(c, type_of(c, types), private), c, quoted=True) for c in columns]
+    return [aliased(_kept(c, type_of(c, types), private), c) for c in columns]
 
 
 def _kept(name: str, kind: str, private: Collection[str]) -> exp.Expr:
@@ -215,7 +215,7 @@ class SampleQuery(MarkedRows):
             this=call("row_number"), partition_by=[column(BATCH), column(CHECK)], order=order
         )
         keys = [column(BATCH), column(CHECK), column(ROW)]
-        ranked = exp.select(*keys, exp.alias_(rank, RANK, quoted=True))
+        ranked = exp.select(*keys, aliased(rank, RANK))
         ranked = ranked.from_(self._by_check().subquery("by_check"))
         if self.limit is None:
             return ranked
@@ -223,7 +223,7 @@ class SampleQuery(MarkedRows):
         return query.where(exp.LTE(this=column(RANK), expression=literal(self.limit)))
 
     def _by_check(self) -> exp.Select:
-        each = exp.alias_(call("explode", column(_FAILED)), CHECK, quoted=True)
+        each = aliased(call("explode", column(_FAILED)), CHECK)
         failing = self._failing()
         return exp.select(column(BATCH), each, column(ROW)).from_(failing.subquery("failing"))
 
@@ -234,11 +234,9 @@ class SampleQuery(MarkedRows):
             for f in self.failing
         ]
         ids = call("array_compact", call("array", *marks))
-        text = as_json([exp.alias_(self._written(n), n, quoted=True) for n in self.columns])
-        batch = exp.alias_(column(ROW_BATCH), BATCH, quoted=True)
-        query = exp.select(
-            batch, exp.alias_(ids, _FAILED, quoted=True), exp.alias_(text, ROW, quoted=True)
-        )
+        text = as_json([aliased(self._written(n), n) for n in self.columns])
+        batch = aliased(column(ROW_BATCH), BATCH)
+        query = exp.select(batch, aliased(ids, _FAILED), aliased(text, ROW))
         query = query.from_(self.rows().subquery("model_rows"))
         return with_matches(query.where(exp.or_(*(self._fails(f) for f in self.failing))))
 

@@ -30,7 +30,7 @@ from dqsql.compiler.plan import row_columns
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.compiler.segments import batches_query
 from dqsql.compiler.trees import has_aggregate
-from dqsql.dialect import column, to_sql
+from dqsql.dialect import aliased, column, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.plan import Check, Metric, Plan, Query, StateColumn
 from dqsql.model.project import CheckModel, Scope
@@ -126,15 +126,12 @@ def metric_query(
     """
     keys = [column(BATCH), column(SEGMENT), column("rows")]
     finishes, relation = with_scores(tuple(m.finish for m in metrics), relation)
-    finished = (
-        exp.alias_(finish, m.alias, quoted=True)
-        for m, finish in zip(metrics, finishes, strict=True)
-    )
+    finished = (aliased(finish, m.alias) for m, finish in zip(metrics, finishes, strict=True))
     values = exp.select(*keys, *finished).from_(relation, copy=False)
     # Checks read metrics by name, one level up.
     named = (column(m.alias) for m in metrics)
     verdicts = (
-        exp.alias_(exp.Paren(this=predicate), alias, quoted=True)
+        aliased(exp.Paren(this=predicate), alias)
         for check in checks
         for alias, predicate in _predicates(check)
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows, as_json
-from dqsql.dialect import call, column, formula, literal, parse_expression
+from dqsql.dialect import aliased, call, column, formula, literal, parse_expression
 from dqsql.model.types import is_number, type_of
 
 ROW = "dqsql_row"
@@ -70,7 +70,7 @@ class RowSample(MarkedRows):
             for name, kind in self.batches.types.items()
             if not any(word in kind for word in _UNHASHABLE)
         ]
-        value = exp.alias_(call("xxhash64", *hashed), _HASH, quoted=True)
+        value = aliased(call("xxhash64", *hashed), _HASH)
         rows = self._values().select(value)
         share = {
             batch: int(_SPARE * limit * _PARTS / size)
@@ -79,7 +79,7 @@ class RowSample(MarkedRows):
         }
         order = exp.Order(expressions=[exp.Ordered(this=column(_HASH))])
         rank = exp.Window(this=call("row_number"), partition_by=[column(ROW_BATCH)], order=order)
-        ranked = exp.select(exp.Star(), exp.alias_(rank, _RANK, quoted=True))
+        ranked = exp.select(exp.Star(), aliased(rank, _RANK))
         ranked = ranked.from_(rows.subquery("values_of_rows"))
         if share:
             pairs = [literal(part) for pair in sorted(share.items()) for part in pair]
@@ -96,8 +96,8 @@ class RowSample(MarkedRows):
 
     def whole(self, shown: Sequence[str]) -> exp.Select:
         """All rows, with the columns `shown` as JSON text beside the values."""
-        text = as_json([exp.alias_(column(name), name, quoted=True) for name in shown])
-        return self._values().select(exp.alias_(text, ROW, quoted=True))
+        text = as_json([aliased(column(name), name) for name in shown])
+        return self._values().select(aliased(text, ROW))
 
     def _values(self) -> exp.Select:
         values = (self._value(name) for name in self.columns)
@@ -106,4 +106,4 @@ class RowSample(MarkedRows):
 
     def _value(self, name: str) -> exp.Expr:
         value = _as_value(name, type_of(name, self.batches.types))
-        return exp.alias_(value or column(name), name, quoted=True)
+        return aliased(value or column(name), name)

@@ -25,7 +25,7 @@ from dqsql.compiler.lookups import with_matches
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.pruning import batches_condition, tried
 from dqsql.compiler.trees import guarded
-from dqsql.dialect import call, column, literal, parse_expression
+from dqsql.dialect import aliased, call, column, literal, parse_expression
 from dqsql.errors import Span
 from dqsql.model.plan import Buffer, StateColumn
 from dqsql.model.project import CheckModel
@@ -192,15 +192,11 @@ class Scan:
 
     def _of_no_rows(self, batch: str) -> exp.Select:
         states = [s for group in self.groups for s in group.states]
-        query = exp.select(exp.alias_(literal(batch), BATCH, quoted=True))
-        query = query.select(exp.alias_(segment_label(()), SEGMENT, quoted=True))
+        query = exp.select(aliased(literal(batch), BATCH))
+        query = query.select(aliased(segment_label(()), SEGMENT))
         segments = self.segments
-        query = query.select(
-            *(exp.alias_(call("any_value", column(s)), s, quoted=True) for s in segments)
-        )
-        query = query.select(
-            *(exp.alias_(_without_rows(s, batch), s.name, quoted=True) for s in states)
-        )
+        query = query.select(*(aliased(call("any_value", column(s)), s) for s in segments))
+        query = query.select(*(aliased(_without_rows(s, batch), s.name) for s in states))
         query = query.from_(model_table(self.model)).where(exp.false())
         return with_matches(query)
 
@@ -309,7 +305,7 @@ class Scan:
         batch = batch_text(self.model)
         keys = [column(s) for s in segments]
         query = self._keyed(self.batch_value, segments)
-        states = (exp.alias_(guarded(s.scan), s.name, quoted=True) for s in group.states)
+        states = (aliased(guarded(s.scan), s.name) for s in group.states)
         query = self.from_batches(query.select(*states, copy=False))
         group_by = [*([batch.copy()] if batch is not None else []), *keys]
         return query.group_by(*group_by, copy=False) if group_by else query
@@ -318,12 +314,12 @@ class Scan:
         """`_aggregate` over a query that computes what the aggregates are computed from."""
         inputs = Inputs(segments)
         scans = ((s.name, guarded(s.scan)) for s in group.states)
-        states = [exp.alias_(inputs.aggregate(scan), name, quoted=True) for name, scan in scans]
+        states = [aliased(inputs.aggregate(scan), name) for name, scan in scans]
         batch = batch_text(self.model)
         keys = [*([BATCH] if batch is not None else []), *segments]
         below = exp.select(*(column(s) for s in segments), *inputs.columns())
         if batch is not None:
-            below = below.select(exp.alias_(batch, BATCH, quoted=True), copy=False)
+            below = below.select(aliased(batch, BATCH), copy=False)
         rows = self.from_batches(below).subquery("inputs", copy=False)
         query = self._keyed(self.batch_value if batch is None else column(BATCH), segments)
         query = query.select(*states, copy=False).from_(rows, copy=False)
@@ -332,8 +328,8 @@ class Scan:
     def _keyed(self, batch: exp.Expr, segments: Sequence[str]) -> exp.Select:
         """The columns that name a row of states: batch, segment, segment columns."""
         query = exp.select(
-            exp.alias_(batch, BATCH, quoted=True),
-            exp.alias_(segment_label(segments), SEGMENT, quoted=True),
+            aliased(batch, BATCH),
+            aliased(segment_label(segments), SEGMENT),
         )
         return query.select(*self._segment_columns(segments), copy=False)
 
@@ -358,10 +354,10 @@ class Scan:
         wanted = self.segments
         if segments:
             return [column(s) for s in wanted]
-        return [exp.alias_(exp.Null(), s, quoted=True) for s in wanted]
+        return [aliased(exp.Null(), s) for s in wanted]
 
     def _merged(self, group: ScanGroup, fine: exp.Select) -> exp.Select:
-        query = exp.select(column(BATCH), exp.alias_(exp.Null(), SEGMENT, quoted=True))
+        query = exp.select(column(BATCH), aliased(exp.Null(), SEGMENT))
         query = query.select(*self._segment_columns(()))
         query = query.select(*merge_columns(group.states))
         return query.from_(fine.copy().subquery("segments")).group_by(column(BATCH))
@@ -376,10 +372,7 @@ def _without_rows(state: StateColumn, batch: str) -> exp.Expr:
 
 def merge_columns(states: Iterable[StateColumn]) -> list[exp.Expr]:
     """Aggregates over state rows that give the state of the union, under the same names."""
-    return [
-        exp.alias_(s.merge.copy() if s.merge is not None else exp.Null(), s.name, quoted=True)
-        for s in states
-    ]
+    return [aliased(s.merge.copy() if s.merge is not None else exp.Null(), s.name) for s in states]
 
 
 class Inputs:
@@ -410,7 +403,7 @@ class Inputs:
 
     def columns(self) -> list[exp.Expr]:
         """The inputs of all aggregates so far, by the names that these use."""
-        return [exp.alias_(e, name, quoted=True) for e, name in self._names.items()]
+        return [aliased(e, name) for e, name in self._names.items()]
 
     def _column(self, value: exp.Expr) -> exp.Expr:
         if value not in self._names:

@@ -11,7 +11,7 @@ from dqsql.compiler.keys import (
     segment_label,
 )
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import call, column
+from dqsql.dialect import aliased, call, column
 from dqsql.model.project import CheckModel
 
 SEGMENTS = "segments"
@@ -30,24 +30,24 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
     if batch is None:
         return None
     if not model.config.segment_by:
-        query = exp.select(exp.alias_(batch, BATCH, quoted=True))
-        query = query.select(exp.alias_(call("count", exp.Star()), "rows", quoted=True))
+        query = exp.select(aliased(batch, BATCH))
+        query = query.select(aliased(call("count", exp.Star()), "rows"))
         query = query.from_(model_table(model)).group_by(batch.copy())
         return query if condition is None else query.where(condition)
     label = segment_label(model.config.segment_by)
     fine = exp.select(
-        exp.alias_(batch, BATCH, quoted=True),
-        exp.alias_(label, _LABEL, quoted=True),
-        exp.alias_(call("count", exp.Star()), _N, quoted=True),
+        aliased(batch, BATCH),
+        aliased(label, _LABEL),
+        aliased(call("count", exp.Star()), _N),
     )
     fine = fine.from_(model_table(model))
     fine = fine if condition is None else fine.where(condition)
     fine = fine.group_by(batch.copy(), label.copy())
     query = exp.select(
         column(BATCH),
-        exp.alias_(call("sum", column(_N)), "rows", quoted=True),
-        exp.alias_(call("count", exp.Star()), SEGMENTS, quoted=True),
-        exp.alias_(call("hll_sketch_agg", column(_LABEL)), SKETCH, quoted=True),
+        aliased(call("sum", column(_N)), "rows"),
+        aliased(call("count", exp.Star()), SEGMENTS),
+        aliased(call("hll_sketch_agg", column(_LABEL)), SKETCH),
     )
     return query.from_(fine.subquery("by_segment")).group_by(column(BATCH))
 
@@ -55,9 +55,9 @@ def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.S
 def segment_count_query(model: CheckModel, batches: BatchFilter) -> exp.Select:
     """The exact number of segments in some batches; reads the segment columns only."""
     label = segment_label(model.config.segment_by)
-    distinct = exp.select(exp.alias_(label, _LABEL, quoted=True)).distinct()
+    distinct = exp.select(aliased(label, _LABEL)).distinct()
     distinct = distinct.from_(model_table(model))
     condition = batches.condition(model)
     distinct = distinct if condition is None else distinct.where(condition)
-    count = exp.alias_(call("count", exp.Star()), SEGMENTS, quoted=True)
+    count = aliased(call("count", exp.Star()), SEGMENTS)
     return exp.select(count).from_(distinct.subquery("distinct_segments"))

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import Scan, scan_groups
-from dqsql.dialect import column
+from dqsql.dialect import aliased, column
 from dqsql.engine.profiling import rows_of
 from dqsql.errors import Span, error_of
 from dqsql.model.plan import Plan
@@ -84,8 +84,8 @@ def _in_one_pass(plan: Plan, sketches: bool) -> exp.Select:
     """The metrics of all states in one statement."""
     types = {s.name: "double" for s in plan.states}
     scan = Scan(plan.model, scan_groups(plan.states, types), label="all").query()
-    query = exp.select(*(exp.alias_(m.finish, m.alias, quoted=True) for m in plan.metrics))
+    query = exp.select(*(aliased(m.finish, m.alias) for m in plan.metrics))
     if sketches:
         wanted = dict.fromkeys(s for m in plan.metrics for s in m.states)
-        query = query.select(*(exp.alias_(column(s), f"state:{s}", quoted=True) for s in wanted))
+        query = query.select(*(aliased(column(s), f"state:{s}") for s in wanted))
     return query.from_(scan.subquery("scanned"))

@@ -18,7 +18,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
-from dqsql.dialect import call, column, formula, literal, quoted, to_sql
+from dqsql.dialect import aliased, call, column, formula, literal, quoted, to_sql
 from dqsql.engine.measuring import Measurer, made_up_model
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
 from dqsql.model.project import Project, view_name
@@ -215,7 +215,7 @@ class _Suggesting:
         model = made_up_model(self.subject.view, {}, batch_by)
         query = batches_query(model)
         if query is None or batch_by is None:
-            count = exp.select(exp.alias_(call("count", exp.Star()), "n", quoted=True))
+            count = exp.select(aliased(call("count", exp.Star()), "n"))
             count = count.from_(self._table)
             found = rows_of(self.spark, count, f"cannot count the rows of {self.subject.name}")
             return (), "string", int(found[0]["n"])

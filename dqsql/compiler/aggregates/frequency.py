@@ -27,7 +27,7 @@ from dqsql.compiler.aggregates.quantiles import NumberScan
 from dqsql.compiler.aggregates.trigrams import TrigramScan
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggregates
-from dqsql.dialect import call, column, literal, parse_expression, to_sql
+from dqsql.dialect import aliased, call, column, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
@@ -118,7 +118,7 @@ def state_over_counts(state: StateColumn, counted: str) -> exp.Expr:
     value = column(state.name, counted)
     if function_name(state.scan) not in ("count", "count_if"):
         return value
-    return exp.alias_(call("coalesce", value, literal(0)), state.name, quoted=True)
+    return aliased(call("coalesce", value, literal(0)), state.name)
 
 
 @dataclass(frozen=True)

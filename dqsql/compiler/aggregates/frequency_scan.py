@@ -12,7 +12,7 @@ from dqsql.compiler.aggregates.base import RowSource
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
-from dqsql.dialect import call, column, formula, identifier, literal, to_sql
+from dqsql.dialect import aliased, call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
 
@@ -80,8 +80,8 @@ class FrequencyScan:
         batch, segment = self._labels(self._segment_key)
         texts = [literal(table_text(t)) for t in self._tables]
         counted = texts[0] if len(texts) == 1 else call("element_at", call("array", *texts), _NEXT)
-        query = exp.select(batch, segment, exp.alias_(counted.copy(), COUNTED, quoted=True))
-        query = query.select(exp.alias_(self._shown(), VALUE, quoted=True), column(N))
+        query = exp.select(batch, segment, aliased(counted.copy(), COUNTED))
+        query = query.select(aliased(self._shown(), VALUE), column(N))
         return query.from_(counts.subquery("counts"))
 
     def _shown(self) -> exp.Expr:
@@ -109,8 +109,8 @@ class FrequencyScan:
         """The columns batch and segment of a row of counts; without `segment` it is null."""
         only = self.scan.only_batch
         return (
-            column(BATCH) if only is None else exp.alias_(only.copy(), BATCH, quoted=True),
-            column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True),
+            column(BATCH) if only is None else aliased(only.copy(), BATCH),
+            column(SEGMENT) if segment else aliased(segment_label(()), SEGMENT),
         )
 
     @property
@@ -137,10 +137,10 @@ class FrequencyScan:
         segments = self.scan.segments
         query = exp.Select()
         if self._batch_key:
-            query = query.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
+            query = query.select(aliased(self.scan.batch_value, BATCH))
         if segments:
             # The label, since segment columns may have the names of the columns here.
-            query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
+            query = query.select(aliased(segment_label(segments), SEGMENT))
         return query
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
@@ -149,7 +149,7 @@ class FrequencyScan:
 
     def _counts(self) -> exp.Select:
         keys = [column(k) for k in (*self._keys, TABLE, VALUE)]
-        query = exp.select(*keys).select(exp.alias_(call("count", exp.Star()), N, quoted=True))
+        query = exp.select(*keys).select(aliased(call("count", exp.Star()), N))
         query = query.from_(self._entries().subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
 
@@ -174,12 +174,12 @@ class FrequencyScan:
         )
         if len(rows) == 1:
             pairs = zip(rows[0], (TABLE, *names), strict=True)
-            one = (exp.alias_(value, name, quoted=True) for value, name in pairs)
+            one = (aliased(value, name) for value, name in pairs)
             entries = self.scan.from_batches(self._keyed().select(*one))
         keys = [*map(column, (*self._keys, TABLE, *names))]
         query = exp.select(*map(column, (*self._keys, TABLE)))
-        query = query.select(exp.alias_(self._texts_of_tuples(names), VALUE, quoted=True))
-        query = query.select(exp.alias_(call("count", exp.Star()), N, quoted=True))
+        query = query.select(aliased(self._texts_of_tuples(names), VALUE))
+        query = query.select(aliased(call("count", exp.Star()), N))
         some = exp.or_(*(not_null(column(n)) for n in names))
         return query.from_(entries.subquery("entries")).where(some).group_by(*keys)
 
@@ -205,10 +205,8 @@ class FrequencyScan:
         counts = [
             formula(f"count_if({{0}} & {_WIDTH - 1} = {i})", column(VALUE)) for i in range(_WIDTH)
         ]
-        buckets = exp.select(*keys, exp.alias_(bucket, _BUCKET, quoted=True))
-        buckets = buckets.select(
-            *(exp.alias_(c, f"{_SIDE}{i}", quoted=True) for i, c in enumerate(counts))
-        )
+        buckets = exp.select(*keys, aliased(bucket, _BUCKET))
+        buckets = buckets.select(*(aliased(c, f"{_SIDE}{i}") for i, c in enumerate(counts)))
         buckets = buckets.from_(self._entries().subquery("entries")).where(not_null(column(VALUE)))
         buckets = buckets.group_by(*(k.copy() for k in keys), bucket.copy())
         pairs = [
@@ -235,7 +233,7 @@ class FrequencyScan:
         It is the last step, so that segments are summed by the numbers.
         """
         query = exp.select(*map(column, (*keys, TABLE)))
-        query = query.select(exp.alias_(self._texts_of_numbers(), VALUE, quoted=True), column(N))
+        query = query.select(aliased(self._texts_of_numbers(), VALUE), column(N))
         return query.from_(counts.subquery("numbers"))
 
     def _texts_of_numbers(self) -> exp.Expr:
@@ -271,7 +269,7 @@ class FrequencyScan:
     def _summed(self, counts: exp.Select) -> exp.Select:
         keys = [column(k) for k in (*self._batch_key, TABLE, VALUE)]
         query = exp.select(*keys)
-        query = query.select(exp.alias_(call("sum", column(N)), N, quoted=True))
+        query = query.select(aliased(call("sum", column(N)), N))
         return query.from_(counts.subquery("counts")).group_by(*(k.copy() for k in keys))
 
     def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
@@ -290,7 +288,7 @@ class FrequencyScan:
 def over_table(state: StateColumn, mine: exp.Expr) -> exp.Expr:
     """A state's aggregates over the rows of its own frequency table, which are `mine`."""
     aggregate = map_aggregates(state.scan, partial(filtered_by, condition=mine))
-    return exp.alias_(aggregate, state.name, quoted=True)
+    return aliased(aggregate, state.name)
 
 
 def unpivoted(
@@ -306,7 +304,7 @@ def unpivoted(
     """
     labels = [[f"{name}{i}" for name in names] for i in range(len(rows))]
     pairs = [
-        exp.alias_(value, label, quoted=True)
+        aliased(value, label)
         for values, row in zip(rows, labels, strict=True)
         for value, label in zip(values, row, strict=True)
     ]

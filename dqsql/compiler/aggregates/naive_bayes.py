@@ -40,7 +40,7 @@ from dqsql.compiler.aggregates.base import (
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.trees import has_aggregate
-from dqsql.dialect import call, column, formula, literal, parse_query, to_sql
+from dqsql.dialect import aliased, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
 
@@ -210,9 +210,9 @@ class _NaiveBayesScan:
     def _counts(self) -> exp.Select:
         """How often each class and texts of columns occur together: keys, class, texts, n."""
         segments = self.scan.segments
-        query = exp.select(exp.alias_(self.scan.batch_value, BATCH, quoted=True))
+        query = exp.select(aliased(self.scan.batch_value, BATCH))
         if segments:
-            query = query.select(exp.alias_(segment_label(segments), SEGMENT, quoted=True))
+            query = query.select(aliased(segment_label(segments), SEGMENT))
         keys = (BATCH, SEGMENT) if segments else (BATCH,)
         rows = [(literal(i), _class(t), _texts(t)) for i, t in enumerate(self._tables)]
         entries = unpivoted(
@@ -228,14 +228,12 @@ class _NaiveBayesScan:
         """The entries of each state, sorted, from the counts."""
         keys = (BATCH, *segment)
         query = exp.select(column(BATCH))
-        query = query.select(
-            column(SEGMENT) if segment else exp.alias_(segment_label(()), SEGMENT, quoted=True)
-        )
+        query = query.select(column(SEGMENT) if segment else aliased(segment_label(()), SEGMENT))
         entry = ", ".join(f"'{f}', {f}" for f in _ENTRY)
         for number, state in enumerate(self.states):
             mine = f"filter (where {TABLE} = {number})"
             entries = formula(f"array_sort(collect_list(named_struct({entry})) {mine})")
-            query = query.select(exp.alias_(entries, state.name, quoted=True))
+            query = query.select(aliased(entries, state.name))
         query = query.from_(self._least(counts, keys).subquery("entries"))
         return query.group_by(*map(column, keys))
 
@@ -248,7 +246,7 @@ class _NaiveBayesScan:
             partition_by=[column(k) for k in (*keys, TABLE, "g")],
             order=exp.Order(expressions=[exp.Ordered(this=column(n)) for n in ("k", "c", "t")]),
         )
-        ranked = exp.select(*map(column, (*names, "n")), exp.alias_(rank, "place", quoted=True))
+        ranked = exp.select(*map(column, (*names, "n")), aliased(rank, "place"))
         ranked = ranked.from_(entries.subquery("summed"))
         query = exp.select(*map(column, (*names, "n"))).from_(ranked.subquery("ranked"))
         return query.where(
@@ -260,9 +258,9 @@ class _NaiveBayesScan:
         buckets = [t.buckets for t in self._tables]
         split = exp.select(
             *map(column, names),
-            exp.alias_(column(_CLASS), "class", quoted=True),
-            exp.alias_(formula(_bag(buckets)), "bag", quoted=True),
-            exp.alias_(formula(_HELD_OUT), "held", quoted=True),
+            aliased(column(_CLASS), "class"),
+            aliased(formula(_bag(buckets)), "bag"),
+            aliased(formula(_HELD_OUT), "held"),
             column("n"),
         )
         split = split.from_(counts.copy().subquery("counts"))
@@ -314,7 +312,7 @@ def _texts(table: Classification) -> exp.Expr:
 def _totals(rows: exp.Select, keys: Sequence[str], counted: str | None = None) -> exp.Select:
     """The number of rows by `keys`, or the sum of the column `counted`, as n."""
     total = formula("sum({0})", column(counted)) if counted else formula("count(*)")
-    query = exp.select(*map(column, keys), exp.alias_(total, "n", quoted=True))
+    query = exp.select(*map(column, keys), aliased(total, "n"))
     return query.from_(rows.copy().subquery("totalled")).group_by(*map(column, keys))
 
 
@@ -432,7 +430,7 @@ def _with_scores(finishes: Finishes, relation: exp.Expr) -> tuple[Finishes, exp.
     for wanted, name in names.items():
         mine = literal(list(used).index(wanted.state))
         value = formula("max(case when metric = {0} then {1} end)", mine, column(wanted.measure))
-        measures = measures.select(exp.alias_(value, name, quoted=True), copy=False)
+        measures = measures.select(aliased(value, name), copy=False)
     same = formula(
         "{0} = {1} and coalesce(concat('s', {2}), '') = {3}",
         column(BATCH, "s"),

@@ -27,7 +27,7 @@ from dqsql.compiler.aggregates.base import (
 )
 from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N, where_counted
 from dqsql.compiler.aggregates.sketches import is_array, number
-from dqsql.dialect import call, column, formula
+from dqsql.dialect import aliased, call, column, formula
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable
 
@@ -67,7 +67,7 @@ class NumberScan(FrequencyScan):
     def _storable(self) -> exp.Select:
         text = exp.Cast(this=column(VALUE), to=exp.DataType.build("string"))
         query = exp.select(*map(column, (*self._keys, TABLE)))
-        query = query.select(exp.alias_(text, VALUE, quoted=True), column(N))
+        query = query.select(aliased(text, VALUE), column(N))
         return query.from_(self._counts().subquery("numbers"))
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
@@ -82,9 +82,7 @@ class NumberScan(FrequencyScan):
         value = _rounded(column(VALUE))
         if few != exp.false():
             value = formula("case when {0} then {1} else {2} end", few, column(VALUE), value)
-        query = exp.select(
-            *map(column, (*self._keys, TABLE)), exp.alias_(value, VALUE, quoted=True)
-        )
+        query = exp.select(*map(column, (*self._keys, TABLE)), aliased(value, VALUE))
         return query.from_(entries.subquery("numbers"))
 
 
@@ -99,7 +97,7 @@ def _rounded(value: exp.Expr) -> exp.Expr:
 
 def counted_numbers(stored: exp.Select, keys: Sequence[str]) -> exp.Select:
     """The rows that quantiles read, from stored counts: `keys`, value, n."""
-    value = exp.alias_(as_double(column(VALUE)), VALUE, quoted=True)
+    value = aliased(as_double(column(VALUE)), VALUE)
     return exp.select(*map(column, keys), value, column(N)).from_(stored.subquery("stored"))
 
 

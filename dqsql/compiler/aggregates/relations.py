@@ -32,7 +32,7 @@ from dqsql.compiler.trees import (
     map_aggregates,
     outermost_aggregates,
 )
-from dqsql.dialect import call, column, literal, parse_expression
+from dqsql.dialect import aliased, call, column, literal, parse_expression
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Relation, StateColumn
 
@@ -109,9 +109,9 @@ class _RelationPass(SourcePass):
         """Batch, segment null, and the states; one row without a batch where there are none."""
         relation = _relation(states[0])
         batch = _batch_text(relation)
-        query = exp.select(exp.alias_(batch or segment_label(()), BATCH, quoted=True))
-        query = query.select(exp.alias_(segment_label(()), SEGMENT, quoted=True))
-        values = (exp.alias_(guarded(s.scan), s.name, quoted=True) for s in states)
+        query = exp.select(aliased(batch or segment_label(()), BATCH))
+        query = query.select(aliased(segment_label(()), SEGMENT))
+        values = (aliased(guarded(s.scan), s.name) for s in states)
         query = query.select(*values)
         query = query.from_(relation_table(relation.sql))
         if relation.batch is None or batch is None:
@@ -140,7 +140,7 @@ class _RelationPass(SourcePass):
         value: exp.Expr = column(state.name, counted)
         if function_name(state.scan) in ("count", "count_if"):
             value = call("coalesce", value, literal(0))
-        return exp.alias_(exp.Case(ifs=[exp.If(this=whole, true=value)]), state.name, quoted=True)
+        return aliased(exp.Case(ifs=[exp.If(this=whole, true=value)]), state.name)
 
     def without_rows(self, state: StateColumn, batch: str) -> exp.Expr:
         """The state for one batch by itself, as a scalar subquery."""

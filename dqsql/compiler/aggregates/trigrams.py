@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N
 from dqsql.compiler.keys import SEGMENT, not_null, union_all
-from dqsql.dialect import call, column, formula
+from dqsql.dialect import aliased, call, column, formula
 from dqsql.model.plan import Entries, FrequencyTable
 
 # Characters of a value that are looked at, so that long texts need bounded memory.
@@ -83,7 +83,7 @@ def _encoded(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
         column(_FIRST),
         column(_LAST),
     )
-    query = exp.select(*map(column, keys), exp.alias_(text, VALUE, quoted=True), column(N))
+    query = exp.select(*map(column, keys), aliased(text, VALUE), column(N))
     return query.from_(pairs.subquery("pairs"))
 
 
@@ -94,7 +94,7 @@ def _decoded(stored: exp.Select, keys: Sequence[str]) -> exp.Select:
         "case left({0}, 1) when '^' then substr({0}, 2, 2) when '=' then substr({0}, 3, 2) end",
         column(VALUE),
     )
-    pairs = exp.alias_(first, _FIRST, quoted=True), exp.alias_(last, _LAST, quoted=True)
+    pairs = aliased(first, _FIRST), aliased(last, _LAST)
     return exp.select(*map(column, keys), *pairs, column(N)).from_(stored.subquery("stored"))
 
 
@@ -102,20 +102,20 @@ def _places(texts: exp.Select, keys: Sequence[str]) -> exp.Select:
     """One row per character of each text: the bigrams that it ends and begins."""
     names = (*keys, VALUE, N)
     place = call("explode", formula("sequence(1, length({0}))", column(VALUE)))
-    middles = exp.select(*map(column, names), exp.alias_(place, _PLACE, quoted=True))
+    middles = exp.select(*map(column, names), aliased(place, _PLACE))
     middles = middles.from_(texts.copy().subquery("texts"))
     middles = middles.where(formula("length({0}) > 1", column(VALUE)))
     operands = column(VALUE), column(_PLACE)
     first = formula("case when {1} > 1 then substr({0}, {1} - 1, 2) end", *operands)
     last = formula("case when {1} < length({0}) then substr({0}, {1}, 2) end", *operands)
-    pairs = exp.alias_(first, _FIRST, quoted=True), exp.alias_(last, _LAST, quoted=True)
+    pairs = aliased(first, _FIRST), aliased(last, _LAST)
     return exp.select(*map(column, names), *pairs).from_(middles.subquery("middles"))
 
 
 def _counted(places: exp.Select, keys: Sequence[str]) -> exp.Select:
     names = (*keys, _FIRST, _LAST)
     query = exp.select(*map(column, names))
-    query = query.select(exp.alias_(call("sum", column(N)), N, quoted=True))
+    query = query.select(aliased(call("sum", column(N)), N))
     return query.from_(places.subquery("places")).group_by(*map(column, names))
 
 
@@ -130,10 +130,10 @@ def _peculiar(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
         "(ln({0}) + ln({1})) / 2 - ln({2})", count_by(_FIRST), count_by(_LAST), column(N)
     )
     query = exp.select(*map(column, (*keys, _FIRST, _LAST, N)))
-    query = query.select(exp.alias_(index, PECULIARITY, quoted=True)).from_(pairs.subquery("pairs"))
+    query = query.select(aliased(index, PECULIARITY)).from_(pairs.subquery("pairs"))
     text = formula("concat({0}, right({1}, 1))", column(_FIRST), column(_LAST))
     names = (*keys, _FIRST, _LAST, N, PECULIARITY)
-    trigrams = exp.select(*map(column, names), exp.alias_(text, VALUE, quoted=True))
+    trigrams = exp.select(*map(column, names), aliased(text, VALUE))
     whole = exp.and_(not_null(column(_FIRST)), not_null(column(_LAST)))
     return trigrams.from_(query.subquery("indexed")).where(whole)
 
@@ -147,7 +147,7 @@ def _by_text(places: exp.Select, keys: Sequence[str]) -> exp.Select:
     )
     mean = formula("sqrt(avg({0} * {0}))", column(PECULIARITY, "trigrams"))
     grouped = [column(k, "places") for k in (*keys, VALUE, N)]
-    query = exp.select(*grouped, exp.alias_(mean, PECULIARITY, quoted=True))
+    query = exp.select(*grouped, aliased(mean, PECULIARITY))
     query = query.from_(places.copy().subquery("places"))
     query = query.join(trigrams.subquery("trigrams"), on=same)
     return query.group_by(*(g.copy() for g in grouped))
