@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class LazySession:
     """The session of a target, opened when it is first asked for; see `session.open_session`.
 
-    `starting` is called before one is started, `meanwhile` in a thread beside that. Use it as a
+    `starting` is called before one is started, `meanwhile` in a thread beside that, and `tasks`
+    every few seconds with how many tasks Spark has done of those that it is at. Use it as a
     context: what was opened is closed at the end. It may be asked from several threads.
     """
 
@@ -30,9 +31,10 @@ class LazySession:
         spark: SparkSession | None = None,
         starting: Callable[[], None] = lambda: None,
         meanwhile: Callable[[], None] | None = None,
+        tasks: Callable[[int, int], None] | None = None,
     ) -> None:
         self._target, self._log_dir, self._given = target, log_dir, spark
-        self._starting, self._meanwhile = starting, meanwhile
+        self._starting, self._meanwhile, self._tasks = starting, meanwhile, tasks
         self._stack = ExitStack()
         self._opening = threading.Lock()
         self._open: SparkSession | None = None
@@ -49,12 +51,15 @@ class LazySession:
                     self._starting()
                 # Imported here because it starts with pyspark, which takes half a second.
                 from dqsql.engine.session import open_session
+                from dqsql.engine.task_progress import watched_tasks
 
                 if self._given is None and self._meanwhile is not None:
                     threading.Thread(target=self._meanwhile, daemon=True).start()
                 began = time.monotonic()
                 opened = open_session(self._target, self._log_dir, self._given, self.scale)
                 self._open = self._stack.enter_context(opened)
+                if self._tasks is not None:
+                    self._stack.enter_context(watched_tasks(self._open, self._tasks))
                 self.seconds = time.monotonic() - began
             return self._open
 

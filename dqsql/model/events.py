@@ -25,6 +25,12 @@ class RunListener:
     def model_step(self, model: str, step: str) -> None:
         """The model enters a step, for example 'scanning 120 batches'."""
 
+    def tasks_done(self, done: int, total: int) -> None:
+        """So many tasks are done of the stages that Spark is at.
+
+        Told every few seconds, from a thread of its own.
+        """
+
     def model_finished(self, index: int, total: int, result: ModelResult) -> None:
         """The model is done; its rows are stored, or wait to be, with those of other models.
 

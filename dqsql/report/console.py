@@ -114,6 +114,10 @@ class ConsoleListener(RunListener):
         """Show the step."""
         self._progress.step(printable(f"{model}: {step}{self._place_in_run}"))
 
+    def tasks_done(self, done: int, total: int) -> None:
+        """Show how far Spark is with what it is at."""
+        self._progress.note(f"{done:,} of {total:,} tasks done")
+
     def model_finished(self, index: int, total: int, result: ModelResult) -> None:
         """Print the model's line, its error and its findings."""
         self._progress.step("")

@@ -35,7 +35,7 @@ class Progress:
         self._terminal = terminal
         self._clock = clock
         self._frames = _FRAMES if terminal.unicode else _ASCII_FRAMES
-        self._text = ""
+        self._text = self._note = ""
         self._since = clock()
         self._frame = 0
         self._stop = threading.Event()
@@ -59,9 +59,13 @@ class Progress:
 
     def step(self, text: str) -> None:
         """Begin a step; its time counts from now."""
-        self._text = text
+        self._text, self._note = text, ""
         self._since = self._clock()
         self.draw()
+
+    def note(self, text: str) -> None:
+        """Say how far the step is."""
+        self._note = text
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -78,8 +82,12 @@ class Progress:
             with self._lock:
                 self._draw()
 
+    @property
+    def _said(self) -> str:
+        return f"{self._text}, {self._note}" if self._text and self._note else self._text
+
     def _draw(self) -> None:
-        text = self._text
+        text = self._said
         if not text:
             self._terminal.status("")
             return
@@ -93,7 +101,7 @@ class Progress:
             with self._lock:
                 if self._text:
                     seconds = duration(self._clock() - self._since)
-                    self._terminal.line(f"          .. {self._text}, for {seconds}")
+                    self._terminal.line(f"          .. {self._said}, for {seconds}")
 
     def _redraw(self) -> None:
         while not self._stop.wait(_INTERVAL):

@@ -228,6 +228,7 @@ class ProjectRun:
                 spark,
                 self.listener.session_starting,
                 load_libraries if any(p.monitors for p in plans) else None,
+                self.listener.tasks_done,
             ) as session,
         ):
             result = self._run_models(session)

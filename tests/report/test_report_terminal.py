@@ -100,6 +100,17 @@ def test_progress_shows_the_step_and_its_time(monkeypatch: pytest.MonkeyPatch) -
     assert screen.getvalue().endswith("\r\x1b[K")
 
 
+def test_a_note_is_about_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    progress = Progress(Terminal(screen), clock=lambda: 0.0)
+    progress.step("scanning")
+    progress.note("37 of 200 tasks done")
+    progress.draw()
+    assert "scanning, 37 of 200 tasks done  0.0s" in screen.getvalue()
+    progress.step("measuring")
+    assert screen.getvalue().endswith("measuring  0.0s")
+
+
 def test_progress_stops_its_thread() -> None:
     screen = Screen()
     with Progress(Terminal(screen)) as progress:
