@@ -56,3 +56,35 @@ ROW_DRIVEN_METRICS = frozenset(
         "type_count",
     ]
 )
+
+# What people call metrics whose names are short forms; the other names speak for themselves.
+_METRIC_WORDS = {
+    **dict.fromkeys(CATEGORICAL_DISTANCES, "distance of the shares of values"),
+    # js_div and kl_div are of numbers and of texts: the words fit both.
+    **dict.fromkeys(NUMERIC_DISTANCES, "distance of the distribution of values"),
+    **dict.fromkeys(PATTERN_DISTANCES, "distance of the distribution of text shapes"),
+    "cohen_d": "distance of means in standard deviations",
+    "p25": "lower quartile",
+    "p75": "upper quartile",
+    "stddev": "standard deviation",
+    "range": "distance from least to largest value",
+    "row_count": "number of rows",
+    "dist_val_count": "number of distinct values",
+    "unique_ratio": "share of distinct values",
+    "complete_ratio": "share of values that are not null",
+    "nan_ratio": "share of NaN",
+    "infinite_ratio": "share of infinite values",
+    "empty_ratio": "share of empty or blank texts",
+    "str_len": "mean length of texts",
+    "char_len": "mean number of letters",
+    "digit_len": "mean number of digits",
+    "punc_len": "mean number of punctuation marks",
+    "upper_ratio": "share of characters that are upper-case letters",
+    "lower_ratio": "share of characters that are lower-case letters",
+}
+
+
+def metric_words(metric: str) -> str:
+    """Return a metric's name in words with the name behind it, or the name if it needs none."""
+    words = _METRIC_WORDS.get(metric)
+    return metric if words is None else f"{words} ({metric})"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dqsql.model.metric_traits import metric_words
 from dqsql.model.results import Result, RunResult, Status
 
 from ..conftest import PROFILES_YML, PROJECT_YML
@@ -148,6 +149,7 @@ def test_a_finding_says_what_it_saw_and_from_what_it_learned(
     assert details["fpr_bound"] <= details["fpr"] == 0.01
     broken = [c for c in details["clauses"] if c["status"] == "fail"]
     assert broken
+    assert metric_words(broken[0]["metric"]) in result.message
     assert any("unit" in issue for c in broken for issue in c["catches"])
 
 

@@ -13,6 +13,7 @@ from dqsql.decisions.program import (
     share_words,
     transform_words,
 )
+from dqsql.model.metric_traits import metric_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
 
@@ -44,7 +45,7 @@ def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
 
 
 def _short(verdict: ClauseVerdict) -> str:
-    name = verdict.clause.metric
+    name = metric_words(verdict.clause.metric)
     if verdict.status == "null":
         return f"{name} has no value"
     low, high = verdict.lower, verdict.upper
