@@ -24,7 +24,7 @@ MODEL = """\
 select
     day,
     kind,
-    x -- @mean > 0 {scope: cumulative} @max < 1000 @anomaly(mean)
+    x -- @mean > 0 {scope: cumulative} @max < 1000 @anomaly(mean) @avh(min_history => 3)
 from {{ source('raw', 't') }}
 -- @entropy(x) > 0 {scope: cumulative}
 """
