@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 from os import PathLike
 from pathlib import Path
 from tempfile import gettempdir
@@ -44,6 +45,24 @@ def cache_dir() -> Path:
     except RuntimeError:
         # A container's user without a home.
         return Path(gettempdir()) / f"dqsql-{os.getuid()}"
+
+
+def is_private(folder: Path) -> bool:
+    """Whether nobody else could have put a file there: what is read back is trusted."""
+    if os.name != "posix":
+        return True
+    found = folder.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file in one step, readable by its user only. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    draft.replace(path)
 
 
 def is_switched_off(variable: str) -> bool:

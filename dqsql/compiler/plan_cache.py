@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ from dqsql.compiler.adoption import CompiledModel
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.resources import cache_dir, is_switched_off
+from dqsql.resources import cache_dir, is_private, is_switched_off
 from dqsql.version import VERSION
 
 _SWITCH = "DQSQL_PLAN_CACHE"
@@ -89,7 +88,7 @@ class PlanCache:
         if not self._used:
             return None
         try:
-            if not _is_private(self._folder):
+            if not is_private(self._folder):
                 return None
             text = self._path(kind, model).read_bytes()
         except OSError:
@@ -146,14 +145,6 @@ class PlanCache:
         relations = (tables | {m.relation for m in mentioned}) - {None}
         yield from mentioned
         yield from (m for m in self._project.models if m.relation in relations)
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether nobody else could have put a file there: what is read back may be any object."""
-    if os.name != "posix":
-        return True
-    found = folder.stat()
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 @cache

@@ -18,14 +18,14 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
 from dqsql.redaction import secret_values
-from dqsql.resources import cache_dir, is_switched_off
+from dqsql.resources import cache_dir, is_private, is_switched_off, write_private
 from dqsql.version import VERSION
 
 ARCHIVE_SWITCH = "DQSQL_CLASS_ARCHIVE"
@@ -33,11 +33,15 @@ _SWITCH = "DQSQL_HEAD_START"
 # More files than these take longer to look at than Spark takes to start.
 _MOST_FILES = 50_000
 _POLL = 0.02
+# Path, size in bytes, and time of change in nanoseconds.
+File = tuple[str, int, int]
 # What decides, besides Spark's settings, which Java starts and how.
 _ENVIRONMENT = ("JAVA_HOME", "SPARK_HOME", "PATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 # With these PySpark starts Java in another way, or not at all.
 _OTHER_WAYS = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS")
 _ARCHIVE = re.compile(r"-XX:SharedArchiveFile=(\S+)")
+# The options of the command line that say which project and target is meant.
+_NAMES = ("project_dir", "target", "profile", "profiles_dir")
 _SECRET = ("secret", "password", "token", "key", "credential")
 
 
@@ -55,12 +59,28 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class WatchedFiles:
+    """Files and folders that tell by a change that there is something to do, and their files."""
+
+    places: frozenset[str] = frozenset()
+    files: frozenset[File] = frozenset()
+
+    def __or__(self, other: WatchedFiles) -> WatchedFiles:
+        return WatchedFiles(self.places | other.places, self.files | other.files)
+
+    @property
+    def digest(self) -> str:
+        """A short name for how the files look."""
+        return digest_of(sorted(self.files))
+
+
+@dataclass(frozen=True)
 class _Recipe:
     """What the next run knows. `places` are None where files do not tell whether data is new."""
 
     launch: Launch
     places: tuple[str, ...] | None
-    seen: str
+    seen: str | None
 
 
 @dataclass
@@ -92,9 +112,21 @@ _used: list[_Java] = []
 _launches: list[Launch] = []
 
 
-def files_in(paths: Sequence[Path]) -> list[tuple[str, int, int]] | None:
+def watched(paths: Sequence[Path]) -> WatchedFiles | None:
+    """Files and folders as they are now; None where there are too many to look at."""
+    found = files_in(paths)
+    return None if found is None else WatchedFiles(frozenset(map(str, paths)), frozenset(found))
+
+
+def has_session() -> bool:
+    """Whether this process has a session of its own, beside which no other can be started."""
+    context = sys.modules.get("pyspark.core.context")
+    return bool(context and context.SparkContext._active_spark_context)
+
+
+def files_in(paths: Sequence[Path]) -> list[File] | None:
     """Path, size and time of change of all files; None where there are too many to look at."""
-    found: list[tuple[str, int, int]] = []
+    found: list[File] = []
     try:
         for path in paths:
             for file in _files(path):
@@ -126,12 +158,11 @@ def begin(place: Mapping[str, object], *, surely: bool) -> None:
     """Start Java if the last run of this place tells that this one will need it.
 
     Args:
-        place: the project and target in the words of the command line.
+        place: the project and target by the options of the command line, among others.
         surely: whether a session is needed even if no file has changed.
     """
     recipe = _read(place)
-    context = sys.modules.get("pyspark.core.context")
-    if recipe is None or _waiting or (context and context.SparkContext._active_spark_context):
+    if recipe is None or _waiting or has_session():
         return
     launch = recipe.launch
     if Path(launch.warm).exists() or not _is_lasting(launch.command):
@@ -172,7 +203,6 @@ def taken(wanted: str) -> Iterator[bool]:
     java.forget()
     # The JVM ends with the pipe that the process holds.
     _used.append(java)
-    _launches.append(java.launch)
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
     try:
         yield True
@@ -185,27 +215,22 @@ def note_launch(launch: Launch) -> None:
     _launches.append(launch)
 
 
-def remember(place: Mapping[str, object], places: Iterable[Path] | None) -> None:
+def remember(place: Mapping[str, object], seen: WatchedFiles | None) -> None:
     """Leave behind what the next run of a place needs to start Java early.
 
-    `places` are the files and folders that tell by a change that there is something to do; None
-    where files cannot.
+    `seen` are the files as they were before the run; None where files do not tell what is new.
     """
     before = _read(place)
     launch = _launches[-1] if _launches else None if before is None else before.launch
     if launch is None or not _is_lasting(launch.command) or _holds_secrets(launch.command):
         return
-    paths = None if places is None else tuple(sorted(map(str, places)))
-    recipe = _Recipe(launch, paths, _seen(paths))
+    recipe = _Recipe(launch, None, None)
+    if seen is not None:
+        recipe = _Recipe(launch, tuple(sorted(seen.places)), seen.digest)
     if recipe == before:
         return
-    path = _path(place)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_suffix(f".{os.getpid()}.tmp")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as f:
-            json.dump(asdict(recipe), f)
-        draft.replace(path)
+        write_private(_path(place), json.dumps(asdict(recipe)))
     except OSError:
         return  # no cache to write to: the next run starts as this one did
 
@@ -215,8 +240,12 @@ def _read(place: Mapping[str, object]) -> _Recipe | None:
         return None
     if any(name in os.environ for name in _OTHER_WAYS):
         return None
+    path = _path(place)
     try:
-        found = json.loads(_path(place).read_text("utf-8"))
+        # A command is read that will be run.
+        if not is_private(path.parent):
+            return None
+        found = json.loads(path.read_text("utf-8"))
         launch = Launch(**{**found["launch"], "command": tuple(found["launch"]["command"])})
         places = None if found["places"] is None else tuple(found["places"])
         return _Recipe(launch, places, found["seen"])
@@ -225,7 +254,7 @@ def _read(place: Mapping[str, object]) -> _Recipe | None:
 
 
 def _path(place: Mapping[str, object]) -> Path:
-    where = {name: str(value) for name, value in place.items()}
+    where = {name: str(place[name]) for name in _NAMES}
     where["project_dir"] = str(Path(where["project_dir"]).absolute())
     around = [os.environ.get(name) for name in _ENVIRONMENT]
     name = digest_of(sorted(where.items()), around, sys.prefix, VERSION)
@@ -233,11 +262,10 @@ def _path(place: Mapping[str, object]) -> Path:
 
 
 def _has_news(recipe: _Recipe) -> bool:
-    return recipe.places is None or _seen(recipe.places) != recipe.seen
-
-
-def _seen(places: Sequence[str] | None) -> str:
-    return digest_of(None if places is None else files_in([Path(place) for place in places]))
+    if recipe.places is None:
+        return True
+    now = watched([Path(place) for place in recipe.places])
+    return now is not None and now.digest != recipe.seen
 
 
 def _is_lasting(command: Sequence[str]) -> bool:

@@ -10,12 +10,12 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.aggregates.facts import is_about_now
-from dqsql.engine.head_start import files_in
+from dqsql.engine.head_start import WatchedFiles, watched
 from dqsql.engine.small import FEW_KNOWN_ROWS, FEW_ROWS, SMALL_BYTES, Scale
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
@@ -40,12 +40,14 @@ _UNSTEADY = re.compile(
 class FileInputs:
     """What a model read: a fingerprint of files and definitions, and how much there was of files.
 
-    `fingerprint` is None where files alone do not tell what is new; `size` is in bytes.
+    `fingerprint` is None where files alone do not tell what is new; `size` is in bytes. `watched`
+    are the files and those that define the model.
     """
 
     fingerprint: str | None
     files: int
     size: int
+    watched: WatchedFiles | None = field(default=None, compare=False, repr=False)
 
 
 def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
@@ -54,37 +56,31 @@ def inputs_of(plan: Plan, project: Project) -> FileInputs | None:
     There is no fingerprint of SQL that looks at the clock, of a check of how old the data is, and
     of a model without `batch_by`, of which each run is a batch.
     """
-    read = _read_files(plan, project)
-    listed = None if read is None else files_in(read[1])
-    if read is None or listed is None:
-        return None
-    models = read[0]
-    known = _is_steady(plan, models)
-    fingerprint = _fingerprint(plan, models, project, listed) if known else None
-    return FileInputs(fingerprint, len(listed), sum(size for _, size, _ in listed))
-
-
-def telling_files(plans: Iterable[Plan], project: Project) -> list[Path] | None:
-    """Files and folders one of which changes where something is new; None where they cannot tell.
-
-    They are the data, the models and the project's settings.
-    """
-    found = list(project.root.glob("*.yml"))
-    for plan in plans:
-        read = _read_files(plan, project)
-        if read is None or not _is_steady(plan, read[0]):
-            return None
-        found += [*(project.root / model.path for model in read[0]), *read[1]]
-    return found
-
-
-def _read_files(plan: Plan, project: Project) -> tuple[list[CheckModel], list[Path]] | None:
-    """The models and the files and folders that a model reads, itself among the former."""
     if plan.model.relation is not None or project.target.method != "session":
         return None
     models = _read_by(plan, project)
     paths = None if models is None else _paths(plan, models, project)
-    return None if models is None or paths is None else (models, paths)
+    data = None if paths is None else watched(paths)
+    if models is None or data is None:
+        return None
+    listed = sorted(data.files)
+    known = _is_steady(plan, models)
+    fingerprint = _fingerprint(plan, models, project, listed) if known else None
+    own = watched([project.root / model.path for model in models]) or WatchedFiles()
+    return FileInputs(fingerprint, len(listed), sum(size for _, size, _ in listed), data | own)
+
+
+def watched_by(inputs: Iterable[FileInputs | None], project: Project) -> WatchedFiles | None:
+    """What tells by a change that something is new: data, models and settings of the project.
+
+    `inputs` are those of the models of a run. None where files do not tell it of all of them.
+    """
+    found = watched(list(project.root.glob("*.yml")))
+    for known in inputs:
+        if found is None or known is None or known.fingerprint is None or known.watched is None:
+            return None
+        found |= known.watched
+    return found
 
 
 def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int]]) -> Scale:

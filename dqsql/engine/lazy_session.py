@@ -50,8 +50,8 @@ class LazySession:
                 if self._given is None:
                     self._starting()
                 # Imported here because it starts with pyspark, which takes half a second.
+                from dqsql.engine.consumption import watched_tasks
                 from dqsql.engine.session import open_session
-                from dqsql.engine.task_progress import watched_tasks
 
                 if self._given is None and self._meanwhile is not None:
                     threading.Thread(target=self._meanwhile, daemon=True).start()

@@ -46,9 +46,10 @@ def prepare(
     states: list[StateColumn] = []
     broken: list[tuple[StateColumn, EngineError]] = []
     known = facts(now, columns)
+    maps = {name.lower() for name, kind in columns.items() if kind.startswith("map<")}
     for state in plan.states:
         try:
-            states.append(with_hashed_maps(with_facts(work.fitted(state), known), columns))
+            states.append(with_hashed_maps(with_facts(work.fitted(state), known), maps))
         except EngineError as error:
             broken.append((state, error))
     return Prepared(tuple(states), tuple(broken))

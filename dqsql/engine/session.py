@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from dqsql.engine.archive import archive_options, remove_archive
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
-from dqsql.engine.head_start import Launch, digest_of, note_launch, taken
+from dqsql.engine.head_start import Launch, digest_of, has_session, note_launch, taken
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.small import Scale, small_java_options
@@ -87,8 +87,7 @@ def open_session(
 def _warm(target: Target) -> Iterator[Target | None]:
     """The target by way of its warm session, where there is one that can be used from here."""
     # A process has either sessions of its own or those of Connect.
-    context = sys.modules.get("pyspark.core.context")
-    if target.method != "session" or (context and context.SparkContext._active_spark_context):
+    if target.method != "session" or has_session():
         yield None
         return
     with warm_target(target, embedded_settings(target)) as warm:
@@ -172,7 +171,9 @@ def _impatient(session: SparkSession, url: str) -> SparkSession:
 
     class WhileListening(DefaultPolicy):
         def can_retry(self, e: BaseException) -> bool:
-            return super().can_retry(e) and not any(_refuses(*server) for server in _servers(url))
+            refusals = (_refusal(*server) for server in _servers(url))
+            gone = (isinstance(refusal, ConnectionRefusedError) for refusal in refusals)
+            return super().can_retry(e) and not any(gone)
 
     session.client.set_retry_policies([WhileListening(max_retries=_RETRIES)])
     # The first call: a wrong token is found here.
@@ -347,12 +348,13 @@ _LOCK_FILE = "dbex.lck"
 def refuse_unreachable(url: str) -> None:
     """Raise SessionError unless a server listens at `sc://host:port` or `spark://a:1,b:2`."""
     servers = _servers(url)
-    reasons = [_refusal(host, port) for host, port in servers]
-    if servers and all(reasons):
+    refusals = [refusal for server in servers if (refusal := _refusal(*server)) is not None]
+    if refusals and len(refusals) == len(servers):
+        reason = refusals[0].strerror or str(refusals[0]) or "it does not answer"
         what = "Spark Connect server" if url.startswith("sc://") else "Spark master"
         shown = ", ".join(f"{host}:{port}" for host, port in servers)
         raise SessionError(
-            f"no {what} answers at {shown}: {reasons[0]}",
+            f"no {what} answers at {shown}: {reason}",
             hint="start it, or correct the address in profiles.yml",
         )
 
@@ -367,24 +369,13 @@ def _servers(url: str) -> list[tuple[str, int]]:
     return [(host, int(port)) for host, _, port in found if port.isdigit()]
 
 
-def _refusal(host: str, port: int) -> str | None:
+def _refusal(host: str, port: int) -> OSError | None:
     """Why nothing answers at an address, or None."""
     try:
         socket.create_connection((host, port), _TIMEOUT).close()
     except OSError as error:
-        return error.strerror or str(error) or "it does not answer"
+        return error
     return None
-
-
-def _refuses(host: str, port: int) -> bool:
-    """Whether no process listens at an address of a host that answers."""
-    try:
-        socket.create_connection((host, port), _TIMEOUT).close()
-    except ConnectionRefusedError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def refuse_locked_metastore(conf: Mapping[str, str]) -> None:

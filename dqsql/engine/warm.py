@@ -26,7 +26,7 @@ import pyspark
 
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
-from dqsql.resources import cache_dir
+from dqsql.resources import cache_dir, write_private
 from dqsql.version import VERSION
 
 DEFAULT_IDLE = 30 * 60.0
@@ -84,11 +84,7 @@ class WarmPlace:
 
     def write(self, session: WarmSession) -> None:
         """Write the record, readable by its user only, in one step."""
-        draft = self.record.with_suffix(f".{os.getpid()}.tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(session), file)
-        draft.replace(self.record)
+        write_private(self.record, json.dumps(asdict(session)))
 
     def open_lock(self) -> IO[bytes]:
         """The lock file, made where it is missing."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from dqsql.model.plan import Monitor
+from dqsql.model.results import Status
 from dqsql.monitors.programs import StoredProgram
 
 
@@ -129,7 +130,7 @@ class Tally:
         )
 
 
-_DECIDED = {"pass": False, "warn": True, "fail": True}
+_DECIDED = {Status.PASS: False, Status.WARN: True, Status.FAIL: True}
 
 
 def as_decided(

@@ -16,14 +16,14 @@ from dqsql.decisions.libraries import load_libraries
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
-from dqsql.engine.head_start import remember
+from dqsql.engine.head_start import WatchedFiles, remember
 from dqsql.engine.inputs import (
     FileInputs,
     inputs_of,
     scale_of,
     store_inputs,
     stored_inputs,
-    telling_files,
+    watched_by,
 )
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
@@ -191,6 +191,7 @@ class ProjectRun:
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _fpr: float = DEFAULT_FPR
     _unchanged: set[str] = field(default_factory=set)
+    _watched: WatchedFiles | None = None
 
     @property
     def _project(self) -> Project:
@@ -233,7 +234,7 @@ class ProjectRun:
         ):
             result = self._run_models(session)
         if spark is None:
-            remember(self.request.where.named, telling_files(plans, self._project))
+            remember(vars(self.request.where), self._watched)
         problems = send_lineage(self._project, plans, result)
         result = replace(result, warnings=(*result.warnings, *problems))
         self.listener.run_finished(result)
@@ -262,7 +263,7 @@ class ProjectRun:
         # As they are before anything is read: what changes meanwhile is new to the next run.
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
         inputs = {n: known for n, known in found.items() if known and known.fingerprint}
-
+        self._watched = watched_by(found.values(), self._project)
         self._unchanged = {
             p.model.name
             for p in self.compiled.plans

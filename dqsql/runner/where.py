@@ -53,15 +53,6 @@ class Where:
         )
 
     @property
-    def named(self) -> dict[str, object]:
-        """What says which project and target is meant, by the names of the options."""
-        return {
-            k: v
-            for k, v in (self._place | {"project_dir": self.project_dir}).items()
-            if k != "vars"
-        }
-
-    @property
     def _place(self) -> Place:
         return {
             "target": self.target,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dqsql.engine import head_start
-from dqsql.engine.head_start import Launch, begin, note_launch, remember, taken
+from dqsql.engine.head_start import Launch, begin, note_launch, remember, taken, watched
 from tests.conftest import MakeProject
 
 # Announces itself as PythonGatewayServer does, and lives as long as its pipe.
@@ -54,7 +54,7 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
     data = tmp_path / "t.csv"
     data.write_text("a\n")
     launched(tmp_path)
-    remember(PLACE, [data])
+    remember(PLACE, watched([data]))
     begin(PLACE, surely=False)
     assert waiting() == []
     data.write_text("a\nb\n")
@@ -92,6 +92,14 @@ def test_one_that_dies_leaves_the_start_to_the_session(tmp_path: Path) -> None:
     assert waiting()
     with taken("w") as there:
         assert not there
+
+
+def test_a_command_that_others_could_have_left_is_not_run(tmp_path: Path) -> None:
+    launched(tmp_path)
+    remember(PLACE, None)
+    (tmp_path / "cache" / "dqsql" / "starts").chmod(0o777)
+    begin(PLACE, surely=True)
+    assert waiting() == []
 
 
 def test_it_does_not_start_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

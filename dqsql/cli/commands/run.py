@@ -30,8 +30,7 @@ _RUN = (
     "timing",
     "run_output",
 )
-# What says which project and target is meant, and what asks for work though no file has changed.
-_PLACE = ("project_dir", "target", "profile", "profiles_dir")
+# What asks for work though no file has changed.
 _ANYWAY = ("full_refresh", "event_time_start", "event_time_end")
 _WHERE = (*PROJECT, *TESTS, *STATE, *SELECTOR)
 
@@ -58,8 +57,7 @@ def command(
     """
     began = time.monotonic()
     if not auto:
-        place = {name: settings[name] for name in _PLACE}
-        begin(place, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
+        begin(settings, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
     from dqsql.runner import api
 

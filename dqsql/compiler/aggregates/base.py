@@ -23,6 +23,8 @@ from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
 Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
 Merge = Callable[[str, Sequence[str]], exp.Expr]
 Relations = Mapping[str, Relation]
+# A map is the same whatever the order of its entries.
+SORTED_ENTRIES = "array_sort(map_entries({0}))"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import RowSource
+from dqsql.compiler.aggregates.base import SORTED_ENTRIES, RowSource
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
@@ -392,13 +392,12 @@ def _text(value: exp.Expr, kind: str) -> exp.Expr:
     """
     if not kind.startswith(_NESTED):
         return exp.Cast(this=value, to=exp.DataType.build("string"))
-    entries = _SORTED if kind.startswith("map<") else "{0}"
+    entries = SORTED_ENTRIES if kind.startswith("map<") else "{0}"
     return formula(_JSON.replace("{v}", entries), value)
 
 
-# Maps are the same whatever the order of their entries. JSON has milliseconds unless it is told.
+# JSON has milliseconds unless it is told.
 _NESTED = ("array<", "struct<", "map<")
-_SORTED = "array_sort(map_entries({0}))"
 _JSON = (
     "case when {0} is not null then to_json({v}, map("
     "'ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSSXXX',"

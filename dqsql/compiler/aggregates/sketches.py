@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.base import (
+    SORTED_ENTRIES,
     Aggregate,
     AggregateCall,
     Component,
@@ -45,17 +46,16 @@ def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lo
     )
 
 
-def with_hashed_maps(state: StateColumn, types: Mapping[str, str]) -> StateColumn:
+def with_hashed_maps(state: StateColumn, maps: Collection[str]) -> StateColumn:
     """The state with maps hashed by their sorted entries: Spark hashes none, as they have no order.
 
-    `types` gives the Spark types of the model's columns.
+    `maps` are the model's columns of that type, in lower case.
     """
-    maps = {name.lower() for name, kind in types.items() if kind.startswith("map<")}
     if not maps or state.source is not None or not any(_hashed(state.scan, maps)):
         return state
     scan = state.scan.copy()
     for value in list(_hashed(scan, maps)):
-        value.replace(formula("array_sort(map_entries({0}))", value.copy()))
+        value.replace(formula(SORTED_ENTRIES, value.copy()))
     return replace(state, scan=scan)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dqsql.engine.task_progress import watched_tasks
+from dqsql.engine.consumption import watched_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
