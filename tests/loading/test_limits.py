@@ -14,8 +14,9 @@ MODEL = "select a, -- @mean > 0\n b from t\n"
 BOMB = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 8)
 )
-MERGES = "a0: &a0 {" + ", ".join(f"k{i}: 1" for i in range(10)) + "}\n"
-MERGES += "".join(f"a{i}: &a{i} {{<<: [{','.join([f'*a{i - 1}'] * 10)}]}}\n" for i in range(1, 8))
+# PyYAML merges a key that is there already since 6.0.4, so that only other keys make a bomb.
+MERGES = "a0: &a0 {" + ", ".join(f"k{i}: 1" for i in range(6000)) + "}\n"
+MERGES += "a1: &a1 {" + ", ".join(f"l{i}: 1" for i in range(6000)) + "}\na2: {<<: [*a0, *a1]}\n"
 
 
 def nested(opening: str, closing: str, depth: int, inner: str) -> str:
@@ -161,7 +162,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a bomb of merged keys": (
         {"checks/m.sql": MODEL, "checks/sources.yml": MERGES + "sources: []\n"},
-        "checks/sources.yml:5:5: YAML: a mapping with more than 10000 merged keys",
+        "checks/sources.yml:3:5: YAML: a mapping with more than 10000 merged keys",
     ),
     "deep YAML": (
         {"checks/m.sql": MODEL, "checks/sources.yml": "sources: " + "[" * 3000 + "]" * 3000 + "\n"},
