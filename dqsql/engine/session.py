@@ -195,7 +195,7 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     refuse_locked_metastore(settings)
     small = () if scale is Scale.ANY else small_java_options(settings)
     log = log_dir / "spark.log"
-    wanted = digest_of(sorted(settings.items()), small)
+    wanted = digest_of(sorted(settings.items()), small, _log_options())
     try:
         with _own_interrupts(), taken(wanted) as started:
             if started:
@@ -271,7 +271,7 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
 def _with_java_options(settings: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
     key = "spark.driver.extraJavaOptions"
     # The user's come last: of two that contradict each other the JVM takes the later one.
-    options = [*ours, *_scratch_options(), settings.get(key, "")]
+    options = [*ours, *_scratch_options(), *_log_options(), settings.get(key, "")]
     return {**settings, key: " ".join(options).strip()}
 
 
@@ -299,6 +299,15 @@ def _scratch_options() -> list[str]:
         f"-XX:ErrorFile={scratch}/hs_err_pid%p.log",
         "-XX:-CreateCoredumpOnCrash",
     ]
+
+
+def _log_options() -> list[str]:
+    """What to log, unless the user's Spark has a configuration of its own."""
+    home = os.environ.get("SPARK_HOME")
+    own = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    if own and any(Path(own).glob("log4j2.*")):
+        return []
+    return [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"]
 
 
 def _catalog_dir(target: Target) -> str:
