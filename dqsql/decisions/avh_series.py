@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # A season must be seen this often, and its differences must vary this much less.
 _SEASON_REPEATS = 3
 _SEASON_GAIN = 0.5
+# In how many of the batches patterns are to be those of the batch before.
+_MOSTLY = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +62,8 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
     left_out = np.array([m in OWN_METRICS for m in history.metrics], dtype=bool) & paper
     if not config.two_distribution:
         left_out |= distance
+    elif not paper:
+        left_out |= _follow_digits(history)
     raw = np.ascontiguousarray(np.asarray(history.values, dtype=float).T)
     first = distance & np.isnan(raw[:, rows[0]])
     values = np.where(usable(raw), raw, np.nan)
@@ -74,6 +78,25 @@ def usable_of(history: ColumnHistory, config: AvhConfig) -> Usable:
         found = without_outliers_each(found, distance[chosen])
     rates = tuple(_null_rate(int(missing[i]), int(sizes[i])) for i in chosen)
     return Usable(tuple(chosen.tolist()), found, rates, distance[chosen])
+
+
+def _follow_digits(history: ColumnHistory) -> BoolArray:
+    """Return which metrics move by themselves once a running number gains a digit.
+
+    Where patterns do not change from batch to batch, their distances see every change of a length
+    but for these digits. Of upper and lower case one is left, unless both occur.
+    """
+    known = dict(zip(history.metrics, history.values[history.rows].T, strict=True))
+    patterns, digits = known.get("pat_l_1", np.zeros(0)), known.get("digit_len", np.zeros(0))
+    patterns = patterns[np.isfinite(patterns)]
+    steady = patterns.size and np.mean(patterns < fpr_bounds.EQUALITY_TOLERANCE) >= _MOSTLY
+    if not steady or not np.nanmax(digits, initial=0.0) > 0:
+        return np.zeros(len(history.metrics), dtype=bool)
+    cases = [
+        m for m in ("upper_ratio", "lower_ratio") if np.nanmax(known.get(m, 0.0), initial=0.0) > 0
+    ]
+    dropped = {"str_len", "digit_len", *(cases if len(cases) == 1 else [])}
+    return np.array([m in dropped for m in history.metrics], dtype=bool)
 
 
 def changed_row(history: ColumnHistory) -> int:

@@ -11,17 +11,12 @@ import numpy as np
 
 from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.distances import (
-    CategoricalState,
-    NumericState,
-    categorical_distances,
-    numeric_distances,
-)
+from dqsql.decisions.distances import CategoricalState, NumericState, numeric_distances
+from dqsql.decisions.running_numbers import TextState, text_distances
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     FACTOR_METRICS,
     PATTERN_DISTANCES,
-    PATTERN_PREFIX,
     SIGNED_METRICS,
 )
 from dqsql.model.results import MetricProfile
@@ -54,8 +49,9 @@ class ColumnDistribution:
                 value("stddev"),
             )
         else:
-            self.values = _categorical(profile("value_profile"))
-            self.patterns = _categorical(profile("pattern_profile"))
+            self.texts = TextState(
+                _categorical(profile("value_profile")), _categorical(profile("pattern_profile"))
+            )
 
 
 def _categorical(profile: MetricProfile | None) -> CategoricalState:
@@ -68,10 +64,7 @@ def distances(before: ColumnDistribution, now: ColumnDistribution) -> Mapping[st
     """The two-distribution metrics by name; NaN where either batch has no values."""
     if now.numeric:
         return numeric_distances(before.state, now.state)
-    return {
-        **categorical_distances(before.values, now.values),
-        **categorical_distances(before.patterns, now.patterns, PATTERN_PREFIX),
-    }
+    return text_distances(before.texts, now.texts)
 
 
 _DIGITS = 9
