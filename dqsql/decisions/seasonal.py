@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
@@ -115,6 +116,8 @@ def _apart(times: TimeArray) -> npt.NDArray[np.float64]:
 SPREADS = ("auto", "slot", "pooled")
 # From so many values on a slot's own spread is worth more than that of all slots together.
 _OWN_SPREAD = 8
+# Level of the test of whether it is another one.
+_SPREADS_DIFFER = 0.1
 _MONDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday
 _NO_SLOT = -1
 _LEAST_SEASONS = 3
@@ -130,8 +133,8 @@ class SeasonalBaseline(LearnedStrategy):
     Attributes:
         min_per_slot: fewest past values of the slot, >= 2.
         spread: 'slot' for the standard deviation of the slot's values, 'pooled' for that of all
-            values from the mean of their own slot, 'auto' (default) for the slot's from 8 values
-            on, and pooled before.
+            values from the mean of their own slot, 'auto' (default) for pooled, or from 8 values on
+            the slot's if it differs.
 
     Class attribute `cycle`: the unit of time that a slot lasts, how many of them the epoch lies
     behind slot 0, and the number of slots.
@@ -170,7 +173,9 @@ class SeasonalBaseline(LearnedStrategy):
                 f"{mine.size} earlier {name}, {self.min_per_slot} are needed"
             )
         mean = float(mine.mean())
-        use_own = self.spread == "slot" or (self.spread == "auto" and mine.size >= _OWN_SPREAD)
+        use_own = self.spread == "slot"
+        if self.spread == "auto" and mine.size >= _OWN_SPREAD:
+            use_own = _varies_by_slot(values, slots, slot)
         if use_own:
             away, degrees, errors = mine - mean, mine.size - 1, recursive_residuals(mine)
         else:
@@ -178,6 +183,27 @@ class SeasonalBaseline(LearnedStrategy):
         spread = float(np.sqrt(np.dot(away, away) / max(degrees, 1)))
         basis, size = f"mean of {mine.size} {name}", int(mine.size)
         return Prediction(mean, basis, size, (), spread, errors, 1 / size)
+
+
+def _varies_by_slot(values: FloatArray, slots: npt.NDArray[np.int64], slot: int) -> bool:
+    """Whether a slot's spread is another than that of all others (Brown & Forsythe 1974, JASA 69).
+
+    By the mean distance from the median of the own slot.
+    """
+    away = np.empty(values.size)
+    for one in np.unique(slots):
+        mine = slots == one
+        away[mine] = np.abs(values[mine] - np.median(values[mine]))
+    mine = slots == slot
+    own, other = away[mine], away[~mine]
+    if not other.size:
+        return True
+    degrees = away.size - 2
+    squares = np.square(own - own.mean()).sum() + np.square(other - other.mean()).sum()
+    noise = float(squares) / degrees * (1 / own.size + 1 / other.size)
+    statistic = float(own.mean() - other.mean())
+    edge = float(scipy.special.stdtrit(degrees, 1 - _SPREADS_DIFFER / 2))
+    return bool(statistic**2 > edge**2 * noise)
 
 
 def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArray, int, FloatArray]:

@@ -61,6 +61,26 @@ def test_seasonal_baselines_with_few_weeks(history: int) -> None:
     assert found <= 1.5 * NOMINAL + 3 * error(series)
 
 
+def test_weekdays_of_one_spread_share_what_they_tell_of_tails() -> None:
+    # By the ten values of its own weekday, a band of 1 % was six deviations wide: alarms at 0.1 %.
+    found = [alarms(strategy("day_of_week", fpr=0.01), n, 1_500, week=10) for n in (63, 70, 120)]
+    assert 0.004 <= np.mean(found) <= 0.015
+
+
+@pytest.mark.parametrize("noise", [1.5, 2.0, 3.0])
+def test_a_noisier_weekend_keeps_the_rate_by_itself(noise: float) -> None:
+    rng, times, series = np.random.default_rng(5), days(105), 700
+    weekend = np.arange(105) % 7 >= 5
+    values = 100 + rng.normal(size=(series, 105)) * np.where(weekend, noise, 1.0)
+    chosen = strategy("day_of_week", fpr=0.01)
+    found = []
+    for place in (76, 83, 90, 97, 104):
+        asked = [AnomalyInput(v[:place], times[:place], v[place], times[place]) for v in values]
+        found += [d.anomalous for d in evaluate_many(chosen, asked)]
+    assert weekend[place]
+    assert np.mean(found) <= 1.5 * 0.01
+
+
 @pytest.mark.parametrize(("history", "series"), [(14, 2_000), (21, 2_000), (28, 2_000)])
 def test_holt_winters_with_few_seasons(history: int, series: int) -> None:
     chosen = strategy("holt_winters", 7, fit="fast")
@@ -146,3 +166,11 @@ def test_heavy_tails_do_not_break_the_default_rate() -> None:
         promised = strategy(name).rate
         assert promised is not None
         assert found.rate <= 1.5 * promised + 3 * math.sqrt(1.5 * promised / found.decided)
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("name", ["day_of_week", "holt_winters", "stl"])
+def test_seasonal_strategies_keep_their_rate(name: str, family: str) -> None:
+    found = strategy_alarms(name, family, 0.01, 60, (60, 150))
+    assert found.rate <= 1.5 * 0.01 + 3 * math.sqrt(1.5 * 0.01 / found.decided)
+    assert (found.learning > 0) == (family == "step")
