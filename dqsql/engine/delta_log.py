@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -28,6 +31,8 @@ _MOST_FILES = 16
 _MOST_PER_PARTITION = 8
 # Old files are deleted, and the log is cleared, every so many commits.
 _UPKEEP = 10
+# Commits and checkpoints of a log, by their versions.
+_COMMITTED = re.compile(r"\d{20}\.(json|checkpoint\b.*\.parquet)")
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,19 @@ def _local_files(table: DeltaTable) -> pa_fs.FileSystem | None:
     return pa_fs.SubTreeFileSystem(root, pa_fs.LocalFileSystem())
 
 
+def version_of(folder: Path) -> int | None:
+    """The version of the table in a folder of this machine; None where there is no table.
+
+    It is in the names of the log's files: opening a table reads them, which takes a hundred times
+    as long.
+    """
+    try:
+        names = os.listdir(folder / "_delta_log")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return max((int(name[:20]) for name in names if _COMMITTED.fullmatch(name)), default=None)
+
+
 def tidy(table: DeltaTable) -> None:
     """Compact a table of many files; now and then delete what no one reads any more."""
     partitioned = bool(table.metadata().partition_columns)
@@ -149,13 +167,21 @@ def other_types(table: DeltaTable, wanted: Schema) -> list[str]:
     return [field.name for field in shared if _plain(before[field.name]) != _plain(field)]
 
 
-def refuse_other_types(name: str, table: DeltaTable, wanted: Schema) -> None:
-    """Raise StorageError where a column would change its type."""
+def settle_columns(name: str, table: DeltaTable, wanted: Schema) -> None:
+    """Let a table describe its columns as the rows do that are to be written.
+
+    Another version of dqsql may have described them in other words, which delta-rs takes for
+    another schema. Raises StorageError where a column would change its type.
+    """
     if changed := other_types(table, wanted):
         raise StorageError(
             f"cannot write {name}: the column {changed[0]} has another type in the table",
             hint=f"it was written by another version of dqsql: delete {name} and run again",
         )
+    described = {field.name: field.metadata for field in table.schema().fields}
+    for field in wanted.fields:
+        if field.metadata and described.get(field.name, field.metadata) != field.metadata:
+            table.alter.set_column_metadata(field.name, field.metadata)
 
 
 def _plain(field: Any) -> Any:
@@ -181,3 +207,8 @@ def among(name: str, values: Collection[str]) -> str:
     """The condition, as delta-rs reads it, that a column has one of some values."""
     listed = ", ".join("'" + value.replace("'", "''") + "'" for value in sorted(set(values)))
     return f'"{name}" in ({listed})' if listed else "false"
+
+
+def nullable(rows: pa.Table) -> pa.Table:
+    """The same rows with columns that may be null: a column that comes later is, in older rows."""
+    return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))

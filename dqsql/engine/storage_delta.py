@@ -31,12 +31,14 @@ from dqsql.engine.delta_log import (
     add_action,
     among,
     logged_files,
+    nullable,
     other_types,
-    refuse_other_types,
     rows_of,
     selected,
     sentence,
+    settle_columns,
     tidy,
+    version_of,
     was_slower,
 )
 from dqsql.engine.layout import STATES, TableFamily
@@ -141,7 +143,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_state`."""
         name = family.rows(model)
         if isinstance(rows, pa.Table):
-            self._replace_rows(name, _nullable(rows), batches)
+            self._replace_rows(name, nullable(rows), batches)
         else:
             self._exchange(name, rows, batches, large=family.large)
 
@@ -155,7 +157,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_total`."""
         name = family.total(model)
         if isinstance(rows, pa.Table):
-            self._replace_rows(name, _nullable(rows), None)
+            self._replace_rows(name, nullable(rows), None)
         else:
             self._exchange(name, rows, None, large=family.large)
 
@@ -182,7 +184,7 @@ class DeltaFolderStore(Store):
             table = self._widened(name, table, rows)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
-                held = _nullable(rows.toArrow())
+                held = nullable(rows.toArrow())
                 write_deltalake(table, held, mode="overwrite", predicate=condition)
                 return
             gone = row_files.removals(table, by, batches)
@@ -202,10 +204,14 @@ class DeltaFolderStore(Store):
         found = {}
         for name in names:
             with self.telling(f"cannot read {name}"):
-                table = self.table(name)
-            if table is not None:
-                found[name] = table.version()
-        return found
+                found[name] = self._version(name)
+        return {name: version for name, version in found.items() if version is not None}
+
+    def _version(self, name: str) -> int | None:
+        if self.folder is not None:
+            return version_of(self.folder / name)
+        table = self.table(name)
+        return None if table is None else table.version()
 
     def sizes(self, name: str) -> Mapping[str, int] | None:
         """See `Store.sizes`."""
@@ -260,7 +266,7 @@ class DeltaFolderStore(Store):
                 if rows.num_rows:
                     self._create(name, rows, partitions)
                 return
-            refuse_other_types(name, table, Schema.from_arrow(rows.schema))
+            settle_columns(name, table, Schema.from_arrow(rows.schema))
             write_deltalake(
                 table,
                 rows,
@@ -305,8 +311,9 @@ class DeltaFolderStore(Store):
             table = self.table(name)
             if table is None:
                 self._create(name, rows, partitions)
-            else:
-                write_deltalake(table, rows, mode="append", schema_mode="merge")
+                return
+            settle_columns(name, table, Schema.from_arrow(rows.schema))
+            write_deltalake(table, rows, mode="append", schema_mode="merge")
 
         self._commit(name, write)
 
@@ -415,14 +422,14 @@ class DeltaFolderStore(Store):
         Files that hold other batches as well are written again without the replaced ones.
         """
         if self._is_out_of_reach:
-            self._replace_rows(name, _nullable(rows.toArrow()), batches)
+            self._replace_rows(name, nullable(rows.toArrow()), batches)
             return
         with self.telling(f"cannot read {name}"):
             present = self.table(name)
         if present is not None and other_types(
             present, Schema.from_json(delta_fields(rows.schema))
         ):
-            self._replace_rows(name, _nullable(rows.toArrow()), batches)
+            self._replace_rows(name, nullable(rows.toArrow()), batches)
             return
 
         def write() -> None:
@@ -491,8 +498,3 @@ class DeltaFolderStore(Store):
                 hint="the warehouse must be a place that Spark and this process both reach",
             )
         return added
-
-
-def _nullable(rows: pa.Table) -> pa.Table:
-    """The same rows with columns that may be null: a column that comes later is, in older rows."""
-    return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,38 @@ def store(spark: SparkSession, warehouse: Path) -> Iterator[Store]:
     target = Target("local", "test", warehouse=str(warehouse))
     with configured(spark, runtime_conf(target)):
         yield open_store(spark, target)
+
+
+def test_columns_are_described_in_the_newest_words(store: Store) -> None:
+    older = replace(
+        RUNS, fields=tuple(replace(f, description=f"old: {f.name}") for f in RUNS.fields)
+    )
+    rows = [{"run_id": str(n), "started_at": NOW, "exit_code": 0} for n in range(4)]
+    store.append(older, rows[:1])
+    store.append(RUNS, rows[1:2])
+    store.append(older, rows[2:3])
+    store.replace_partition(RUNS, rows[2:])
+    assert len(store.select(RUNS)) == 2
+    opened = DeltaTable(str(Path(store.location) / RUNS.name))
+    told = {f.name: f.metadata["comment"] for f in opened.schema().fields}
+    assert told == {f.name: f.description for f in RUNS.fields}
+
+
+def test_versions_are_those_of_the_tables(store: Store) -> None:
+    folder = Path(store.location) / RUNS.name
+    assert store.versions([METRICS.name, RUNS.name]) == {}
+    for number in range(45):
+        store.append(RUNS, [{"run_id": str(number), "started_at": NOW, "exit_code": 0}])
+        opened = DeltaTable(str(folder))
+        assert store.versions([METRICS.name, RUNS.name]) == {RUNS.name: opened.version()}
+        if number == 20:
+            opened.optimize.compact()
+            opened.create_checkpoint()
+            opened.cleanup_metadata()
+    log = folder / "_delta_log"
+    (log / f"{opened.version() + 1:020}.json.tmp").touch()
+    (log / f"{opened.version() + 1:020}.json#1").touch()
+    assert store.versions([RUNS.name]) == {RUNS.name: opened.version()}
 
 
 def tables_of(warehouse: Path) -> Store:
