@@ -39,6 +39,11 @@ class Status(StrEnum):
     ERROR = "error"
     SKIPPED = "skipped"
 
+    @property
+    def words(self) -> str:
+        """The status in a sentence, where `error` would read as the severity of that name."""
+        return "could not be computed" if self is Status.ERROR else self.value.replace("_", " ")
+
 
 # The worst first.
 STATUS_ORDER = (
@@ -353,7 +358,7 @@ class RunResult:
             plural(len(self.models), "model"),
             plural(sum(len(m.batches) for m in self.models), "batch"),
             plural(len(self.results), "verdict"),
-            *(f"{counts[s]:,} {s.value}" for s in STATUS_ORDER if counts[s] and s in FINDINGS),
+            *(f"{counts[s]:,} {s.words}" for s in STATUS_ORDER if counts[s] and s in FINDINGS),
         ]
         if broken:
             parts.append(f"{plural(broken, 'model')} could not be checked")

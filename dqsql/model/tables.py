@@ -366,7 +366,7 @@ COLUMNS = Table(
         text("column_name", "Name of the column."),
         text("data_type", "Its Spark type."),
         whole("position", "Its place in the SELECT, from 1."),
-        whole("checks", "Checks and monitors about it."),
+        whole("checks", "Checks and monitors that are about it or compute something of it."),
         _OWNER,
         _VALID_FROM,
         _VALID_TO,

@@ -43,6 +43,11 @@ def label(status: Status) -> str:
     return _LABELS.get(status, status.value.upper())
 
 
+def styled_label(status: Status, out: Terminal) -> str:
+    """The word in the colour of the status."""
+    return out.style(label(status), _COLORS[status])
+
+
 class ConsoleListener(RunListener):
     """Prints the progress of a run.
 
@@ -125,7 +130,9 @@ class ConsoleListener(RunListener):
         self._bytes_done += self._sizes.get(result.model, 0)
         status = result.status
         if not self._quiet or status in (Status.FAIL, Status.ERROR):
-            text = f"{index} of {total} {self._word(status)} {printable(result.model)}: "
+            text = (
+                f"{index} of {total} {styled_label(status, self._out)} {printable(result.model)}: "
+            )
             self._line(f"{text}{_outcome(result)}")
         if result.error is not None:
             with self._progress.hidden():
@@ -188,22 +195,22 @@ class ConsoleListener(RunListener):
         newest = group.newest
         status = Status.FAIL if newest.severity is Severity.ERROR else Status.WARN
         where = f"{printable(newest.model)} {group.extent}".strip()
-        return f"{self._word(status)} {where}: {shorten(describe_batch(newest), 400)}"
+        return f"{styled_label(status, self._out)} {where}: {shorten(describe_batch(newest), 400)}"
 
     def _finding(self, group: FindingGroup, batches: int) -> str:
         # A run need not list its batches (one without `batch_by` may not), the findings do.
         known = max(batches, group.batches)
         place = self._places.get(group.check_id)
-        text = f"{self._word(group.status)} {shorten(describe(group, known), 400)}"
+        text = f"{styled_label(group.status, self._out)} {shorten(describe(group, known), 400)}"
         return text if place is None else f"{text} {self._out.style(f'({place})', 'dim')}"
 
     def _verdict(self, result: RunResult) -> str:
         counts = tally(*result.models)
-        problems = [
-            plural(n, noun)
-            for n, noun in ((counts[Status.ERROR], "error"), (counts[Status.FAIL], "failure"))
-            if n
-        ]
+        problems = []
+        if n := counts[Status.ERROR]:
+            problems.append(f"{plural(n, 'error')} ({Status.ERROR.words})")
+        if n := counts[Status.FAIL]:
+            problems.append(plural(n, "failure"))
         warnings = counts[Status.WARN] + counts[Status.NO_DATA]
         if warnings:
             problems.append(plural(warnings, "warning"))
@@ -214,9 +221,6 @@ class ConsoleListener(RunListener):
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"
         return self._out.style(f"Completed with {', '.join(problems)}", color)
-
-    def _word(self, status: Status) -> str:
-        return self._out.style(label(status), _COLORS[status])
 
     def _say(self, text: str) -> None:
         if not self._quiet:
@@ -243,7 +247,7 @@ def _outcome(result: ModelResult) -> str:
     if not result.batches and not result.results:
         return "nothing new, every batch has been checked"
     counts = tally(result)
-    parts = [f"{n:,} {status.value.replace('_', ' ')}" for status, n in counts.items() if n]
+    parts = [f"{n:,} {status.words}" for status, n in counts.items() if n]
     return (
         f"{plural(len(result.batches), 'batch')}, {plural(result.checks, 'check')}, "
         f"{plural(sum(counts.values()), 'verdict')}: {', '.join(parts) or 'none'} "

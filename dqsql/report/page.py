@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dqsql.model.metric_traits import metric_words
 from dqsql.model.results import STATUS_ORDER, BatchFinding, Result, Status, worst_status
 from dqsql.report.findings import check_label, observation
 from dqsql.report.profile import ProfileTable
@@ -168,7 +169,7 @@ def _summary(facts: ModelFacts) -> Record:
         "tags": [printable(t) for t in dimension.get("tags") or ()],
         "batchBy": printable(dimension.get("batch_by") or ""),
         "batches": [printable(n) for n in names],
-        "strip": "".join(LETTERS[worst_status(by_batch.get(n, ()))] for n in names),
+        "strip": "".join(_letter(by_batch.get(n, ())) for n in names),
         "ledger": "".join(str(row["status"])[0] for row in facts.batches),
         "passed": [passed.get(n, [0, 0]) for n in names],
         "checks": len({r.check_id for r in facts.results}),
@@ -252,7 +253,7 @@ def _check(
     statuses: dict[str, list[Status]] = {}
     for result in verdicts:
         statuses.setdefault(result.batch or "", []).append(result.status)
-    letters = [LETTERS[worst_status(statuses[b])] if b in statuses else "." for b in batches]
+    letters = [_letter(statuses.get(b, ())) for b in batches]
     bad = [r for r in verdicts if r.status in _BAD]
     newest = [r for r in bad][-_MAX_MESSAGES:]
     return {
@@ -287,6 +288,12 @@ def _check(
         ],
         "learned": learned,
     }
+
+
+def _letter(statuses: Iterable[Status]) -> str:
+    """The worst status; a monitor that still waits for history does not hide what others say."""
+    found = set(statuses)
+    return LETTERS[worst_status(found - {Status.SKIPPED} or found)] if found else "."
 
 
 def _rank(now: Iterable[Status], ever: bool) -> int:
@@ -385,7 +392,8 @@ def _clause_series(
         stored = values.get(key, {})
         clauses = [by_batch.get(b) for b in batches]
         record = _record(
-            check_label(key[1], verdicts[0].column),
+            # A clause may be about all rows: its series has no column then.
+            check_label(metric_words(next(iter(by_batch.values()))["metric"]), key[0] or None),
             [
                 stored.get(b) if c is None else c["observed"]
                 for b, c in zip(batches, clauses, strict=True)

@@ -1,9 +1,9 @@
 'use strict';
 (() => {
   const SVG = 'http://www.w3.org/2000/svg';
-  const WORDS = {p: 'pass', w: 'warn', f: 'fail', n: 'no data', e: 'error', s: 'skipped', '.': 'not checked'};
+  const WORDS = {p: 'pass', w: 'warn', f: 'fail', n: 'no data', e: 'could not be computed', s: 'skipped', '.': 'not checked'};
   const HEIGHTS = {p: .5, s: .3, '.': .12, n: .7, w: .8, f: 1, e: 1};
-  const RANK = 'efwnsp.';
+  const RANK = 'efwnps.';
   const BAD = 'efwn';
   const DATE = /^\d{4}-\d{2}-\d{2}/;
   const MARKS = {error: 'ERROR', fail: 'FAIL', warn: 'WARN', no_data: 'NO DATA', f: 'FAIL', w: 'WARN', n: 'NO DATA', e: 'ERROR', p: 'PASS', s: 'SKIP'};
@@ -99,8 +99,8 @@
     const rows = [];
     if (days.length) {
       const marks = days.map((d, i) => [d, i]).filter(([d, i]) => i === 0 || d.endsWith('-01')).filter(([, i], k, list) => k + 1 === list.length || list[k + 1][1] - i > 8);
-      rows.push(h('span', {}), h('div', {class: 'small dim', style: 'position:relative;height:1.2rem', 'aria-hidden': 'true'}, marks.map(([d, i]) =>
-        h('span', {style: `position:absolute;white-space:nowrap;left:${100 * i / Math.max(days.length, 30) + Math.max(0, 30 - days.length) * 100 / 30}%`}, new Date(d).toLocaleDateString('en', {month: 'short', day: 'numeric', timeZone: 'UTC'})))));
+      rows.push(h('span', {}), h('div', {class: 'small dim', style: 'position:relative;height:1.2rem', 'aria-hidden': 'true'}, marks.map(([d, i]) => [d, 100 * i / Math.max(days.length, 30) + Math.max(0, 30 - days.length) * 100 / 30]).map(([d, share]) =>
+        h('span', {style: `position:absolute;white-space:nowrap;${share > 85 ? 'right:0' : `left:${share}%`}`}, new Date(d).toLocaleDateString('en', {month: 'short', day: 'numeric', timeZone: 'UTC'})))));
     }
     for (const [model, map] of all) {
       const names = map ? days : model.batches.slice(-92);
@@ -123,7 +123,8 @@
     const values = series.values.map((v, i) => [v, i]).filter(([v]) => v !== null);
     const usual = values.filter(([, i]) => !bad(i)).map(([v]) => v);
     const bounds = values.flatMap(([v, i]) => [at(series.lower, i, v), at(series.upper, i, v)]).filter(b => b !== null && b !== undefined);
-    const core = usual.length ? usual : bounds.length ? bounds : values.map(([v]) => v);
+    // Where nothing was as it should be, no value is the odd one.
+    const core = usual.length ? usual : [...bounds, ...values.map(([v]) => v)];
     let low = Math.min(...core), high = Math.max(...core);
     const reach = 2 * (high - low || Math.abs(high) || 1);
     // A bound that is far from everything would flatten the line: its band runs to the edge.
@@ -154,8 +155,9 @@
   }
 
   function steps(low, high) {
-    const rough = (high - low) / 3, size = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map(f => f * size).find(x => x >= rough) || rough;
+    // The largest round step that marks the axis three times: one mark is no scale.
+    const size = 10 ** Math.floor(Math.log10(high - low)), marks = x => Math.floor(high / x) - Math.ceil(low / x) + 1;
+    const step = [5, 2.5, 2, 1, .5, .25, .2, .1].map(f => f * size).find(x => marks(x) >= 3) || size / 10;
     const found = [];
     for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9 && found.length < 8; v += step) found.push(Math.abs(v) < step * 1e-9 ? 0 : v);
     return found;
@@ -179,11 +181,16 @@
     let run = [];
     const flush = () => {
       if (!run.length) return;
+      // In steps, for bounds are those of one batch; an edge where there is a bound, not where the picture ends.
       const half = count === 1 ? 20 : (right - left) / (count - 1) / 2;
-      const points = run.length === 1 ? [[x(run[0][0]) - half, ...run[0].slice(1)], run[0].map((v, k) => k ? v : x(v)), [x(run[0][0]) + half, ...run[0].slice(1)]] : run.map(([i, l, u]) => [x(i), l, u]);
-      const of = (k, list) => list.map(p => `${p[0].toFixed(1)},${p[k].toFixed(1)}`).join('L');
+      const points = run.flatMap(([i, l, u]) => [-half, 0, half].map(d => [Math.min(Math.max(x(i) + d, left), right), l, u]));
+      const pair = (p, k) => `${p[0].toFixed(1)},${p[k].toFixed(1)}`, of = (k, list) => list.map(p => pair(p, k)).join('L');
       parts.push(s('path', {class: 'band', d: `M${of(2, points)}L${of(1, [...points].reverse())}Z`}));
-      for (const k of [1, 2]) if (points.some(p => p[k] > f.upper && p[k] < f.lower)) parts.push(s('path', {class: 'edge', d: 'M' + of(k, points)}));
+      for (const k of [1, 2]) {
+        const inside = p => p && p[k] > f.upper && p[k] < f.lower;
+        const edge = points.map((p, j) => inside(p) ? `${inside(points[j - 1]) ? 'L' : 'M'}${pair(p, k)}` : '').join('');
+        if (edge) parts.push(s('path', {class: 'edge', d: edge}));
+      }
       run = [];
     };
     series.values.forEach((v, i) => {
@@ -240,7 +247,7 @@
     const last = series.values.length - 1 - [...series.values].reverse().findIndex(v => v !== null);
     const tell = i => {
       const allowed = expected(series, i);
-      readout.textContent = `${i === last ? '' : batches[i] + ': '}${number(series.values[i])}${allowed ? ` · allowed ${allowed}` : ''}`;
+      readout.textContent = `${i === last ? 'newest' : batches[i] + ':'} ${number(series.values[i])}${allowed ? ` · allowed ${allowed}` : ''}`;
     };
     tell(last);
     const node = h('figure', {class: 'card'}, h('figcaption', {}, h('b', {}, series.title), readout));
@@ -291,7 +298,7 @@
     const n = f.batches.length;
     return h('div', {class: 'finding'}, h('div', {}, badge(f.status)),
       h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, `${f.model}: ${f.label}`), h('p', {}, f.message)),
-      h('div', {class: 'small nowrap'}, n === 1 ? f.batches[0] : `${f.batches[0]} – ${f.batches[n - 1]}`, h('p', {}, plural(n, 'batch', 'batches'))),
+      h('div', {class: 'small'}, n === 1 ? f.batches[0] : `${f.batches[0]} – ${f.batches[n - 1]}`, h('p', {}, plural(n, 'batch', 'batches'))),
       h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state, f.assigned || f.owner ? h('p', {}, f.assigned || f.owner) : null));
   }
   const isOpen = f => f.state !== 'resolved';
@@ -309,9 +316,9 @@
     const within = (period, take) => sum(data.models.map(m => sum(m.batches.map((b, i) => period.includes(b.slice(0, 10)) ? take(m, i) : 0))));
     const rate = period => { const all = within(period, (m, i) => m.passed[i][1]); return all ? within(period, (m, i) => m.passed[i][0]) / all : null; };
     const failed = period => within(period, (m, i) => 'ef'.includes(m.strip[i]) ? 1 : 0);
-    const open = data.findings.filter(isOpen), sick = new Set(open.map(f => f.model)), hard = open.filter(f => f.status === 'fail' || f.status === 'error').length;
+    const open = data.findings.filter(isOpen), sick = new Set(open.map(f => f.model)), broken = open.filter(f => f.status === 'error').length, hard = open.filter(f => f.status === 'fail').length;
     const tile = (what, value, note, tone) => h('div', {class: 'card tile'}, h('div', {class: 'what'}, what), h('div', {class: 'value'}, value), h('div', {class: `then ${tone || ''}`}, note || '\u00a0'));
-    const made = [tile('Open findings', String(open.length), open.length ? `${plural(hard, 'failure')}, ${plural(open.length - hard, 'warning')}` : 'nothing to look at', hard ? 'down' : open.length ? '' : 'up'),
+    const made = [tile('Open findings', String(open.length), open.length ? `${broken ? `${broken} could not be computed, ` : ''}${plural(hard, 'failure')}, ${plural(open.length - hard - broken, 'warning')}` : 'nothing to look at', hard + broken ? 'down' : open.length ? '' : 'up'),
       tile('Models without findings', `${data.models.length - sick.size} of ${data.models.length}`, `${plural(sum(data.models.map(m => m.checks)), 'check')}`)];
     const [a, b] = [rate(now), rate(then)];
     if (a !== null) {
@@ -326,9 +333,9 @@
   }
 
   function overview() {
-    if (!data.models.length) return [h('h1', {}, data.project), h('p', {class: 'empty'}, 'No batch has been checked yet: the report is empty until ', h('code', {}, 'dqsql run'), '.'), profiles()];
-    const open = data.findings.filter(isOpen);
-    return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}.`), tiles(),
+    if (!data.models.length) return [h('h1', {}, data.project), h('p', {class: 'empty'}, 'No batch of these models has been checked yet: the report is empty until ', h('code', {}, 'dqsql run'), '.'), profiles()];
+    const open = data.findings.filter(isOpen), days = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort();
+    return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(),
       h('h2', {}, 'Health by model and day'), calendar(data.models),
       h('h2', {}, 'Findings'), filtered(ranked(data.findings), findingFacets(open.length ? 'open' : ''), findingText, findingRow, {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
   }
@@ -352,7 +359,7 @@
     for (const [column] of m.columns) groups.set(column, []);
     for (const c of m.checks) (groups.get(c.column) || groups.set(c.column, []).get(c.column)).push(c);
     const kinds = new Map(m.columns.map(c => [c[0], c[1]]));
-    const bare = [...groups].filter(([column, list]) => column && !list.length).map(([column]) => column);
+    const bare = m.columns.filter(([column, , count]) => !count && !groups.get(column).length).map(([column]) => column);
     const learned = m.checks.filter(c => c.detector !== 'constraint' && c.series.length), loud = m.checks.filter(c => c.detector === 'constraint' && c.series.length && [...c.strip].some(l => BAD.includes(l)));
     const charts = [...learned, ...loud].flatMap(c => c.series);
     return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary),
@@ -371,12 +378,13 @@
     const now = c.strip.replace(/\.+$/, '').slice(-1) || '.', f = data.findings.filter(x => x.check === c.id).pop();
     const first = c.series[0], last = first ? first.values[first.values.length - 1] : null, told = first && (first.lower !== null || first.upper !== null);
     return h('div', {class: 'check'}, h('div', {}, now === '.' ? '' : badge(now)),
-      h('div', {class: 'name'}, h('a', {href: link('check', m.summary.name, c.id), title: c.description || null}, c.label), c.detector === 'constraint' ? null : h('span', {class: 'small dim'}, ` learned`)),
+      h('div', {class: 'name'}, h('a', {href: link('check', m.summary.name, c.id), title: c.description || null}, c.label), c.detector === 'constraint' ? null : h('span', {class: 'small dim'}, ' monitor')),
       strip(c.strip, m.batches, {label: c.label, pick: () => { location.hash = f ? link('finding', f.id) : link('check', m.summary.name, c.id); }}),
-      h('div', {class: 'n small dim'}, told ? number(last) : ''));
+      h('div', {class: 'n small dim', title: told ? `${first.title}, newest batch` : null}, told && last !== null ? `now ${number(last)}` : ''));
   }
 
   const facts = pairs => h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
+  const severity = x => x.severity === 'error' ? 'error: the run exits with 1 when the check is not met' : 'warn: the run exits with 0 all the same';
   const quote = t => /^[\w@.,:\/=+-]+$/.test(t) ? t : `'${t.replace(/'/g, `'\\''`)}'`;
   function command(text) {
     const copy = h('button', {type: 'button', onclick: () => navigator.clipboard && navigator.clipboard.writeText(text).then(() => { copy.textContent = 'Copied'; })}, 'Copy');
@@ -388,21 +396,21 @@
     if (!f) return missing('finding', id);
     const m = await detail(f.model), c = m.checks.find(x => x.id === f.check), newest = f.batches[f.batches.length - 1];
     const found = c.messages.filter(x => f.batches.includes(x[0])), why = [...new Set(found.map(x => x[4]).filter(t => t))], basis = found.map(x => x[5]).find(t => t);
-    const series = c.series[0], i = m.batches.indexOf(newest);
+    const i = m.batches.indexOf(newest), odd = c.series.filter(x => x.bad[i] === '1'), several = c.series.length > 1;
+    const told = what => i < 0 ? '' : (odd.length ? odd : c.series.slice(0, 1)).map(x => what(x, i) && `${several ? `${x.title}: ` : ''}${what(x, i)}`).filter(t => t).join('; ');
     const review = m.reviews[newest];
-    const left = m.batches.length && f.batches.length > 1 ? ` of ${m.batches.length} shown` : '';
     return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / ', h('a', {href: link('model', f.model)}, f.model), ' / finding'),
       h('h1', {}, badge(f.status), ' ', f.label), h('p', {}, f.message),
-      h('div', {class: 'card'}, facts([['Where', `${f.model}${f.column ? `, column ${f.column}` : ''}`], ['Expected', c.expression + (c.where ? ` where ${c.where}` : '')],
-        ['Allowed', series && i >= 0 ? expected(series, i) : ''], ['Seen', series && i >= 0 ? `${number(series.values[i])} on ${newest}` : ''],
-        ['Since', `${f.batches[0]}; ${plural(f.batches.length, 'batch', 'batches')}${left}, opened ${f.opened} UTC`], ['State', isOpen(f) ? f.state : `resolved by ${f.author}${f.resolved ? `, ${f.resolved}` : ''}`], ['Reason', f.reason], ['Assigned to', f.assigned], ['Read by', f.impact],
-        ['Why', why.length ? `Follows from ${why.join(', ')}` : basis ? basis : ''], ['Review', review], ['Severity', f.severity], ['Owner', f.owner], ['Written at', c.place && h('code', {}, c.place)], ['Tags', f.tags.join(', ')]])),
+      h('div', {class: 'card'}, facts([['Where', `${f.model}${f.column ? `, column ${f.column}` : ''}`], [c.detector === 'constraint' ? 'Expected' : 'Monitor', c.expression + (c.where ? ` where ${c.where}` : '')],
+        ['Allowed', told(expected)], ['Seen', told((x, k) => `${number(x.values[k])} on ${newest}`)],
+        ['Since', `${f.batches[0]}${f.batches.length > 1 ? `; ${plural(f.batches.length, 'batch', 'batches')}, the newest ${newest}` : ''}`], ['Noticed', `${f.opened} UTC`], ['State', isOpen(f) ? f.state : `resolved by ${f.author}${f.resolved ? `, ${f.resolved}` : ''}`], ['Reason', f.reason], ['Assigned to', f.assigned], ['Read by', f.impact],
+        ['Why', why.length ? `Follows from ${why.join(', ')}` : basis ? basis : ''], ['Review', review], ['Status', f.status === 'error' && 'could not be computed: the run exits with 2'], ['Severity', severity(f)], ['Owner', f.owner], ['Written at', c.place && h('code', {}, c.place)], ['Tags', f.tags.join(', ')]])),
       c.series.length ? h('div', {class: 'charts', style: 'margin-top:1rem'}, c.series.map(x => figure(x, m.batches))) : h('div', {class: 'card', style: 'margin-top:1rem'}, strip(c.strip, m.batches, {label: c.label})),
       h('h2', {}, 'What to do'), h('p', {class: 'small dim'}, 'See the verdict, what it rests on, and compute it again:'), command(`dqsql explain ${quote(`${f.check}@${newest}`)}`),
-      h('p', {class: 'small dim'}, 'The batches are fine after all, or are not:'), command(`dqsql review accept ${quote(f.model)} ${f.batches.map(quote).join(' ')} --reason "..."`), command(`dqsql review reject ${quote(f.model)} ${f.batches.map(quote).join(' ')} --reason "..."`),
+      f.status === 'error' ? [h('p', {class: 'small dim'}, 'Mend the check; the next run takes its batches up again:'), command(`dqsql run --select ${quote(f.model)}`)] : [h('p', {class: 'small dim'}, 'The batches are fine after all, or are not:'), command(`dqsql review accept ${quote(f.model)} ${f.batches.map(quote).join(' ')} --reason "..."`), command(`dqsql review reject ${quote(f.model)} ${f.batches.map(quote).join(' ')} --reason "..."`)],
       found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
       m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : h('p', {class: 'small dim'}, 'No failing rows were kept (', h('code', {}, 'dqsql run --store-failures'), ' keeps some of checks about rows).'),
-      c.learned ? [h('h2', {}, 'What was learned'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
+      c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
       m.sql ? [h('h2', {}, 'SQL of the model'), h('pre', {}, m.sql)] : null];
   }
 
@@ -420,10 +428,10 @@
     if (!c) return missing('check', id);
     const mine = ranked(data.findings.filter(f => f.check === id));
     return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / ', h('a', {href: link('model', model)}, model), ' / check'), h('h1', {}, c.label), c.description ? h('p', {}, c.description) : null,
-      h('div', {class: 'card'}, facts([['Expression', h('code', {}, c.expression)], ['Where', c.where], ['Severity', c.severity], ['Decided by', c.detector], ['Written at', c.place && h('code', {}, c.place)], ['Tags', c.tags.join(', ')], ['Id', h('code', {}, c.id)]]), strip(c.strip, m.batches, {label: c.label})),
+      h('div', {class: 'card'}, facts([['Expression', h('code', {}, c.expression)], ['Where', c.where], ['Severity', severity(c)], ['Kind', c.detector], ['Written at', c.place && h('code', {}, c.place)], ['Tags', c.tags.join(', ')], ['Id', h('code', {}, c.id)]]), strip(c.strip, m.batches, {label: c.label})),
       c.series.length ? h('div', {class: 'charts', style: 'margin-top:1rem'}, c.series.map(x => figure(x, m.batches))) : null,
       mine.length ? [h('h2', {}, 'Findings'), h('div', {class: 'card'}, mine.map(findingRow))] : null,
-      c.learned ? [h('h2', {}, 'What was learned'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null];
+      c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null];
   }
 
   async function checksPage() {
@@ -442,9 +450,9 @@
     const head = list => h('thead', {}, h('tr', {}, list.map(([t, n]) => h('th', {class: n ? 'n' : null}, t))));
     const bytes = v => v === null || v === undefined ? '–' : v >= 2 ** 30 ? `${(v / 2 ** 30).toFixed(1)} GiB` : v >= 2 ** 20 ? `${(v / 2 ** 20).toFixed(1)} MiB` : `${(v / 1024).toFixed(0)} KiB`;
     const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, percent(c.rate)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
-    return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much.'),
-      filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['detector', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
-        {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['decided by'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),
+    return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much. The kind ', h('i', {}, 'constraint'), ' is a condition that somebody wrote; the other kinds are monitors.'),
+      filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['kind', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
+        {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['kind'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),
       h('h2', {}, 'Coverage and cost by model'), h('div', {class: 'card'}, h('table', {class: 'stack'}, head([['model'], ['owner'], ['columns with a check', 1], ['checks', 1], ['newest run', 1], ['scans', 1], ['rows', 1], ['read', 1]]),
         h('tbody', {}, data.models.map(m => h('tr', {}, h('td', {}, h('a', {href: link('model', m.name)}, m.name)), h('td', {class: 'dim'}, m.owner), h('td', {class: 'n', 'data-head': 'columns with a check'}, m.columns ? `${m.covered} of ${m.columns}` : '–'), h('td', {class: 'n', 'data-head': 'checks'}, String(m.checks)),
           h('td', {class: 'n', 'data-head': 'newest run', title: m.cost ? m.cost.phases.map(([p, t]) => `${p} ${t.toFixed(1)} s`).join(', ') : null}, m.cost ? `${m.cost.seconds.toFixed(1)} s` : '–'), h('td', {class: 'n', 'data-head': 'scans'}, m.cost ? number(m.cost.scans) : '–'), h('td', {class: 'n', 'data-head': 'rows'}, m.cost ? number(m.cost.rows) : '–'), h('td', {class: 'n', 'data-head': 'read'}, m.cost ? bytes(m.cost.bytes) : '–'))))))];

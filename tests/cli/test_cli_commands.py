@@ -64,7 +64,7 @@ def test_init_never_overwrites(dqsql: Callable[..., Result], project: Path) -> N
     assert files(project) == before
 
 
-@pytest.mark.parametrize("name", ["a-b", "../up", "1st", "a b", ""])
+@pytest.mark.parametrize("name", ["a-b", "../up", "1st", "a b", "", "x" * 300])
 def test_init_refuses_names_that_cannot_be_used(
     dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -100,6 +100,52 @@ def test_ls_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:
     result = dqsql("ls", "--select", "tag:no_such_tag")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "Nothing is selected." in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["report", "report --text nope", "review list", "finding list", "profile"]
+)
+def test_a_name_that_no_model_has(
+    dqsql: Callable[..., Result], project: Path, command: str
+) -> None:
+    select = () if "--text" in command else ("--select", "nope")
+    result = dqsql(*command.split(), *select)
+    assert result.exit_code == 2
+    assert "no check model matches 'nope'" in result.stderr
+    # A report that was written before is still there.
+    assert not (project / "target" / "report.html").exists()
+
+
+def test_a_method_may_find_nothing(dqsql: Callable[..., Result], project: Path) -> None:
+    result = dqsql("review", "list", "--select", "tag:no_such_tag")
+    assert (result.exit_code, result.stdout) == (0, "No batch waits for a review.\n")
+
+
+def test_a_link_to_nowhere_is_an_error_and_not_no_check(
+    dqsql: Callable[..., Result], project: Path
+) -> None:
+    (project / "checks" / "lost.sql").symlink_to(project / "moved.sql")
+    result = dqsql("ls")
+    assert result.exit_code == 2
+    assert "checks/lost.sql:1:1: project error: cannot read the file" in result.stderr
+
+
+def test_names_of_variables_are_texts(dqsql: Callable[..., Result], project: Path) -> None:
+    result = dqsql("ls", "--vars", "{1: 2}")
+    assert result.exit_code == 2
+    assert "the names in --vars must be texts" in result.stderr
+
+
+def test_a_contract_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:
+    (project / "empty.yaml").write_text("apiVersion: v3\nkind: DataContract\n")
+    result = dqsql("contract", "import", "empty.yaml")
+    assert "describes no objects" in result.stderr
+
+
+def test_a_report_goes_to_one_place(dqsql: Callable[..., Result], project: Path) -> None:
+    result = dqsql("report", "--text", "orders", "--serve")
+    assert result.exit_code == 2
+    assert "choose one" in result.stderr
 
 
 def test_ls_lists_what_it_can_and_fails(dqsql: Callable[..., Result], project: Path) -> None:

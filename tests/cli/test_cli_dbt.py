@@ -14,7 +14,7 @@ from dqsql.cli.main import cli
 from dqsql.loading import load_project
 from dqsql.runner.warnings import project_warnings
 
-HERE = Path(__file__).parents[1] / "dbt"
+HERE = Path(__file__).parents[1] / "loading" / "dbt"
 
 
 def call(root: Path, *args: str) -> Result:

@@ -119,7 +119,7 @@ def test_nothing_is_changed_by_a_failure(dqsql: Dqsql, lake: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder(lake).rglob("*.*")}
     failed = dqsql("index", "build", "data/second.csv", "nosuch")
     assert failed.exit_code == 2
-    assert failed.stderr.startswith("pattern error: there is no table, schema or file nosuch\n")
+    assert failed.stderr.startswith("usage error: there is no table, schema or file nosuch\n")
     assert {path.name: path.read_bytes() for path in folder(lake).rglob("*.*")} == before
     assert [path.name for path in folder(lake).parent.iterdir()] == ["dq_pattern_index"]
 

@@ -96,6 +96,20 @@ def test_a_model_that_could_not_be_checked(make_model: Callable[..., ModelResult
     assert "checks/flights.sql:3:6: engine error: no table nyc.flights" in console.text
 
 
+def test_error_is_told_apart_from_the_severity_of_that_name(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    model = make_model(make_result(), make_result("b", Status.ERROR), make_result("c", Status.FAIL))
+    console = Console()
+    console.listener.model_finished(1, 1, model)
+    console.listener.run_finished(make_run(model))
+    assert "3 verdicts: 1 pass, 1 fail, 1 could not be computed in" in console.text
+    assert "Completed with 1 error (could not be computed), 1 failure" in console.text
+    assert "1 could not be computed, 1 fail" in repr(make_run(model))
+
+
 def test_quiet_prints_failures_and_errors_only(
     make_result: Callable[..., Result],
     make_model: Callable[..., ModelResult],

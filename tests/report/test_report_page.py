@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import html
 import io
+import itertools
 import re
 import shutil
 import subprocess
@@ -125,9 +126,39 @@ def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> No
     ]
     (check,) = model_record(facts(*results, values={key: {"1": 4.5, "2": 5.0}}))["checks"]
     (series,) = check["series"]
-    assert series["title"] == "mean on dep_delay"
+    assert series["title"] == "mean on fare"
     assert series["values"] == [4.5, 5.0]
     assert (series["lower"], series["upper"]) == ([None, 4.0], [None, 6.0])
+
+
+def test_series_of_a_program_have_names_that_tell_them_apart(
+    make_result: Callable[..., Result],
+) -> None:
+    names = {"p25": ("fare", "quantile"), "p75": ("fare", "quantile"), "row_count": ("", "rows")}
+    clauses = [
+        {"metric": name, "status": "pass", "observed": 5.0, "lower": 4.0, "upper": None}
+        | {"series": [column, metric, name, "delta"]}
+        for name, (column, metric) in names.items()
+    ]
+    made = make_result("1", detector="avh", column="fare", details={"clauses": clauses})
+    ((series),) = (c["series"] for c in model_record(facts(made))["checks"])
+    assert [s["title"] for s in series] == [
+        "lower quartile (p25) on fare",
+        "upper quartile (p75) on fare",
+        "number of rows (row_count)",
+    ]
+
+
+def test_what_is_skipped_does_not_hide_what_passed(make_result: Callable[..., Result]) -> None:
+    results = [
+        make_result("1"),
+        make_result("1", Status.SKIPPED, check_id="flights.avh", detector="avh"),
+        make_result("2", Status.SKIPPED, check_id="flights.avh", detector="avh"),
+    ]
+    made = facts(*results)
+    made.batches.append({"batch": "3", "status": "accepted", "rows": 1})  # type: ignore[attr-defined]
+    (model,) = overview_record(page_of(made))["models"]
+    assert model["strip"] == "ps."
 
 
 def test_numbers_that_cannot_be_drawn(make_result: Callable[..., Result]) -> None:
@@ -195,7 +226,15 @@ def drawn(folder: Path, page: Page, place: str = "#/", width: int = 1280) -> str
     file = folder / "report.html"
     # Charts are drawn when they come into sight, which a browser without a screen may never tell;
     # before printing all of them are.
-    draw = "<script>setTimeout(() => dispatchEvent(new Event('beforeprint')), 1000)</script>"
+    # How far the page is wider than the window is told, on a phone (some browsers' windows
+    # have at least 500 pixels).
+    draw = """<script>
+        setTimeout(() => dispatchEvent(new Event('beforeprint')), 1000);
+        setTimeout(() => {
+            const page = document.documentElement;
+            page.setAttribute('data-beyond', page.scrollWidth - page.clientWidth);
+        }, 2000)
+    </script>"""
     file.write_text(render(page) + draw, encoding="utf-8")
     options = (
         *("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
@@ -242,6 +281,17 @@ def test_an_anomaly_is_drawn_outside_of_its_band(
     document = drawn(tmp_path, page_of(made), "#/model/flights")
     check_that_anomalies_lie_outside(document, 1)
     assert ('data-break="y"' in document) == broken
+
+
+@needs_browser
+def test_an_axis_is_whole_where_nothing_was_as_it_should_be(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    bounds = {"observed": 2 / 3, "lower": 1.0, "upper": 1.0}
+    made = facts(*(make_result(str(i), Status.FAIL, **bounds) for i in range(3)))
+    document = drawn(tmp_path, page_of(made), "#/model/flights")
+    check_that_anomalies_lie_outside(document, 3)
+    assert "data-break" not in document.partition("<script")[0]
 
 
 @needs_browser
@@ -296,6 +346,82 @@ def test_a_finding_has_what_a_person_needs(
 
 
 @needs_browser
+def test_what_could_not_be_computed_is_no_failure_and_no_severity(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    nothing = dict.fromkeys(("observed", "lower", "upper"))
+    made = facts(make_result("2025-01-01", Status.ERROR, message="no such function", **nothing))
+    overview = drawn(tmp_path, page_of(made))
+    assert "1 could not be computed, 0 failures, 0 warnings" in overview
+    assert 'aria-label="flights: 1 could not be computed"' in overview
+    finding = quote(made.findings[0]["finding_id"], "")
+    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
+    assert "could not be computed: the run exits with 2" in document
+    assert "error: the run exits with 1 when the check is not met" in document
+    assert "dqsql run --select flights" in document
+    assert "<pre>dqsql review" not in document
+    for empty in ("Allowed", "Seen"):
+        assert f"<dt>{empty}</dt>" not in document
+
+
+@needs_browser
+def test_an_axis_has_three_marks_and_a_band_is_of_its_batch(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """Where one batch has no upper bound, no slope leads there from the bound of another."""
+    results = [
+        make_result(str(i), observed=0.12 + 0.0123 * i, lower=0.1, upper=None if i == 4 else 0.28)
+        for i in range(1, 10)
+    ]
+    odd = make_result("9", Status.FAIL, check_id="x", observed=0.27)
+    made = facts(*results, odd)
+    document = drawn(tmp_path, page_of(made), "#/check/flights/" + results[0].check_id)
+    assert document.count('class="grid"') >= 3
+    for band in re.findall(r'class="(?:band|edge)" d="M?([^"]+)"', document):
+        for part in band.rstrip("Z").split("M"):
+            corners = points(part)
+            steps = itertools.pairwise(corners)
+            assert all(x == to_x or y == to_y for (x, y), (to_x, to_y) in steps)
+
+
+@needs_browser
+def test_a_finding_of_a_program_says_which_metric_it_saw(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    clauses = [
+        {"metric": m, "status": s, "observed": o, "lower": None, "upper": 6.0}
+        | {"series": ["fare", m, "", "delta"]}
+        for m, s, o in (("max", "pass", 5.0), ("p75", "fail", 7.0))
+    ]
+    made = facts(
+        make_result("1", Status.FAIL, detector="avh", column="fare", details={"clauses": clauses})
+    )
+    finding = quote(made.findings[0]["finding_id"], "")
+    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
+    assert "upper quartile (p75) on fare: 7 on 1" in document
+    assert "upper quartile (p75) on fare: at most 6" in document
+    assert "<dt>Monitor</dt>" in document
+
+
+@needs_browser
+def test_nothing_is_wider_than_a_phone(make_result: Callable[..., Result], tmp_path: Path) -> None:
+    long = "customer_country_of_residence_at_the_time_of_the_order_" * 2
+    days = (dt.date(2025, 1, 1) + dt.timedelta(days=i) for i in range(60))
+    results = [
+        make_result(day.isoformat(), Status.FAIL, column=long, check_name=long, message=long)
+        for day in days
+    ]
+    row = "{" + ", ".join(f'"column_{i}": "word word"' for i in range(30)) + "}"
+    failures = [{"check_id": results[0].check_id, "batch": results[-1].batch, "row": row}]
+    made = facts(*results, name=long, dimension={"owner": long, "tags": [long]}, failures=failures)
+    other = facts(make_result("2025-01-01", Status.FAIL))
+    finding = quote(made.findings[0]["finding_id"], "")
+    for place in ("#/", f"#/model/{long}", f"#/finding/{finding}", "#/checks"):
+        document = drawn(tmp_path, page_of(made, other), place, width=360)
+        assert 'data-beyond="0"' in document, place
+
+
+@needs_browser
 def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_path: Path) -> None:
     made = facts(*month(make_result, 802.287), dimension={"owner": "ann", "tags": ["daily"]})
     overview = drawn(tmp_path, page_of(made), width=360)
@@ -303,4 +429,4 @@ def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_pat
     assert "1 failure, 0 warnings" in overview
     checks = drawn(tmp_path, page_of(made), "#/checks")
     assert "96.6%" in checks
-    assert "No batch has been checked yet" in drawn(tmp_path, page_of())
+    assert "No batch of these models has been checked yet" in drawn(tmp_path, page_of())

@@ -59,9 +59,13 @@ def command(
 def _clean_tables(session: Session, project_dir: Path, older_than: str, **where: Any) -> int:
     from dqsql.runner.upkeep import clean_tables
 
-    for table in clean_tables(project_dir, older_than=older_than, **where):
+    cleaned = clean_tables(project_dir, older_than=older_than, **where)
+    changed = [table for table in cleaned if table.rows or table.files]
+    for table in changed:
         rows, files = plural(table.rows, "row"), plural(table.files, "file")
         session.say(f"{table.table}: {rows} and {files} deleted")
+    if not changed:
+        session.say(f"Nothing to delete in {plural(len(cleaned), 'table')}.")
     return 0
 
 

@@ -62,7 +62,10 @@ def read(session: Session, *, file: Path, name: str | None, write: bool, **where
     """
     from dqsql.runner.contracts import import_contract
 
-    for found in import_contract(file, name=name, write=write, **where):
+    models = import_contract(file, name=name, write=write, **where)
+    if not models:
+        session.warn(f"{file} describes no objects: there is nothing to check")
+    for found in models:
         verb = "Wrote" if found.written else "Left as it is:" if write else "--"
         session.say(printable(f"{verb} {found.path}"))
         if not write:

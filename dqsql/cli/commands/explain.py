@@ -10,7 +10,9 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.model.results import Status
 from dqsql.model.wording import plural
+from dqsql.report.console import styled_label
 from dqsql.report.text import number, printable, shorten
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ def _record(found: Explanation) -> dict[str, Any]:
 def _print(session: Session, found: Explanation) -> None:
     row = found.row
     session.say(session.out.style(printable(found.id), "bold"))
-    session.say(printable(f"  {row['status'].upper()} {row['message'] or row['check_name']}"))
+    word = styled_label(Status(row["status"]), session.out)
+    session.say(f"  {word} {printable(row['message'] or row['check_name'])}")
     for name, text in _facts(found).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))

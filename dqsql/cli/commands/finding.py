@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,10 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.errors import UsageError
+from dqsql.model.results import Status
 from dqsql.model.wording import plural
+from dqsql.report.console import styled_label
 from dqsql.report.findings import check_label
 from dqsql.report.text import printable
 
@@ -56,7 +59,8 @@ def _print(session: Session, row: Mapping[str, Any]) -> None:
     extent = row["last_batch"]
     if row["batch_count"] > 1:
         extent = f"{row['batch_count']} batches, {row['first_batch']} to {row['last_batch']}"
-    session.say(f"{title} ({printable(extent)})")
+    word = styled_label(Status(row["status"]), session.out)
+    session.say(f"{word} {title} ({printable(extent)})")
     assigned = f", assigned to {row['assigned_to']}" if row["assigned_to"] else ""
     why = f": {row['reason']}" if row["reason"] else ""
     until = f" until {row['muted_until']:%Y-%m-%d}" if row["state"] == "muted" else ""
@@ -92,6 +96,11 @@ def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
     """Take note of the open findings of CHECKs, and hear of them again from a day on."""
     from dqsql.runner.finding import acknowledge
 
+    if mute_until.date() <= datetime.now(UTC).date():
+        raise UsageError(
+            f"--until {mute_until:%Y-%m-%d} is not in the future",
+            hint="it is the first day on which people hear of the findings again, in UTC",
+        )
     return _changed(session, acknowledge, mute_until=mute_until.date(), **given)
 
 

@@ -11,7 +11,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError, UsageError
-from dqsql.report.text import printable
+from dqsql.report.text import printable, shorten
 from dqsql.resources import expanded, resource_dir
 
 _STARTER = "starter"
@@ -91,9 +91,11 @@ def _project_name(name: str, *, given: bool) -> str:
     if not given:
         name = re.sub(r"\W", "_", name)
         return name if re.match(r"[^\W\d]", name) else f"project_{name}".rstrip("_")
-    if not re.fullmatch(r"[^\W\d]\w*", name):
+    # File systems take 255 bytes, and a letter may have four.
+    if not re.fullmatch(r"[^\W\d]\w{,62}", name):
         raise UsageError(
-            f"the project name {name!r} is not usable", hint="use letters, digits and underscores"
+            f"the project name {shorten(name, 100)!r} is not usable",
+            hint="use letters, digits and underscores, at most 63",
         )
     return name
 

@@ -12,13 +12,16 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
+from dqsql.model.results import Status
 from dqsql.model.wording import plural
+from dqsql.report.console import styled_label
 from dqsql.report.page import ModelFacts, finding_lines, model_record
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import number, padded, printable, shorten
 
 if TYPE_CHECKING:
     from dqsql.report.page import Page
+_EMPTY = "No batch of these models has been checked yet"
 # What a verdict is in a strip: low where all is well.
 _BLOCKS = {"p": "▁", "w": "▅", "f": "█", "e": "█", "n": "▃", "s": "·", ".": " "}
 _COLORS = {"p": "green", "w": "yellow", "n": "yellow", "f": "red", "e": "red"}
@@ -75,6 +78,8 @@ def command(
     """
     from dqsql.runner.report import DAYS, write_report
 
+    if text_of is not None and serve:
+        raise UsageError("--text prints to the terminal, --serve to a browser: choose one")
     if text_of is not None or serve:
         select = (text_of,) if text_of is not None else select
         page = _page(session, select, exclude, days or DAYS, where)
@@ -92,7 +97,7 @@ def command(
         path=str(made.path), models=made.models, batches=made.batches, findings=made.findings
     )
     if not made.models:
-        session.say("No batch has been checked yet: the report is empty until `dqsql run`.")
+        session.say(f"{_EMPTY}: the report is empty until `dqsql run`.")
     else:
         session.say(
             f"{plural(made.models, 'check model')}, {plural(made.batches, 'batch')},"
@@ -118,12 +123,14 @@ def _page(
 
 
 def _print(session: Session, page: Page) -> int:
-
+    session.print_outcome(
+        models=[{"name": facts.name, **model_record(facts)} for facts in page.models]
+    )
     for facts in page.models:
         for line in lines_of_model(facts, session.out):
             session.say(line)
     if not page.models:
-        session.say("No such model has been checked yet: `dqsql ls` lists them.")
+        session.say(_EMPTY)
     return 0
 
 
@@ -153,9 +160,7 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
         if finding["state"] == "resolved":
             continue
         since = finding["batches"][0]
-        word = out.style(
-            finding["status"].upper(), "red" if finding["status"] == "fail" else "yellow"
-        )
+        word = styled_label(Status(finding["status"]), out)
         yield ""
         count = plural(len(finding["batches"]), "batch")
         yield f"{word} {finding['label']}: since {since}, {count}"
