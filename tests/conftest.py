@@ -46,7 +46,7 @@ test:
       schema: dq
 """
 
-DBT = ROOT / "tests" / "dbt"
+DBT = ROOT / "tests" / "loading" / "dbt"
 
 MakeProject = Callable[..., Path]
 

@@ -117,17 +117,29 @@ def discovery_query(model: CheckModel) -> exp.Select | None:
     return batches_query(model)
 
 
+def reads_once(metrics: Sequence[Metric]) -> bool:
+    """Whether `metric_query` reads the relation of state rows once, whatever that is."""
+    relation = exp.to_table("states")
+    return with_scores(tuple(m.finish for m in metrics), relation)[1] is relation
+
+
 def metric_query(
-    metrics: Sequence[Metric], checks: Sequence[Check], relation: exp.Expr
+    metrics: Sequence[Metric],
+    checks: Sequence[Check],
+    relation: exp.Expr,
+    states: Mapping[str, str] | None = None,
 ) -> exp.Select:
     """Metric values and verdicts of every state row of `relation`.
 
-    Columns: batch, segment, rows, one per metric, one boolean per check.
+    Columns: batch, segment, rows, those of `relation` that are named in `states` (under the names
+    that these have there), one per metric, one boolean per check.
     """
+    kept = states or {}
     keys = [column(BATCH), column(SEGMENT), column("rows")]
     finishes, relation = with_scores(tuple(m.finish for m in metrics), relation)
     finished = (aliased(finish, m.alias) for m, finish in zip(metrics, finishes, strict=True))
-    values = exp.select(*keys, *finished).from_(relation, copy=False)
+    values = exp.select(*keys, *(aliased(column(s), name) for s, name in kept.items()), *finished)
+    values = values.from_(relation, copy=False)
     # Checks read metrics by name, one level up.
     named = (column(m.alias) for m in metrics)
     verdicts = (
@@ -135,7 +147,7 @@ def metric_query(
         for check in checks
         for alias, predicate in _predicates(check)
     )
-    query = exp.select(*(k.copy() for k in keys), *named, *verdicts)
+    query = exp.select(*(k.copy() for k in keys), *map(column, kept.values()), *named, *verdicts)
     return query.from_(values.subquery("metric_values", copy=False), copy=False)
 
 
@@ -216,8 +228,13 @@ def _metrics_of(plan: Plan, scope: Scope, relation: exp.Expr) -> exp.Select:
 
 def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str, ...]:
     """The columns of the model's SELECT that a scan of the given states reads, sorted."""
-    names = {c.parts[0].name for s in states for c in _row_columns(s)}
+    names = columns_of(states)
     return tuple(sorted(names.union(batch_columns(model), model.config.segment_by)))
+
+
+def columns_of(states: Iterable[StateColumn]) -> set[str]:
+    """The columns of the model's SELECT that states are computed of."""
+    return {c.parts[0].name for s in states for c in _row_columns(s)}
 
 
 def _row_columns(state: StateColumn) -> Iterable[exp.Column]:

@@ -74,10 +74,21 @@ class BatchFilter:
         return listed if implied is None else exp.and_(implied, listed)
 
 
-_FIXED = ScanPass("counts, sums and moments", 0)
-_OBJECTS = ScanPass("sketches and extremes", 10)
-_DISTINCT = ScanPass("distinct values", 80)
-_UNMERGED = ScanPass("aggregates that do not merge", 90)
+_FIXED = ScanPass("counts, sums and moments", 0, one_row=True)
+_OBJECTS = ScanPass("sketches and extremes", 10, one_row=True)
+_DISTINCT = ScanPass("distinct values", 80, one_row=True)
+_UNMERGED = ScanPass("aggregates that do not merge", 90, one_row=True)
+
+SMALL_ROWS = 50_000
+"""Rows of all batches together up to which a scan is a small one: fewer steps, no preparation."""
+# Sends nothing to all tasks, for which Spark starts a job and waits.
+_UNSENT = "SHUFFLE_REPLICATE_NL"
+
+
+def rows_of(batches: Iterable[str], sizes: Mapping[str, int]) -> int | None:
+    """The rows of batches together; None where they are not known of all."""
+    known = [sizes.get(b) for b in batches]
+    return None if None in known else sum(n for n in known if n is not None)
 
 
 @dataclass(frozen=True)
@@ -161,13 +172,18 @@ class ModelScan:
             self.sizes,
         )
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows are scanned; None where that is not known."""
+        return rows_of(self.batches.batches, self.sizes) if self.batches else None
+
 
 @dataclass(frozen=True)
 class Scan:
     """Builds the statement that computes state rows of some batches of one model.
 
     `columns` gives the Spark types of the model's columns, as `scan_groups` got them, `sizes` the
-    numbers of rows of batches, as far as they are known.
+    numbers of rows of batches, as far as they are known; without `batch_by` about what is expected.
     """
 
     model: CheckModel
@@ -207,6 +223,7 @@ class Scan:
         first = parts[0]
         query = exp.select(*(column(k, "g0") for k in self._key_names))
         query = query.from_(first.subquery("g0", copy=False), copy=False)
+        crossed: list[exp.Expr] = []
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
             kind, name = group.kind, f"g{i}"
             if isinstance(kind, SourcePass):
@@ -217,12 +234,26 @@ class Scan:
                 values = [column(s.name, name) for s in group.states]
                 same = same_key("g0", name, (BATCH, SEGMENT))
             query = query.select(*values, copy=False)
-            if i:
-                # A frequency table of nothing but nulls has no entry; the batch must stay.
-                join = "left" if isinstance(kind, SourcePass) else "inner"
-                joined = part.subquery(name, copy=False)
-                query = query.join(joined, on=same, join_type=join, copy=False)
+            if not i:
+                continue
+            joined = part.subquery(name, copy=False)
+            if self._has_one_row and kind.one_row:
+                query = query.join(joined, join_type="cross", copy=False)
+                crossed.append(column(name))
+                continue
+            # A frequency table of nothing but nulls has no entry; the batch must stay.
+            join = "left" if isinstance(kind, SourcePass) else "inner"
+            query = query.join(joined, on=same, join_type=join, copy=False)
+        if crossed:
+            query.set("hint", exp.Hint(expressions=[call(_UNSENT, *crossed)]))
         return query
+
+    @property
+    def _has_one_row(self) -> bool:
+        """Whether passes have a row each, if any, in one partition of Spark's."""
+        if self.only_batch is None or self.segments:
+            return False
+        return self.is_small or batch_text(self.model) is None
 
     @property
     def _key_names(self) -> tuple[str, ...]:
@@ -266,6 +297,12 @@ class Scan:
         if not many:
             return exp.true()
         return exp.Not(this=exp.In(this=column(BATCH), expressions=[*map(literal, many)]))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether there are known to be at most `SMALL_ROWS` rows."""
+        rows = None if self.listed is None else rows_of(self.listed, self.sizes)
+        return rows is not None and rows <= SMALL_ROWS
 
     @property
     def batch_type(self) -> str:

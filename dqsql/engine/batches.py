@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -126,7 +126,8 @@ class BatchChoice:
     """The batches to check, those among them without any row, and what to tell the user.
 
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
-    for what is new. `sizes` are the numbers of rows of batches, where they were counted.
+    for what is new. `sizes` are the numbers of rows of batches, where they were counted; without
+    `batch_by` those that the run before found.
     """
 
     batches: tuple[str, ...]
@@ -134,6 +135,18 @@ class BatchChoice:
     notes: tuple[str, ...] = ()
     newest: str | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
+        """The choice in two parts: without the batches `rest`, and these."""
+        first, then = (
+            replace(
+                self,
+                batches=tuple(b for b in self.batches if (b in rest) is late),
+                empty=tuple(b for b in self.empty if (b in rest) is late),
+            )
+            for late in (False, True)
+        )
+        return first, then
 
 
 def choose_batches(

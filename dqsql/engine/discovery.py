@@ -18,6 +18,7 @@ from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord
@@ -64,7 +65,9 @@ class Discovery:
         if query is None:
             choice = BatchChoice((own_batch,))
             self._check_segments(choice, FoundBatches({}))
-            return choice
+            # Mostly about what it was; if not, what is planned by it is only slower.
+            last = max(ledger.values(), key=lambda r: batch_order(r.batch), default=None)
+            return choice if last is None else replace(choice, sizes={own_batch: last.rows})
         if request.batches:
             request = replace(request, batches=self._named(request.batches))
         found = find_batches(self.spark, self.model.name, query)

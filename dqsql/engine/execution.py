@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from dqsql.compiler.counts import counted_states, stored_query
+from dqsql.compiler.keys import BATCH, SEGMENT
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
-from dqsql.compiler.queries import metric_query
-from dqsql.compiler.scan import ModelScan
+from dqsql.compiler.queries import metric_query, reads_once
+from dqsql.compiler.scan import SMALL_ROWS, ModelScan, rows_of
 from dqsql.dialect import literal, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
+from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
 from dqsql.engine.layout import COUNTS
 from dqsql.engine.storage import Store
 from dqsql.engine.values import (
@@ -38,100 +40,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """The metric values and check outcomes of some batches.
-
-    By batch, `rows` are the rows of the data, and `states` those in which its state is kept.
-    """
-
-    values: tuple[MetricValue, ...]
-    outcomes: tuple[CheckOutcome, ...]
-    rows: Mapping[str, int]
-    states: Mapping[str, int] = field(default_factory=dict)
-
-    def joined(self, other: Measurement) -> Measurement:
-        """Both; the numbers of rows are those of this one."""
-        return Measurement(
-            (*self.values, *other.values),
-            (*self.outcomes, *other.outcomes),
-            self.rows,
-            self.states,
-        )
-
-
-@dataclass
-class Feasible:
-    """The part of a plan that Spark can run, and the errors of the part that it cannot.
-
-    The states named in `unscanned` are not computed of a batch: only ever of added counts.
-    """
-
-    states: list[StateColumn]
-    metrics: list[Metric]
-    checks: list[Check]
-    types: dict[str, str] = field(default_factory=dict)
-    errors: dict[str, EngineError] = field(default_factory=dict)
-    metric_errors: dict[str, EngineError] = field(default_factory=dict)
-    unscanned: frozenset[str] = frozenset()
-
-    @property
-    def scanned(self) -> list[StateColumn]:
-        """The states that a batch has."""
-        return [s for s in self.states if s.name not in self.unscanned]
-
-    def of_scope(self, scope: Scope) -> Feasible:
-        """The metrics and checks of one scope; errors met there are errors of the whole."""
-        return Feasible(
-            self.states,
-            [m for m in self.metrics if m.scope is scope],
-            [c for c in self.checks if c.settings.scope is scope],
-            self.types,
-            self.errors,
-            self.metric_errors,
-        )
-
-    def drop_states(self, failing: Sequence[tuple[StateColumn, EngineError]]) -> None:
-        """Take out states, and with them the states, metrics and checks that need them."""
-        broken = {s.name: e for s, e in failing}
-        # What merges together cannot be merged without one of them.
-        lost_mates = [(s.name, broken[n]) for s in self.states for n in s.group if n in broken]
-        broken = {**dict(lost_mates), **broken}
-        self.states = [s for s in self.states if s.name not in broken]
-        lost = [(m, broken[s]) for m in self.metrics for s in m.states if s in broken]
-        self.drop_metrics(lost)
-
-    def drop_metrics(self, failing: Sequence[tuple[Metric, EngineError]]) -> None:
-        """Take out metrics, and with them the checks that compare them."""
-        broken = {m.alias: e for m, e in failing}
-        for alias, error in broken.items():
-            self.metric_errors.setdefault(alias, error)
-        self.metrics = [m for m in self.metrics if m.alias not in broken]
-        lost = [(c, broken[a]) for c in self.checks for a in c.metrics if a in broken]
-        self.drop_checks(lost)
-
-    def drop_checks(self, failing: Sequence[tuple[Check, EngineError]]) -> None:
-        """Take out checks; the first error of each is kept."""
-        for check, error in failing:
-            self.errors.setdefault(check.id, error)
-        self.checks = [c for c in self.checks if c.id not in self.errors]
-
-
-# Rows of batches whose counted values are handed over by way of this process: a job of Spark's that
-# writes so few takes longer.
-_FEW_ROWS = 50_000
-
-
-def _failing_states(
-    states: Sequence[StateColumn], attempt: Callable[[Sequence[StateColumn]], object]
-) -> list[tuple[StateColumn, EngineError]]:
-    """The states that fail by themselves: together with those that their merges read."""
-
-    def with_groups(some: Sequence[StateColumn]) -> object:
-        wanted = {name for s in some for name in (s.name, *s.group)}
-        return attempt([s for s in states if s.name in wanted])
-
-    return find_failing(states, with_groups, fails=True)
+# A sketch is a few kilobytes, so that this many are a few megabytes.
+_FEW_STATES = 1_000
+# Rows that may be read once more where one statement for all does not work.
+_READ_TWICE = 1_000_000
+# Columns of states beside metrics: no metric or check has such an alias.
+_STATE = "state: "
 
 
 def states_view(model: str) -> str:
@@ -154,6 +68,7 @@ class ModelExecution:
     key: Callable[[], str] = lambda: ""
     _held: pa.Table | None = None
     _local: DataFrame | None = None
+    _found: list[dict[str, Any]] | None = None
     _exposed: frozenset[str] = frozenset()
     _analysed: tuple[str, DataFrame] | None = None
 
@@ -196,25 +111,76 @@ class ModelExecution:
         """
         part = Feasible([*states], list(self.plan.metrics), list(self.plan.checks))
         part.drop_states(broken)
+        if not self._analyse_whole(part):
+            self._analyse_apart(part)
+        return part
+
+    def _analyse_whole(self, part: Feasible) -> bool:
+        """Whether one statement is to compute all of it, and Spark accepts that."""
+        if not self._is_whole(part):
+            return False
+        delta = part.of_scope(Scope.DELTA)
+        text = self._text(self._whole_statement(part, part.states))
+        try:
+            with translated("Spark refuses it"):
+                frame = self.spark.sql(text)
+                rows = _as_states(frame.schema)
+            _refuse_values(delta.checks, types_of(frame.schema))
+            if len(delta.metrics) < len(part.metrics):
+                self._show_types(rows)
+                self._analyse_checks(part.metrics)(part.of_scope(Scope.CUMULATIVE).checks)
+        except EngineError:
+            return False
+        part.types = types_of(rows)
+        self._analysed = text, frame
+        return True
+
+    def _is_whole(self, part: Feasible) -> bool:
+        """Whether one statement scans the states and finishes them, where Spark accepts it.
+
+        Should it fail, the rows are read again.
+        """
+        rows = self.scan.rows
+        few = rows is not None and rows <= _READ_TWICE and self._are_few(part)
+        return few and reads_once(part.of_scope(Scope.DELTA).metrics)
+
+    def _are_few(self, part: Feasible) -> bool:
+        """Whether state rows are few enough to be handed to Spark from here, without a file."""
+        if self.plan.model.config.segment_by or not all(map(survives_arrow, part.types.values())):
+            return False
+        listed = self.scan.batches.batches if self.scan.batches else ()
+        batches = len(listed) + len(self.scan.empty)
+        return max(batches, 1) * len(part.states) <= _FEW_STATES
+
+    def _whole_statement(self, part: Feasible, states: Sequence[StateColumn]) -> exp.Expr:
+        """What scans states, and finishes metrics and checks of single batches beside them."""
+        delta = part.of_scope(Scope.DELTA)
+        rows = self.scan.of(states, part.types).query().subquery("states", copy=False)
+        names = {s.name: _STATE + s.name for s in states}
+        return metric_query(delta.metrics, delta.checks, rows, names)
+
+    def _analyse_apart(self, part: Feasible) -> None:
         try:
             rows = self._analyse_states(part.states)
         except EngineError:
-            refused = _failing_states(part.states, self._analyse_states)
+            refused = failing_states(part.states, self._analyse_states)
             if len(refused) == len(part.states):
                 # Not even rows can be counted: it is what all states have in common.
                 raise
             part.drop_states(refused)
             rows = self._analyse_states(part.states)
         part.types = types_of(rows)
-        with translated("Spark refuses the state columns"):
-            # Columns of these types, not the scan itself, which every metric would analyse again.
-            self.spark.createDataFrame([], rows).createOrReplaceTempView(to_sql(self._states))
+        self._show_types(rows)
         try:
             self._analyse_checks(part.metrics)(part.checks)
         except EngineError:
             part.drop_metrics(find_failing(part.metrics, self._analyse_metrics))
             part.drop_checks(find_failing(part.checks, self._analyse_checks(part.metrics)))
-        return part
+
+    def _show_types(self, rows: StructType) -> None:
+        """Let metrics be analysed over columns of these types, not over the scan each time."""
+        with translated("Spark refuses the state columns"):
+            self.spark.createDataFrame([], rows).createOrReplaceTempView(to_sql(self._states))
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
@@ -234,42 +200,51 @@ class ModelExecution:
             with translated("Spark refuses it"):
                 frame = self._query(metric_query(metrics, checks, self._states))
                 types = types_of(frame.schema)
-            for check in checks:
-                second = [] if check.warning is None else [check.warning.alias]
-                kinds = {types[alias] for alias in (check.alias, *second)}
-                if wrong := sorted(kinds.difference(("boolean", "void"))):
-                    raise QueryError(
-                        f"{check.expression} is {wrong[0]}, not a condition",
-                        span=check.span,
-                        hint="compare it with something",
-                    )
+            _refuse_values(checks, types)
 
         return attempt
 
     # --- scan and measure ----------------------------------------------------------------------
 
-    def scan_states(
-        self,
-        part: Feasible,
-        batches: Collection[str],
-        *,
-        local: bool = False,
-    ) -> None:
+    def scan_states(self, part: Feasible, batches: Collection[str]) -> None:
         """Compute the state rows of `batches`; isolate states that fail while running.
 
-        They are stored, or, where `local` says that they are few, held until `store_states` does
-        it: measuring them then reads no table, and storing them can wait.
+        They are stored, or, where they are few, held until `store_states` does it: measuring them
+        then reads no table, and storing them can wait.
         """
-        local = local and all(map(survives_arrow, part.types.values()))
         self._exposed = exposing(part.states, pii_columns(self.plan.model))
+        if self._is_whole(part) and self._scan_and_measure(part):
+            return
+        local = self._are_few(part)
         try:
             sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
-            failing = _failing_states(part.scanned, self._run_states(part))
+            failing = failing_states(part.scanned, self._run_states(part))
             if not failing:
                 raise
             part.drop_states(failing)
             self._scan_states(part, batches, local)
+
+    def _scan_and_measure(self, part: Feasible) -> bool:
+        """Compute states and all that is said of single batches; whether it worked."""
+        statement = self._whole_statement(part, part.scanned)
+        states = {_STATE + s.name: s.name for s in part.scanned}
+        keys = (BATCH, SEGMENT)
+
+        def run() -> pa.Table:
+            with translated("the scan failed"):
+                return readable(self._frame_of(statement), kept=states).toArrow()
+
+        try:
+            rows = sorting_if_too_large(self.spark, run)
+        except ConnectionLostError:
+            raise
+        except EngineError:
+            return False
+        held = rows.select([*keys, *states])
+        self._held = held.rename_columns([*keys, *states.values()])
+        self._found = rows.drop_columns([*states]).to_pylist()
+        return True
 
     def store_counts(self, part: Feasible, batches: Sequence[str]) -> None:
         """Store how often values occur, where cumulative metrics need it.
@@ -277,6 +252,8 @@ class ModelExecution:
         Isolates what cannot be counted.
         """
         model, counted = self.plan.model.name, counted_states(part.states, part.metrics)
+        size = rows_of(batches, self.scan.sizes)
+        is_small = size is not None and size <= SMALL_ROWS
 
         def build(states: Sequence[StateColumn]) -> exp.Expr:
             return stored_query(self.scan.of(states, {}), batches)
@@ -284,7 +261,8 @@ class ModelExecution:
         def store(states: Sequence[StateColumn]) -> None:
             with translated(f"counting the values of {model} failed"):
                 frame = self._query(build(states))
-                rows = frame.toArrow() if self._has_few_rows(batches) else frame
+                # A job of Spark's that writes so few takes longer.
+                rows = frame.toArrow() if is_small else frame
             self.store.replace_state(model, rows, batches, COUNTS)
 
         try:
@@ -299,14 +277,10 @@ class ModelExecution:
             if left:
                 store(left)
 
-    def _has_few_rows(self, batches: Collection[str]) -> bool:
-        sizes = self.scan.sizes
-        return sum(sizes.get(batch, _FEW_ROWS + 1) for batch in batches) <= _FEW_ROWS
-
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self._scan_of(part)
+            frame = self._frame_of(self.statement(part.scanned, part.types))
             if local:
                 rows = frame.toArrow()
                 # Spark Connect takes no empty Arrow table.
@@ -319,9 +293,9 @@ class ModelExecution:
                 self._local = frame = frame.localCheckpoint()
         self.store.replace_state(model, without_values(frame, self._exposed), batches)
 
-    def _scan_of(self, part: Feasible) -> DataFrame:
-        """What scans the states: mostly what was analysed, which Spark need not do twice."""
-        text = self._text(self.statement(part.scanned, part.types))
+    def _frame_of(self, statement: exp.Expr) -> DataFrame:
+        """A statement's rows: mostly it is what was analysed, which Spark need not do twice."""
+        text = self._text(statement)
         known, self._analysed = self._analysed, None
         # A second try needs another plan: a frame keeps the one that it was executed by.
         return known[1] if known is not None and known[0] == text else self.spark.sql(text)
@@ -351,7 +325,9 @@ class ModelExecution:
         sorting_if_too_large(self.spark, run)
 
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
-        """Metric values and outcomes of stored state rows; isolate what fails while running."""
+        """Metric values and outcomes of scanned state rows; isolate what fails while running."""
+        if self._found is not None:
+            return self._measured(part, self._found)
         frame = self._local
         if frame is None:
             frame = self.store.read_state(self.plan.model.name, batches)
@@ -383,6 +359,9 @@ class ModelExecution:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = metric_query(part.metrics, part.checks, self._states)
             rows = readable(self._query(query)).toArrow().to_pylist()
+        return self._measured(part, rows)
+
+    def _measured(self, part: Feasible, rows: list[dict[str, Any]]) -> Measurement:
         rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
         values: list[MetricValue] = []
         outcomes: list[CheckOutcome] = []
@@ -427,29 +406,24 @@ class ModelExecution:
         )
 
 
-T = TypeVar("T")
+def _refuse_values(checks: Sequence[Check], types: Mapping[str, str]) -> None:
+    """Raise QueryError for a check whose columns are no conditions; `types` are those of all."""
+    for check in checks:
+        second = [] if check.warning is None else [check.warning.alias]
+        kinds = {types[alias] for alias in (check.alias, *second)}
+        if wrong := sorted(kinds.difference(("boolean", "void"))):
+            raise QueryError(
+                f"{check.expression} is {wrong[0]}, not a condition",
+                span=check.span,
+                hint="compare it with something",
+            )
 
 
-def find_failing(
-    items: Sequence[T], attempt: Callable[[Sequence[T]], object], *, fails: bool = False
-) -> list[tuple[T, EngineError]]:
-    """Return the items with which `attempt` raises EngineError, each with its error.
+def _as_states(schema: StructType) -> StructType:
+    """The columns of state rows among those of a whole statement."""
+    from pyspark.sql.types import StructField, StructType
 
-    One call when nothing fails; about 2 k log2(n) calls for k failing ones among n. With `fails`
-    it is known that all of them together do. Raises ConnectionLostError: no member's fault.
-    """
-    if not items:
-        return []
-    if len(items) == 1 or not fails:
-        try:
-            attempt(items)
-            return []
-        except ConnectionLostError:
-            raise
-        except EngineError as error:
-            if len(items) == 1:
-                return [(items[0], error)]
-    middle = len(items) // 2
-    found = find_failing(items[:middle], attempt)
-    # Where one half works, it is the other one that fails.
-    return [*found, *find_failing(items[middle:], attempt, fails=not found)]
+    keys = [f for f in schema.fields if f.name in (BATCH, SEGMENT)]
+    states = [f for f in schema.fields if f.name.startswith(_STATE)]
+    named = (StructField(f.name.removeprefix(_STATE), f.dataType, f.nullable) for f in states)
+    return StructType([*keys, *named])

@@ -83,11 +83,22 @@ class _Recipe:
     seen: str | None
 
 
+class _EndsWithPipe(subprocess.Popen[bytes]):
+    """A process that ends soon after the pipe to it is closed, which nobody waits for.
+
+    It deletes its files meanwhile, for a third of a second. Without this, Python would warn that it
+    is still running.
+    """
+
+    def __del__(self) -> None:
+        """Leave it alone."""
+
+
 @dataclass
 class _Java:
     """A JVM that has been started and is not in use yet."""
 
-    process: subprocess.Popen[bytes]
+    process: _EndsWithPipe
     folder: Path
     launch: Launch
 
@@ -99,9 +110,12 @@ class _Java:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        self.let_go()
+        self.forget()
+
+    def let_go(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.forget()
 
     def forget(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -174,7 +188,13 @@ def begin(place: Mapping[str, object], *, surely: bool) -> None:
     except OSError:
         return  # the ordinary start says what is wrong
     _waiting.append(started)
-    atexit.register(end_unused)
+    atexit.register(_end_all)
+
+
+def _end_all() -> None:
+    end_unused()
+    for java in _used:
+        java.let_go()
 
 
 def end_unused() -> None:
@@ -201,7 +221,6 @@ def taken(wanted: str) -> Iterator[bool]:
         return
     port, secret = _connection(java.answer.read_bytes())
     java.forget()
-    # The JVM ends with the pipe that the process holds.
     _used.append(java)
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
     try:
@@ -293,7 +312,7 @@ def _start(launch: Launch) -> _Java:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
-            process = subprocess.Popen(
+            process = _EndsWithPipe(
                 launch.command,
                 stdin=subprocess.PIPE,
                 stdout=output,

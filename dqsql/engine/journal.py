@@ -80,6 +80,10 @@ class Journal:
                 self._since = time.monotonic()
             self._works.append(work)
 
+    def write_now(self, work: Work) -> None:
+        """Write the work of a model that goes on and reads it. Raises StorageError."""
+        self._write([work])
+
     def reopen(self, ledger: Sequence[Mapping[str, Any]]) -> None:
         """Write a ledger with batches that are about to be checked again. Raises StorageError."""
         with self._writing:

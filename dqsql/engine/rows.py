@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
-from dqsql.model.plan import PROFILES, Plan
+from dqsql.model.plan import PROFILES, Check, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import (
     MetricProfile,
@@ -24,8 +24,8 @@ from dqsql.model.table import Table
 from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS, MODELS, RESULTS
 
 if TYPE_CHECKING:
-    from dqsql.engine.execution import Measurement
     from dqsql.engine.failing_rows import Samples
+    from dqsql.engine.feasible import Measurement
     from dqsql.engine.storage import Store
     from dqsql.monitors.judging import Judged
 
@@ -189,7 +189,7 @@ def model_run_row(
 
 def column_dimensions(plan: Plan, types: Mapping[str, str]) -> list[Row]:
     """The describing columns of the rows of a model in dq_columns."""
-    about = Counter(c.column.lower() for c in plan.checks if c.column)
+    about = Counter(name for c in plan.checks for name in _checked_columns(plan, c))
     about.update(m.column.lower() for m in plan.monitors if m.column)
     model = plan.model
     return [
@@ -204,6 +204,17 @@ def column_dimensions(plan: Plan, types: Mapping[str, str]) -> list[Row]:
         }
         for position, (name, kind) in enumerate(types.items(), start=1)
     ]
+
+
+def _checked_columns(plan: Plan, check: Check) -> set[str]:
+    """The column that a check is about, and those that it computes something of, in lower case.
+
+    Of a check with a condition these cannot be told from what the condition reads.
+    """
+    from dqsql.compiler.queries import columns_of
+
+    read = set() if check.settings.where else columns_of(plan.states_of(check.metrics))
+    return {name.lower() for name in (*read, *filter(None, [check.column]))}
 
 
 def model_dimension(plan: Plan) -> Row:

@@ -31,7 +31,8 @@ from dqsql.compiler.cumulative import (
 from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import to_sql
 from dqsql.engine.cumulative import Kept, StateHistory, total_type
-from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.execution import ModelExecution
+from dqsql.engine.feasible import Feasible, Measurement
 from dqsql.engine.layout import COUNTS, STATES, TableFamily
 from dqsql.engine.values import survives_arrow
 from dqsql.model.batches import batch_order

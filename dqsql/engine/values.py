@@ -51,14 +51,14 @@ def without_held_values(rows: pa.Table, names: Collection[str]) -> pa.Table:
     return rows
 
 
-def readable(frame: DataFrame) -> DataFrame:
+def readable(frame: DataFrame, kept: Collection[str] = ()) -> DataFrame:
     """The frame with values that Python can hold: numbers and texts.
 
     Whatever else there is (binary, intervals, arrays ..) comes as Spark writes it, and texts as
     valid UTF-8; so do dates and times, since Python's calendar ends with the year 9999, where
     '9999-12-31 23:59:59' in New York does not lie any more. A struct of `value` and `text` stays,
     and may be null in all its fields, since Arrow takes no other. The names of batches and segments
-    stay as they are, right or wrong.
+    stay as they are, right or wrong, as do columns that are `kept`.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
@@ -67,7 +67,7 @@ def readable(frame: DataFrame) -> DataFrame:
     fields = frame.schema.fields
     both = {f.name for f in fields if getattr(f.dataType, "names", None) == _NUMBER_AND_TEXT}
     written = {name for name, kind in types.items() if not _is_read(kind)}
-    written -= {*both, "batch", "segment"}
+    written -= {*both, *kept, "batch", "segment"}
     if written:
         names = {name: F.col(quoted(name)) for name in types}
         texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}

@@ -71,6 +71,13 @@ class VerdictFinder:
 
     def _unknown(self, text: str) -> UsageError:
         known = [*self._models(), *(r["check_name"] for r in self.checks)]
+        if text in self._models().values():
+            known = [i for i, model in self._models().items() if model == text]
+            return UsageError(
+                f"{text!r} is a check model: a verdict is one of its checks'",
+                hint=f"its checks: {', '.join(sorted(known)[:_SUGGESTED])}; or see all of them:"
+                f" dqsql report --text {text}",
+            )
         return UsageError(
             f"no check {text!r} has been run",
             hint=nearest(text, known) or "`dqsql ls` lists the checks",

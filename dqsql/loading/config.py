@@ -76,6 +76,11 @@ class ProjectConfig:
     folder_defaults: tuple[FolderDefaults, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def place_of(self, key: str) -> Span:
+        """The place of a setting of the target: of its own, or below `warehouse`."""
+        top = {str(k).replace("-", "_") for k in self.document.data}
+        return self.document.span(key if key in top else "warehouse")
+
     def defaults_for(self, path: str) -> dict[str, Any]:
         """The settings of all folders above a model, outermost first; tags add up."""
         result: dict[str, Any] = {}
@@ -120,8 +125,10 @@ def parse_vars(text: str) -> dict[str, Any]:
         raise UsageError("--vars is no YAML", hint=hint) from None
     if values is None:
         return {}
-    if not isinstance(values, dict) or not all(isinstance(k, str) for k in values):
+    if not isinstance(values, dict):
         raise UsageError("--vars must be a mapping", hint=hint)
+    if not all(isinstance(k, str) for k in values):
+        raise UsageError("the names in --vars must be texts, not numbers or dates", hint=hint)
     return values
 
 

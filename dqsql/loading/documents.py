@@ -61,16 +61,20 @@ def load_yaml(text: str) -> object:
 class Document:
     """A YAML mapping and the places of its parts.
 
-    `error` is the kind of ConfigError that its problems are.
+    `error` is the kind of ConfigError that its problems are. `inherited` are the places of what
+    another file says.
     """
 
     path: str
     data: dict[str, Any]
     marks: Mapping[KeyPath, tuple[int, int]] = field(default_factory=dict)
     error: type[ConfigError] = ConfigError
+    inherited: Mapping[KeyPath, Span] = field(default_factory=dict)
 
     def span(self, *keys: str | int) -> Span:
         """The place of the key at the end of a path of keys, or of the nearest known parent."""
+        if keys in self.inherited:
+            return self.inherited[keys]
         path: KeyPath = keys
         if keys and keys not in self.marks and isinstance(keys[0], str):
             # The project file takes `model_paths` and `model-paths` for the same.
@@ -176,7 +180,10 @@ def files_below(root: Path, folders: Iterable[str], suffixes: tuple[str, ...]) -
         file
         for folder in folders
         for file in (root / folder).rglob("*")
-        if file.suffix in suffixes and file.is_file() and not _is_hidden(file, root / folder)
+        if file.suffix in suffixes
+        # A link to nowhere is no file, and is to be an error rather than no check.
+        and (file.is_file() or not file.exists())
+        and not _is_hidden(file, root / folder)
     }
     return sorted(found)
 

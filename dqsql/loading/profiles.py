@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from dqsql.errors import ProfileError, Span, nearest
-from dqsql.loading.documents import Document, Section, read_document
+from dqsql.loading.documents import Document, KeyPath, Section, read_document
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
 from dqsql.model.settings import as_bool, as_mapping, as_text, at_least
@@ -75,9 +75,9 @@ class TargetRequest:
     """What decides about the target besides the profile file.
 
     `profile` is the one asked for on the command line, `project_profile` the one in the project
-    file. `defaults` are warehouse settings of the project file, which a profile overrides. `dbt`
-    says that the profile is dbt's: `schema` is where dbt builds, and methods that only dbt knows
-    are taken as they are, since a session may be handed in.
+    file. `defaults` are warehouse settings of the project file, at `places`, which a profile
+    overrides. `dbt` says that the profile is dbt's: `schema` is where dbt builds, and methods that
+    only dbt knows are taken as they are, since a session may be handed in.
     """
 
     root: Path
@@ -87,6 +87,7 @@ class TargetRequest:
     target: str | None = None
     profiles_dir: str | os.PathLike[str] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Span] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
     dbt: bool = False
 
@@ -154,7 +155,7 @@ def _embedded(request: TargetRequest, profile: str) -> Target:
             hint=f"without a {FILE_NAME} the only target is {DEFAULT_TARGET!r}",
         )
     document = Document("dqsql_project.yml", {}, {}, ProfileError)
-    output = Section(document, dict(request.defaults))
+    output = _section(document, request, {}, ())
     return _build(output, DEFAULT_TARGET, profile, request.root)
 
 
@@ -181,8 +182,17 @@ def _from_profile(document: Document, profile: str, request: TargetRequest) -> T
         return _beside_dbt(output, own, chosen, profile, request)
     output.check_keys(_KNOWN_KEYS, "a target")
     _check_type(output)
-    merged = {**request.defaults, **output.values, **own.values}
-    return _build(Section(document, merged, output.keys), chosen, profile, request.root)
+    section = _section(document, request, {**output.values, **own.values}, output.keys)
+    return _build(section, chosen, profile, request.root)
+
+
+def _section(
+    document: Document, request: TargetRequest, given: Mapping[str, Any], keys: KeyPath
+) -> Section:
+    """What a profile says over what the project file says, each with its place."""
+    inherited = {(*keys, k): place for k, place in request.places.items() if k not in given}
+    document = replace(document, inherited=inherited)
+    return Section(document, {**request.defaults, **given}, keys)
 
 
 def _beside_dbt(

@@ -43,7 +43,8 @@ class History:
     """Values and profiles by batch, and which batches may be learned from.
 
     A batch may be learned from when it was accepted: no unreviewed finding of severity error, and
-    not rejected by a review. `known` are all batches that were or are being checked.
+    not rejected by a review. `known` are all batches that were or are being checked, `refused`
+    those that failed a check.
     """
 
     def __init__(
@@ -51,11 +52,11 @@ class History:
         accepted: Iterable[str],
         stored_profiles: Callable[[str], Iterable[Mapping[str, Any]]] = lambda batch: (),
         known: Iterable[str] = (),
+        refused: Collection[str] = (),
     ) -> None:
         self._accepted = sorted(set(accepted), key=batch_order)
         self._known = sorted({*self._accepted, *known}, key=batch_order)
-        #: Batches of this run that failed a check, and must not be learned from.
-        self.refused: set[str] = set()
+        self.refused = refused
         self._stored_profiles = stored_profiles
         self._profiled: set[str] = set()
         self._values: dict[MetricKey, dict[str, float]] = {}

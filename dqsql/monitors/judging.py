@@ -24,9 +24,9 @@ from dqsql.model.tables import DISTRIBUTIONS, PROGRAMS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import MonitorContext, Workplace, defaults_of
 from dqsql.monitors.history import NEXT, History
-from dqsql.monitors.kind import MonitorKind
+from dqsql.monitors.kind import BeforeScan, MonitorKind
 from dqsql.monitors.programs import ProgramBook
-from dqsql.monitors.registry import find, kinds_of
+from dqsql.monitors.registry import find, kinds_of, learn_before_scan
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -40,13 +40,15 @@ _KEEPS_OUT = (Status.FAIL, Status.ERROR)
 class Judged:
     """What monitors found, measured and learned (rows of dq_programs), and odd rows.
 
-    `failures` are rows of dq_failures but for the run.
+    `failures` are rows of dq_failures but for the run. `rest` are the batches that were not judged,
+    since before them monitors learned what was not counted of them: then all else is empty.
     """
 
     results: tuple[Result, ...] = ()
     values: tuple[MetricValue, ...] = ()
     programs: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
+    rest: tuple[str, ...] = ()
 
 
 @dataclass
@@ -54,7 +56,8 @@ class MonitorRun:
     """The monitors of one model at work.
 
     The place's ledger is that of before the run; `accepted_by_review` are batches that a person
-    accepted. `replayed` is how many of the newest stored batches will be decided on again.
+    accepted; `before` is what monitors learned from before the scan. `replayed` is how many of the
+    newest stored batches will be decided on again.
     """
 
     place: Workplace
@@ -63,7 +66,7 @@ class MonitorRun:
     fpr: float
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
-    book: ProgramBook | None = None
+    before: BeforeScan | None = None
     replayed: int = 0
     store_failures: bool = False
 
@@ -92,21 +95,25 @@ class MonitorRun:
             return replace(first, results=tuple(found))
         for result in found:
             by_batch[result.batch or ""].append(result)
-        context = self._context(ordered, rows)
+        before = self._before_scan.after_scan()
+        context = self._context(ordered, rows, before)
         context.history.add(values)
         detectors = [k.detector(self.place, context) for k in kinds if k.reach is not None]
         sound = [b for b in ordered if self._sound(b, by_batch[b])]
         for detector in detectors:
             detector.prepare(sound)
-        for batch in ordered:
+        for index, batch in enumerate(ordered):
+            if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
+                return Judged(rest=tuple(ordered[index:]))
             new = waiting.judged(r for d in detectors for r in d.judge(batch))
             self._note_waiting(context.history, new)
             found += new
             verdicts = [*by_batch[batch], *new]
             if self._sound(batch, verdicts):
                 context.history.accept(batch)
+                before.add(batch, accepted=True)
             elif any(r.status is Status.FAIL for r in verdicts):
-                context.history.refused.add(batch)
+                before.add(batch, accepted=False)
         known = [m.id for m in self.place.plan.monitors]
         programs = context.programs.rows(self.place.plan.model.name, known, self.run_id, self.now)
         return Judged(
@@ -118,7 +125,11 @@ class MonitorRun:
 
     def after_all(self) -> MonitorContext:
         """What monitors know after all batches that were checked. Raises StorageError."""
-        return self._context([NEXT], {})
+        return self._context([NEXT], {}, self._before_scan)
+
+    @property
+    def _before_scan(self) -> BeforeScan:
+        return self.before or BeforeScan(stored_book(self.place.store, self.place.plan.model.name))
 
     def _note_waiting(self, history: History, results: Iterable[Result]) -> None:
         """Tell the history of findings that wait for another batch, as later runs will be told."""
@@ -135,7 +146,9 @@ class MonitorRun:
         reviewed = batch in self.accepted_by_review
         return reviewed or not any(r.status in _KEEPS_OUT for r in results)
 
-    def _context(self, batches: Sequence[str], rows: Mapping[str, int]) -> MonitorContext:
+    def _context(
+        self, batches: Sequence[str], rows: Mapping[str, int], before: BeforeScan
+    ) -> MonitorContext:
         plan, settings = self.place.plan, self.place.project.settings
         model = plan.model.name
         needs = needs_of(plan, settings, self._accepted, self.replayed)
@@ -145,6 +158,7 @@ class MonitorRun:
             accepted_before(self.place.ledger, batches, furthest),
             lambda batch: stored_rows(self.place.store, DISTRIBUTIONS, model, [batch]),
             known=(*self.place.ledger, *batches),
+            refused=before.refused,
         )
         for need in needs:
             accepted = accepted_before(self.place.ledger, batches, need.depth)
@@ -154,7 +168,7 @@ class MonitorRun:
         return MonitorContext(
             plan=plan,
             history=history,
-            programs=self.book or stored_book(self.place.store, model),
+            programs=before.book,
             now=self.now,
             run_id=self.run_id,
             fpr=self.fpr,

@@ -7,10 +7,12 @@ else names it. `docs/internals.md` goes through an example.
 from __future__ import annotations
 
 import datetime as dt
+from bisect import insort
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from dqsql.model.batches import batch_order
 from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.results import BatchRecord
@@ -42,14 +44,34 @@ class BeforeScan:
         reviewed: the batches that a person accepted.
         refused: those of before the run that were not accepted.
         settings: those of the project, by kind of monitor.
+        scanned: whether the run's batches are scanned already. What could learn nothing from any of
+            them before the scan still cannot.
     """
 
     book: ProgramBook
-    accepted: Sequence[str]
-    batches: Sequence[str]
+    accepted: list[str] = field(default_factory=list)
+    batches: Sequence[str] = ()
     reviewed: Collection[str] = ()
-    refused: Collection[str] = ()
+    refused: set[str] = field(default_factory=set)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    scanned: bool = False
+
+    def after_scan(self) -> BeforeScan:
+        """The same with a book and lists of its own, to which the batches of the run are added."""
+        return replace(
+            self,
+            book=self.book.copy(),
+            accepted=[*self.accepted],
+            refused=self.refused.difference(self.batches),
+            scanned=True,
+        )
+
+    def add(self, batch: str, *, accepted: bool) -> None:
+        """Take in the verdict on a batch of the run."""
+        if accepted:
+            insort(self.accepted, batch, key=batch_order)
+        else:
+            self.refused.add(batch)
 
 
 @dataclass(frozen=True)
@@ -68,7 +90,8 @@ class MonitorKind:
         replayer: makes what `dqsql backtest` asks; None where nothing can be replayed.
         learner: makes what `dqsql fit` asks; None where nothing is learned beside runs.
         recompute: decides on a stored verdict again; None where that is not possible.
-        before_scan: learns before the scan, and gives the plan with what is to be counted of it.
+        before_scan: learns what is due before the scan of a run, and again before each of its
+            later batches is judged; says whether another thing is to be counted from then on.
             Raises DqsqlError.
         with_learned: the plan with what is counted of all that was learned so far.
         is_due: whether the newest batch is to be decided on again though nothing is new.
@@ -83,7 +106,7 @@ class MonitorKind:
     replayer: Callable[[Workplace, MonitorContext], Replayer] | None = None
     learner: Callable[[Workplace, MonitorContext], Learner] | None = None
     recompute: Callable[[StoredVerdict], Recomputed] | None = None
-    before_scan: Callable[[Workplace, BeforeScan], Plan] | None = None
+    before_scan: Callable[[Workplace, BeforeScan], bool] | None = None
     with_learned: Callable[[Plan, ProgramBook], Plan] | None = None
     is_due: Callable[[Plan, Mapping[str, BatchRecord], dt.datetime], bool] | None = None
 

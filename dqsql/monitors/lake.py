@@ -15,7 +15,7 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
-from dqsql.errors import DqsqlError, PatternError, SourceNotFoundError, UsageError, nearest
+from dqsql.errors import DqsqlError, SourceNotFoundError, UsageError, nearest
 from dqsql.model.project import CheckModel, Project
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ class Lake:
             with translated(f"cannot read {name}"):
                 return sources(self.spark, [name], root=self.project.root)
         except SourceNotFoundError as error:
-            raise PatternError(
+            raise UsageError(
                 f"there is no table, schema or file {name}", hint=nearest(name, known)
             ) from error
-        except PatternError as error:
-            raise PatternError(error.message, hint=nearest(name, known) or error.hint) from error
+        except UsageError as error:
+            raise UsageError(error.message, hint=nearest(name, known) or error.hint) from error
 
     def _model(self, model: CheckModel) -> DataFrame:
         """The rows of a model; those of a model with batches in the order of its history."""

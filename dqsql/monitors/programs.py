@@ -48,6 +48,13 @@ class ProgramBook:
             if row["valid_to"] is None:
                 self._current[row["check_id"]] = _from_row(row)
 
+    def copy(self) -> ProgramBook:
+        """A book with the same programs, to which others are added."""
+        book = ProgramBook()
+        book._rows, book._changed = self._rows, dict(self._changed)
+        book._current = dict(self._current)
+        return book
+
     def current(self, check_id: str) -> StoredProgram | None:
         """The version in force, or None when nothing was learned yet."""
         return self._current.get(check_id)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
@@ -112,15 +111,13 @@ def learns_before_scan(plan: Plan) -> bool:
     return any(kind.before_scan is not None for kind in kinds_of(plan))
 
 
-def learned_before_scan(place: Workplace, before: BeforeScan) -> Plan:
-    """Let monitors learn before the scan: the plan with what they want counted.
+def learn_before_scan(place: Workplace, before: BeforeScan) -> bool:
+    """Let monitors learn what is due; whether another thing is to be counted from now on.
 
     Raises DqsqlError.
     """
-    for kind in kinds_of(place.plan):
-        if kind.before_scan is not None:
-            place = replace(place, plan=kind.before_scan(place, before))
-    return place.plan
+    hooks = [k.before_scan for k in kinds_of(place.plan) if k.before_scan is not None]
+    return any([hook(place, before) for hook in hooks])
 
 
 def is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dqsql.errors import PatternError
+from dqsql.errors import PatternError, UsageError
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
 from dqsql.patterns.infer import TaggedColumn
 from dqsql.patterns.store import (
@@ -62,7 +62,7 @@ def sources(
         root: the folder that relative paths are relative to; the current one by default.
 
     Raises:
-        PatternError: a name is neither a table, a schema, nor a file of a known format.
+        UsageError: a name is neither a table, a schema, nor a file of a known format.
         pyspark.errors.PySparkException: Spark cannot read what has such a name.
     """
     found: dict[str, DataFrame] = {}
@@ -79,9 +79,10 @@ def sources(
         elif _table_exists(spark, name):
             found[name] = spark.table(name)
         else:
-            raise PatternError(
+            raise UsageError(
                 f"there is no table, schema or file {name}",
-                hint="write schema.table, schema.*, or a glob such as 'data/*.parquet'",
+                hint="write a check model, source.table, schema.table, schema.*, or a glob such as"
+                " 'data/*.parquet'",
             )
     return found
 
@@ -126,7 +127,7 @@ def _expanded(name: str, root: Path) -> list[str]:
         return [str((root / name).resolve())]
     paths = sorted(glob.glob(str(root / name), recursive=True))
     if not paths:
-        raise PatternError(f"no file matches {name}", hint=f"it is looked for in {root}")
+        raise UsageError(f"no file matches {name}", hint=f"it is looked for in {root}")
     return [str(Path(path).resolve()) for path in paths]
 
 

@@ -20,6 +20,7 @@ from dqsql.model.results import BatchRecord
 from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
+from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
 from dqsql.runner.compilation import Place
@@ -97,7 +98,7 @@ class Stored:
             run_id=run_id,
             now=now,
             fpr=self.fpr,
-            book=book,
+            before=BeforeScan(book),
             replayed=replayed,
         )
         context = run.after_all()

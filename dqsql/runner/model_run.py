@@ -23,12 +23,13 @@ from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_find
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.engine.discovery import Discovery
-from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples
 from dqsql.engine.failures import hiding_values
-from dqsql.engine.history import stored_rows
+from dqsql.engine.feasible import Measurement
+from dqsql.engine.history import stored_of_model, stored_rows
 from dqsql.engine.journal import Journal, Work
-from dqsql.engine.ledger import ledger_rows, unchecked_note
+from dqsql.engine.ledger import batch_record, ledger_rows, unchecked_note
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
 from dqsql.engine.quarantine import RowSplitter, Split
@@ -45,23 +46,19 @@ from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows
-from dqsql.model.tables import METRICS, RESULTS
+from dqsql.model.tables import BATCHES, METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_book, streaks_of
 from dqsql.monitors.kind import BeforeScan
-from dqsql.monitors.programs import ProgramBook
-from dqsql.monitors.registry import learned_before_scan, learns_before_scan
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, newest_again
+from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, joined, newest_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
-
-# A sketch is a few kilobytes, so that this many are a few megabytes.
-_FEW_STATES = 1_000
 
 _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
@@ -95,8 +92,9 @@ class ModelRun:
     findings: Sequence[Mapping[str, Any]] = ()
     phases: Phases = field(default_factory=Phases)
     _own_batch: str = field(init=False)
+    _start: float = field(default_factory=time.monotonic)
     _columns: dict[str, str] = field(default_factory=dict)
-    _book: ProgramBook | None = None
+    _before: BeforeScan | None = None
     _meaning: Meaning = field(default_factory=Meaning)
     _streaks: Streaks = field(default_factory=lambda: Streaks({}, ()))
 
@@ -110,14 +108,20 @@ class ModelRun:
             return self._execute()
 
     def _execute(self) -> ModelResult:
-        start = time.monotonic()
         self.phases.enter(DISCOVERY)
         choice, batch_type = self._choose()
         self.phases.enter(COMPILE)
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            return self._result(start, skipped="nothing new", notes=notes, scans=1, waiting=waiting)
+            return self._result(skipped="nothing new", notes=notes, scans=1, waiting=waiting)
+        return self._checked(choice, batch_type, self.journal.add)
+
+    def _checked(
+        self, choice: BatchChoice, batch_type: str, store: Callable[[Work], None]
+    ) -> ModelResult:
+        """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
+        plan = self.plan
         tested = self._analysed(choice, batch_type)
         replaced = self._reopen(tested.batches)
         self._streaks = streaks_of(
@@ -126,6 +130,12 @@ class ModelRun:
         self.phases.enter(SCAN)
         self._scan_states(tested)
         found, sound = self._decided(tested)
+        if found.judged.rest:
+            first, rest = choice.parted(found.judged.rest)
+            self.plan = plan
+            done = self._checked(first, batch_type, self._write)
+            self.plan, self._before = plan, None
+            return joined(done, self._checked(rest, batch_type, store))
         samples = self._sample(found.all, batch_type)
         returned = returned_rows(
             self.plan,
@@ -134,9 +144,9 @@ class ModelRun:
             partial(BatchFilter, spark_type=batch_type, types=self._columns),
         )
         split = self._split(tested, found)
-        self._keep(tested, found, samples, sound, replaced, split)
+        work = self._work(tested, found, samples, sound, split)
+        store(replace(work, replaced=replaced))
         return self._result(
-            start,
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
@@ -207,21 +217,25 @@ class ModelRun:
         """Let monitors learn what is to be counted in the scan."""
         if not learns_before_scan(self.plan):
             return
-        self._step("learning patterns")
-        self._book = stored_book(self.store, self.plan.model.name)
+        if self._before is None:
+            self._step("learning patterns")
+            self._before = self._before_scan(batches)
+            learn_before_scan(self._place(self.ledger, batch_type), self._before)
+        self.plan = with_learned(self.plan, self._before.book)
+
+    def _before_scan(self, batches: Sequence[str]) -> BeforeScan:
         again = set(batches)
         accepted = (
             b for b, r in self.ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again
         )
-        before = BeforeScan(
-            self._book,
+        return BeforeScan(
+            stored_book(self.store, self.plan.model.name),
             sorted(accepted, key=batch_order),
             batches,
             self._reviewed,
-            [b for b, r in self.ledger.items() if r.status in _REFUSED],
+            {b for b, r in self.ledger.items() if r.status in _REFUSED},
             self.project.settings,
         )
-        self.plan = learned_before_scan(self._place(self.ledger, batch_type), before)
 
     def _place(self, ledger: Mapping[str, BatchRecord], batch_type: str) -> Workplace:
         return Workplace(
@@ -292,7 +306,7 @@ class ModelRun:
         batches, part, execution = tested.batches, tested.part, tested.execution
         cumulates = tested.cumulates
         self._step(f"scanning {plural(len(batches), 'batch')}")
-        execution.scan_states(part, batches, local=self._is_small(part, batches))
+        execution.scan_states(part, batches)
         if cumulates:
             # Merging reads them where all states are.
             execution.store_states(batches)
@@ -369,7 +383,7 @@ class ModelRun:
             fpr=self.limits.fpr,
             failed=tested.part.metric_errors,
             accepted_by_review=self._reviewed,
-            book=self._book,
+            before=self._before,
             store_failures=self.limits.store_failures,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
@@ -387,36 +401,26 @@ class ModelRun:
         )
         return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
-    def _keep(
+    def _write(self, work: Work) -> None:
+        """Store what batches leave at once: the next ones of this run look at it."""
+        self.journal.write_now(work)
+        self.findings = work.findings or self.findings
+        rows = stored_of_model(self.store, BATCHES, work.model)
+        self.ledger.update({row["batch"]: batch_record(row) for row in rows})
+
+    def _work(
         self,
         tested: TestedBatches,
         found: ModelVerdicts,
         samples: Samples,
         sound: Collection[str],
-        replaced: Sequence[Row],
         split: Split,
-    ) -> None:
-        """Hand over what is to be stored; the ledger has it from now on.
+    ) -> Work:
+        """What is to be stored; the ledger has it from now on.
 
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
-        work = self._work(tested.batches, found, samples, sound, split)
-        work = replace(work, replaced=replaced)
-        if found.cumulative is not None:
-            found.cumulative.store_total()
-        if tested.execution.holds_states:
-            work = replace(work, state=partial(tested.execution.store_states, tested.batches))
-        self.journal.add(work)
-
-    def _work(
-        self,
-        batches: Sequence[str],
-        found: ModelVerdicts,
-        samples: Samples,
-        sound: Collection[str],
-        split: Split,
-    ) -> Work:
-        measured, judged = found.measured, found.judged
+        batches, measured, judged = tested.batches, found.measured, found.judged
         rows = model_rows(measured, judged, samples, self.run_id, self.now)
         model = self.plan.model.name
         sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
@@ -436,28 +440,25 @@ class ModelRun:
                 *batch_times(batch, self.plan.model.config.batch_by),
                 quarantined=None if self.quarantine is None else split.counts.get(batch, 0),
             )
+        if found.cumulative is not None:
+            found.cumulative.store_total()
+        store_states = partial(tested.execution.store_states, batches)
         return Work(
             model,
-            tuple(batches),
+            batches,
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows(self.ledger),
             self._told(updated_findings(self.findings, samples.results, self.now) or ()),
+            state=store_states if tested.execution.holds_states else None,
         )
 
     def _told(self, findings: Sequence[Row]) -> Sequence[Row]:
         model, readers = self.plan.model, self.project.readers
         return with_impact(findings, model, readers, self._columns) if readers else findings
 
-    def _is_small(self, part: Feasible, batches: Sequence[str]) -> bool:
-        """Whether state rows are few enough to be handed to Spark from here, without a file."""
-        if self.plan.model.config.segment_by:
-            return False
-        return len(batches) * len(part.states) <= _FEW_STATES
-
     def _result(
         self,
-        start: float,
         *,
         batches: tuple[str, ...] = (),
         results: tuple[Result, ...] = (),
@@ -479,7 +480,7 @@ class ModelRun:
             metrics=metrics,
             scans=scans,
             rows=rows,
-            seconds=time.monotonic() - start,
+            seconds=time.monotonic() - self._start,
             columns=self._columns,
             phases=self.phases.until_now(),
             notes=(*self.plan.notes, *notes) if batches else notes,

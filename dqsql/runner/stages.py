@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.decisions.lifecycle import batch_statuses
 from dqsql.engine.batches import BatchChoice
-from dqsql.engine.execution import Feasible, Measurement, ModelExecution
+from dqsql.engine.execution import ModelExecution
+from dqsql.engine.feasible import Feasible, Measurement
 from dqsql.engine.totals import CumulativeRun
 from dqsql.model.plan import Plan
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, BatchStatus, Result
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged
 from dqsql.monitors.registry import is_due
 
@@ -61,6 +63,23 @@ class ModelVerdicts:
         """The batches that a person rejected, and that are not repaired."""
         statuses = batch_statuses(self.all, batches, reviews)
         return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
+
+
+def joined(first: ModelResult, then: ModelResult) -> ModelResult:
+    """The result of a model whose batches were checked in two parts."""
+    results = (*first.results, *then.results)
+    both = {*first.returned, *then.returned}
+    return replace(
+        then,
+        batches=(*first.batches, *then.batches),
+        results=results,
+        groups=grouped(results),
+        metrics=first.metrics + then.metrics,
+        scans=first.scans + then.scans,
+        rows=first.rows + then.rows,
+        notes=tuple(dict.fromkeys((*first.notes, *then.notes))),
+        returned={c: first.returned.get(c, 0) + then.returned.get(c, 0) for c in both},
+    )
 
 
 def newest_again(

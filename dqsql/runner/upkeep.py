@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from dqsql.engine.doctor import Cleaned, Doctor, Examination, age_of, cleaned
 from dqsql.engine.exclusive import locked
-from dqsql.errors import UsageError
+from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
 from dqsql.model.tables import ALL_TABLES
 from dqsql.runner.compilation import Place
@@ -112,5 +112,10 @@ def upkeep_of(project: Project) -> Iterator[Upkeep]:
         )
     store = open_tables(project.target)
     assert isinstance(store, DeltaFolderStore)
+    if store.folder is not None and store.folder.exists() and not store.folder.is_dir():
+        raise ConfigError(
+            f"the warehouse {store.folder} is a file",
+            hint="set `warehouse` in dqsql_project.yml or profiles.yml to a folder",
+        )
     with locked(project.target, [m.name for m in project.models]):
         yield Upkeep(store)

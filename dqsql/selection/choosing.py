@@ -7,7 +7,7 @@ from os import PathLike
 
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
-from dqsql.selection.methods import METHODS, Method, project_methods, select_models
+from dqsql.selection.methods import METHODS, Method, project_methods, select_models, unmatched
 from dqsql.selection.selectors import METHOD, SelectorMethod, default_selector
 from dqsql.selection.state import state_of
 
@@ -20,9 +20,17 @@ def methods_of(project: Project, state: str | PathLike[str] | None = None) -> Ma
 
 
 def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
-    """The names of the models of a project that are selected: see `select_models`."""
+    """The names of the models of a project that are selected: see `select_models`.
+
+    Raises UsageError: there is none by names. Methods (`result:fail`) may well find none.
+    """
     methods = methods_of(project)
-    return [m.name for m in select_models(project.models, select, exclude, methods=methods)]
+    names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
+    if not names and not any(":" in part for part in select):
+        problems = unmatched(project.models, select, methods=methods)
+        if problems:
+            raise UsageError("; ".join(problems), hint="`dqsql ls` lists the check models")
+    return names
 
 
 def selection(

@@ -184,12 +184,17 @@ class SelectorMethod:
     project: Project
     methods: Callable[[], Mapping[str, Method]]
     _chosen: dict[str, set[str]] = field(default_factory=dict)
+    _within: list[str] = field(default_factory=list)
 
     def __call__(self, model: CheckModel, _: str, value: str) -> bool:
         """Whether the selector `value` chooses the model."""
+        if value in self._within:
+            raise SelectionError(f"selectors in a circle: {' -> '.join((*self._within, value))}")
         if value not in self._chosen:
             selector = Selector(self.project.models, self.methods())
+            self._within.append(value)
             self._chosen[value] = self._selectors.evaluate(value, selector)
+            self._within.pop()
         return model.name in self._chosen[value]
 
     @cached_property

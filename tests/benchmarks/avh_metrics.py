@@ -16,9 +16,9 @@ from avh_states import numeric_state
 from dqsql.decisions.distances import (
     CategoricalState,
     NumericState,
-    categorical_distances,
     numeric_distances,
 )
+from dqsql.decisions.running_numbers import TextState, text_distances
 from dqsql.model.metric_traits import CATEGORICAL_DISTANCES, NUMERIC_DISTANCES, PATTERN_PREFIX
 
 SINGLE = {
@@ -62,8 +62,7 @@ def metric_vector(summary: Summary, before: Summary | None, kind: str) -> np.nda
     if kind == "numeric":
         distances = numeric_distances(before.states[0], summary.states[0])
     else:
-        distances = categorical_distances(before.states[0], summary.states[0])
-        distances |= categorical_distances(before.states[1], summary.states[1], PATTERN_PREFIX)
+        distances = text_distances(TextState(*before.states), TextState(*summary.states))
     return np.concatenate([summary.single, [distances[name] for name in TWO[kind]]])
 
 
@@ -174,9 +173,9 @@ def trace(sequence: Sequence, neighbor: Sequence | None, kind: str, refit_every:
 
 def cache_key(*parts: object) -> str:
     """Return a key over the arguments and the sources that metrics depend on."""
-    from dqsql.decisions import distances
+    from dqsql.decisions import distances, running_numbers
 
     folder = Path(__file__).parent
     texts = [(folder / f"avh_{name}.py").read_text() for name in ("data", "issues", "metrics")]
-    texts.append(Path(distances.__file__).read_text())
+    texts += [Path(module.__file__).read_text() for module in (distances, running_numbers)]
     return hashlib.sha256("\0".join([*map(str, parts), *texts]).encode()).hexdigest()[:16]

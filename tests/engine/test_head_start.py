@@ -75,6 +75,26 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
         assert not there
 
 
+def test_the_end_of_a_process_lets_it_end_too_and_warns_of_nothing(tmp_path: Path) -> None:
+    launched(tmp_path)
+    remember(PLACE, None)
+    program = f"""\
+from dqsql.engine import head_start
+head_start.begin({PLACE}, surely=True)
+with head_start.taken("w") as there:
+    assert there
+print(head_start._used[0].process.pid)
+"""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{done.stdout.strip()}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not Path(f"/proc/{done.stdout.strip()}").exists()
+
+
 def test_one_that_was_started_in_another_way_is_ended(tmp_path: Path) -> None:
     launched(tmp_path, wanted="w")
     remember(PLACE, None)
@@ -173,7 +193,7 @@ def test_a_run_of_something_new_starts_java_first_and_says_the_same(
 
     def run() -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "dqsql", "run"],
+            [sys.executable, "-X", "dev", "-m", "dqsql", "run"],
             cwd=root,
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
             capture_output=True,
@@ -181,6 +201,7 @@ def test_a_run_of_something_new_starts_java_first_and_says_the_same(
             check=False,
         )
         assert "error" not in done.stderr
+        assert "ResourceWarning" not in done.stderr
         return done.stdout
 
     assert "PASS=1" in run()

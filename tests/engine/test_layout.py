@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.engine.execution import find_failing
+from dqsql.engine.feasible import find_failing
 from dqsql.engine.storage_merge import table_word
 from dqsql.errors import EngineError, QueryError
 from dqsql.model.batches import batch_order

@@ -39,7 +39,7 @@ from dqsql.selection.state import state_of
 from dqsql.templating import MacroLibrary, base_context
 
 ROOT = Path(__file__).parents[2]
-DBT = ROOT / "tests" / "dbt"
+DBT = ROOT / "tests" / "loading" / "dbt"
 PROJECT = 'name: fuzz\nversion: "1.0"\nprofile: test\nvars: {a: 1}\nmodels: {+tags: [x]}\n'
 PROFILES = (
     "test:\n  target: local\n  outputs:\n    local: {type: spark, method: session, schema: dq,"

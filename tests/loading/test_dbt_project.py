@@ -18,7 +18,7 @@ from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Project, 
 from dqsql.runner.compilation import compile_project
 from dqsql.runner.warnings import project_warnings
 
-HERE = Path(__file__).parents[1] / "dbt"
+HERE = Path(__file__).parent / "dbt"
 Change = Callable[[dict[str, Any]], None]
 
 

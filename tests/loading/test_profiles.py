@@ -112,6 +112,24 @@ def test_project_settings_are_defaults(write: Write) -> None:
     assert target.warehouse == str(root.resolve() / "w")
 
 
+@pytest.mark.parametrize("profile", ["", "shop:\n  outputs:\n    default: {type: spark}\n"])
+@pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ("threads: -1", "dqsql_project.yml:2:1"),
+        ("table-format: parket", "dqsql_project.yml:2:1"),
+        ("warehouse: {format: parket}", "dqsql_project.yml:2:1"),
+    ],
+)
+def test_an_error_stands_in_the_file_that_has_the_setting(
+    write: Write, profile: str, setting: str, place: str
+) -> None:
+    files = {"dqsql_project.yml": f"name: shop\n{setting}\n"}
+    with pytest.raises(ProfileError) as caught:
+        load_project(write({**files, **({"profiles.yml": profile} if profile else {})}))
+    assert str(caught.value.span).startswith(place)
+
+
 @pytest.mark.parametrize(
     ("output", "message", "place"),
     [

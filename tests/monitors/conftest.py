@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 from dqsql.cli.main import cli
 from tests.conftest import PROFILES_YML
-from tests.run.conftest import SOURCES, Project
+from tests.runner.conftest import SOURCES, Project
 
 from .families import MODEL, ROWS
 

@@ -15,7 +15,7 @@ from dqsql.decisions.program import breaks
 from dqsql.errors import UsageError
 from dqsql.monitors.replay import Replayed
 from tests.decisions.one_column import fit_program
-from tests.run.conftest import Project
+from tests.runner.conftest import Project
 
 from .conftest import DAYS, TENFOLD, TOO_HEAVY, DqSql, programs
 

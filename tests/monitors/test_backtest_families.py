@@ -17,7 +17,7 @@ from .families import LAST, TENFOLD
 if TYPE_CHECKING:
     from dqsql.monitors.replay import Replayed
     from dqsql.runner.backtest import ModelBacktest
-    from tests.run.conftest import Project
+    from tests.runner.conftest import Project
 
 RATES = (0.001, 0.01, 0.05)
 

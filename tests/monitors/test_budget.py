@@ -16,7 +16,7 @@ from dqsql.errors import DecisionError
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.monitors.kinds.novelty import novelty_settings
 from dqsql.runner.rates import DEFAULT_FPR, cadence, project_fpr
-from tests.run.conftest import Project
+from tests.runner.conftest import Project
 
 from .conftest import PROJECT_YML, SALES, programs, write_project
 

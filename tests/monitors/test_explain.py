@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from dqsql import explain
 from dqsql.errors import UsageError
 from dqsql.model.results import result_id
-from tests.run.conftest import Project
+from tests.runner.conftest import Project
 
 from .conftest import DqSql
 from .families import LAST, ODD, TENFOLD
@@ -139,6 +139,7 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
         f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
         "nonsense@2024-01-01": "no check 'nonsense' has been run",
         "nonsense": "no check 'nonsense' has been run",
+        "sales": "'sales' is a check model: a verdict is one of its checks'",
     }
     for text, message in cases.items():
         with pytest.raises(UsageError) as caught:

@@ -10,7 +10,7 @@ import pytest
 
 from dqsql import fit, review
 from dqsql.engine import session
-from tests.run.conftest import Project
+from tests.runner.conftest import Project
 
 from .conftest import (
     DAYS,

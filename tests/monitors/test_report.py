@@ -16,7 +16,7 @@ from .families import LAST, TENFOLD
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.run.conftest import Project
+    from tests.runner.conftest import Project
 
 
 def pages(file: Path) -> list[Any]:
@@ -35,7 +35,7 @@ def test_it_reads_the_tables_only(families: Project, dqsql: DqSql, tmp_path: Pat
     open_since = {f["check"]: f["batches"] for f in overview["findings"]}
     assert [LAST] in open_since.values()
     titles = {s["title"] for c in model["checks"] for s in c["series"]}
-    assert {"emd on amount", "mean(fare)"} <= titles
+    assert {"distance of the distribution of values (emd) on amount", "mean(fare)"} <= titles
     assert TENFOLD in model["batches"]
     learned = [b for c in model["checks"] if c["learned"] for b in c["learned"]["bounds"]]
     assert any("<" in b and ">" in b for b in learned), learned
@@ -46,12 +46,15 @@ def test_it_reads_the_tables_only(families: Project, dqsql: DqSql, tmp_path: Pat
     assert (content["batches"], content["path"]) == (3, str(written))
     assert len(pages(written)[1]["batches"]) == 3
 
+    (told,) = json.loads(dqsql(root, "report", "--text", "sales", *chosen[-2:]).stdout)["models"]
+    assert (told["name"], len(told["batches"])) == ("sales", 30)
+
 
 def test_an_empty_warehouse(families: Project, dqsql: DqSql, tmp_path: Path) -> None:
     root = write_project(tmp_path / "new", {"checks/one.sql": "select 1 as x -- @max < 5"})
     result = dqsql(root, "report")
     assert result.exit_code == 0, result.output
-    assert "No batch has been checked yet" in result.output
+    assert "No batch of these models has been checked yet" in result.output
     made = write_report(root, spark=families.spark)
     assert (made.models, made.findings) == (0, 0)
     assert pages(made.path)[0]["models"] == []

@@ -16,7 +16,7 @@ from dqsql import review, waiting
 from dqsql.cli.commands.review import lines_of
 from dqsql.errors import StorageError, UsageError
 from dqsql.runner.review import WaitingFinding
-from tests.run.conftest import Project
+from tests.runner.conftest import Project
 
 from .conftest import TOO_HEAVY, DqSql, ledger, sales, write_data, write_project
 

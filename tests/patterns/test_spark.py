@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dqsql.errors import PatternError
+from dqsql.errors import PatternError, UsageError
 from dqsql.patterns import (
     Contribution,
     IndexSettings,
@@ -162,11 +162,11 @@ def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> Non
     found = sources(spark, ["*.csv"], root=tmp_path)
     assert sorted(found) == ["a.csv", "b.csv"]
     assert sources(spark, [str(tmp_path / "a.csv")], root=tmp_path).keys() == {"a.csv"}
-    with pytest.raises(PatternError, match="no table"):
+    with pytest.raises(UsageError, match="no table"):
         sources(spark, ["no_such_table_anywhere"])
-    with pytest.raises(PatternError, match="no file"):
+    with pytest.raises(UsageError, match="no file"):
         sources(spark, [str(tmp_path / "*.json")])
-    with pytest.raises(PatternError, match="no table"):
+    with pytest.raises(UsageError, match="no table"):
         sources(spark, ["two words; drop"])
     with pytest.raises(PatternError, match="no tables"):
         build_index(tmp_path / "i", {})

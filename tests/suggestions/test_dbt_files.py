@@ -13,7 +13,7 @@ from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
-DBT = Path(__file__).parents[1] / "dbt"
+DBT = Path(__file__).parents[1] / "loading" / "dbt"
 ORDERS = "models/marts/orders.sql"
 FOUND = (
     Suggestion("Complete", "completeness", "order_id", "not_null", "complete"),

@@ -180,6 +180,10 @@ class RowSource(Protocol):
         """
 
     @property
+    def is_small(self) -> bool:
+        """Whether the rows are known to be few."""
+
+    @property
     def columns(self) -> Mapping[str, str]:
         """The Spark types of the model's columns, as far as they are known."""
 
@@ -196,13 +200,15 @@ class ScanPass:
     """A query that computes the states of one kind together.
 
     `title` says what, for people; passes run in the order of `order`. The model's rows are read
-    `reads` times. States of a pass that is `apart` have a query each.
+    `reads` times. States of a pass that is `apart` have a query each. With `one_row` the query of
+    a single batch without segments has at most one row.
     """
 
     title: str
     order: int
     reads: int = 1
     apart: bool = False
+    one_row: bool = False
 
     def __str__(self) -> str:
         """What the query computes."""

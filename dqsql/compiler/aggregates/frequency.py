@@ -93,8 +93,11 @@ def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTa
 # --- scanning ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class FrequencyPass(SourcePass, ABC):
     """A pass that counts values and takes states over the counts."""
+
+    one_row: bool = True
 
     @abstractmethod
     def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:

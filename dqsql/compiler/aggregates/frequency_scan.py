@@ -103,7 +103,9 @@ class FrequencyScan:
         """The counts of all tables: keys, number of the table, value, n."""
         if self.whole_tuples:
             return self._tuples_counted()
-        return self._buckets_opened() if self.whole_numbers else self._counts()
+        # Of few rows, buckets are one more step.
+        in_buckets = self.whole_numbers and not self.scan.is_small
+        return self._buckets_opened() if in_buckets else self._counts()
 
     def _labels(self, segment: Sequence[str]) -> tuple[exp.Expr, exp.Expr]:
         """The columns batch and segment of a row of counts; without `segment` it is null."""
@@ -130,6 +132,7 @@ class FrequencyScan:
             [(literal(i), value) for i, value in enumerate(values)],
             (TABLE, VALUE),
             self._keys,
+            generated=not self.scan.is_small,
         )
 
     def _keyed(self) -> exp.Select:
@@ -154,10 +157,7 @@ class FrequencyScan:
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
 
     def _tuples_counted(self) -> exp.Select:
-        """Counts of tuples of whole numbers, one row for each; a short tuple is filled with nulls.
-
-        A single table needs no rows of its own for each table.
-        """
+        """Counts of tuples of whole numbers, a row each; a short tuple is filled with nulls."""
         tables, types = self._tables, self.scan.columns
         width = max(len(t.columns) for t in tables)
         names = [f"{VALUE}{i}" for i in range(width)]
@@ -171,11 +171,8 @@ class FrequencyScan:
             rows,
             (TABLE, *names),
             self._keys,
+            generated=not self.scan.is_small,
         )
-        if len(rows) == 1:
-            pairs = zip(rows[0], (TABLE, *names), strict=True)
-            one = (aliased(value, name) for value, name in pairs)
-            entries = self.scan.from_batches(self._keyed().select(*one))
         keys = [*map(column, (*self._keys, TABLE, *names))]
         query = exp.select(*map(column, (*self._keys, TABLE)))
         query = query.select(aliased(self._texts_of_tuples(names), VALUE))
@@ -296,12 +293,24 @@ def unpivoted(
     rows: Sequence[Sequence[exp.Expr]],
     names: Sequence[str],
     keys: Sequence[str],
+    *,
+    generated: bool = True,
 ) -> exp.Select:
     """Every row of a query as several: `keys`, and the tuples of `rows` in columns `names`.
 
     `source` builds the query from its further columns. UNPIVOT rather than the generator `stack`,
-    since Spark generates code for it.
+    since Spark generates code for it; not where that does not pay, if all rows are of the same
+    types.
     """
+    result = exp.select(*(column(k) for k in (*keys, *names)))
+    if len(rows) == 1:
+        one = [aliased(value, name) for value, name in zip(rows[0], names, strict=True)]
+        return result.from_(source(one).subquery("wide"))
+    if not generated:
+        values = (value for row in rows for value in row)
+        stacked = call("stack", literal(len(rows)), *values)
+        stack = exp.Aliases(this=stacked, expressions=[identifier(n) for n in names])
+        return result.from_(source([stack]).subquery("wide"))
     labels = [[f"{name}{i}" for name in names] for i in range(len(rows))]
     pairs = [
         aliased(value, label)
@@ -321,7 +330,7 @@ def unpivoted(
     )
     wide = source(pairs).subquery("wide")
     wide.set("pivots", [pivot])
-    return exp.select(*(column(k) for k in (*keys, *names))).from_(wide)
+    return result.from_(wide)
 
 
 def column_type(table: FrequencyTable, types: Mapping[str, str]) -> str:

@@ -1,10 +1,11 @@
 """`@pattern`: a data pattern learned from a column's values, then counted in every scan.
 
 A pattern is learned before the scan, from a sample of accepted batches, or of the oldest batch of
-the run where there are none yet. If one of these fails another check of the same run, the pattern
-judges nothing, and is learned again by the next run. Its matches are a state like any other. A
-batch is judged by comparing its share of values that do not match with that of the training batches
-(Song & He, "Auto-Validate", SIGMOD 2021, section 4).
+the run where there are none yet. If that one fails another check, the pattern judges nothing, and
+is learned again once a batch was accepted. Its matches are a state like any other; the batches of a
+backfill behind one at which another pattern is learned are scanned once more. A batch is judged by
+comparing its share of values that do not match with that of the training batches (Song & He,
+"Auto-Validate", SIGMOD 2021, section 4).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dqsql.monitors.kinds.pattern.detector import PatternDetector, PatternReplay
 from dqsql.monitors.kinds.pattern.training import (
     NAME,
     SETTINGS,
-    learned_before_scan,
+    learn_before_scan,
     with_known_patterns,
 )
 
@@ -45,6 +46,6 @@ KIND = MonitorKind(
     reach=lambda monitor, defaults: Reach(1),
     replayer=lambda place, context: PatternReplay(_detector(place, context)),
     recompute=recomputed,
-    before_scan=learned_before_scan,
+    before_scan=learn_before_scan,
     with_learned=with_known_patterns,
 )

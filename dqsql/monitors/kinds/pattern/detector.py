@@ -83,13 +83,14 @@ class PatternDetector:
             return result_of(monitor, batch, Status.ERROR, text)
         training = training_batches(program)
         if batch in training:
+            if len(training) == 1:
+                self._count_exactly(program, found, *counts)
             text = f"learned {found.pattern} from this batch"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        refused = self.context.history.refused.intersection(training)
-        if refused:
-            text = f"the pattern will be learned again: batch {min(refused)} failed other checks"
+        refused = next((b for b in training if b in self.context.history.refused), None)
+        if refused is not None:
+            text = f"the pattern will be learned again: batch {refused} failed other checks"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        found = self.with_exact_counts(monitor, program, found, training)
         result = self._judged(monitor, batch, found, *counts, training)
         self._note_warning(monitor, result)
         return result
@@ -126,28 +127,12 @@ class PatternDetector:
         found = (self.context.metric(monitor, name) for name in ("count", "matches"))
         return [list(key_of(metric)[:4]) for metric in found if metric is not None]
 
-    def with_exact_counts(
-        self,
-        monitor: Monitor,
-        program: StoredProgram,
-        found: LearnedPattern,
-        training: Sequence[str],
-    ) -> LearnedPattern:
-        """The training counts of whole batches instead of the sample's, where they were scanned."""
-        if program.program.get("rows") is None or (program.evidence or {}).get("exact"):
-            return found
-        counts = [self.counts(monitor, b) for b in training]
-        if not counts or any(c is None for c in counts):
-            return found
-        rows = sum(c[0] for c in counts if c)
-        matching = sum(c[1] for c in counts if c)
-        exact = replace(found, rows=rows, nonconforming=rows - matching)
-        evidence = {**(program.evidence or {}), "exact": True}
-        record = patterns.to_record(exact)
-        self.context.programs.put(
-            replace(program, program=record, evidence=evidence), new_version=False
-        )
-        return exact
+    def _count_exactly(
+        self, program: StoredProgram, found: LearnedPattern, rows: int, matching: int
+    ) -> None:
+        """Keep the counts of the batch that a pattern was learned from instead of its sample's."""
+        exact = patterns.to_record(replace(found, rows=rows, nonconforming=rows - matching))
+        self.context.programs.put(replace(program, program=exact), new_version=False)
 
     def _judged(
         self,
@@ -251,7 +236,6 @@ class PatternReplay:
             return [Replayed(monitor, rate, note=why) for rate in rates]
         training = training_batches(program)
         undecided = {*training, *self.detector.excluded.batches(where)}
-        learned = self.detector.with_exact_counts(monitor, program, learned, training)
         test = pattern_settings(monitor, self.detector.context.defaults(NAME)).get("test", "fisher")
         counted = [(b, c) for b in batches if (c := self.detector.counts(monitor, b)) is not None]
         found = []

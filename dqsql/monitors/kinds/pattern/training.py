@@ -57,12 +57,12 @@ def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
     return plan
 
 
-def learned_before_scan(place: Workplace, before: BeforeScan) -> Plan:
-    """Learn the patterns that are missing: the plan with the counts of matching values.
+def learn_before_scan(place: Workplace, before: BeforeScan) -> bool:
+    """Learn the patterns that are due: whether one of them is another than before.
 
     Raises DqsqlError.
     """
-    return _Training(place, before).plan()
+    return _Training(place, before).learn()
 
 
 @dataclass(frozen=True)
@@ -76,34 +76,41 @@ class _Training:
         model = self.place.plan.model.config.extra.get(NAME)
         return defaults_of(self.before.settings.get(NAME), model)
 
-    def plan(self) -> Plan:
-        """The plan with the counts of matching values. Raises DqsqlError."""
-        plan = self.place.plan
-        self._learn([m for m in plan.monitors if m.kind == NAME and self._due(m)])
-        return with_known_patterns(plan, self.before.book)
+    def learn(self) -> bool:
+        """Learn what is due: whether a pattern is another than before. Raises DqsqlError."""
+        due = [m for m in self.place.plan.monitors if m.kind == NAME and self._due(m)]
+        before = [self._pattern(m) for m in due]
+        self._learn(due)
+        return before != [self._pattern(m) for m in due]
+
+    def _pattern(self, monitor: Monitor) -> str | None:
+        """What is counted of a monitor."""
+        program = self.before.book.current(monitor.id)
+        found = None if program is None else patterns.from_record(program.program)
+        return found.pattern if isinstance(found, LearnedPattern) else None
 
     def _due(self, monitor: Monitor) -> bool:
         """Whether a pattern is to be learned now.
 
         One that was learned stays, until a person accepts a batch that it flagged, a batch that it
-        was learned from is refused, or its warnings recur in so many batches that they are no news.
+        was learned from is refused and there is a better one, or its warnings recur in so many
+        batches that they are no news. Of the batches of a run the oldest alone counts: the others
+        get their turn (`MonitorRun.judge`).
         """
         program = self.before.book.current(monitor.id)
         if program is None:
+            return not self.before.scanned
+        last, accepted = batch_order(program.learned_to), self.before.accepted
+        if any(batch_order(b) > last and b in accepted for b in self.before.reviewed):
             return True
-        last = batch_order(program.learned_to)
-        if any(batch_order(b) > last for b in self.before.reviewed):
+        training = training_batches(program)
+        if not training:
+            newest = (*accepted[-RETRY_AFTER:], *self.before.batches[:1])
+            return sum(batch_order(b) > last for b in newest) >= RETRY_AFTER
+        if self._recurs(program):
             return True
-        if not set(self.before.refused).isdisjoint(training_batches(program)) or self._recurs(
-            program
-        ):
-            return True
-        if "no_pattern" not in program.program:
-            return False
-        return (
-            sum(batch_order(b) > last for b in (*self.before.accepted, *self.before.batches))
-            >= RETRY_AFTER
-        )
+        refused = any(b in self.before.refused for b in training)
+        return refused and (bool(accepted) or self.before.batches[0] in training)
 
     def _recurs(self, program: StoredProgram) -> bool:
         last = self.before.accepted[-RECURS:]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.dbt.test_with_dbt import HERE, dbt, left_tests, results, run_dbt, run_dqsql
 from tests.engine.servers import thrift_and_connect_server
+from tests.loading.dbt.test_with_dbt import HERE, dbt, left_tests, results, run_dbt, run_dqsql
 
 __all__ = ["dbt"]
 pytestmark = pytest.mark.slow

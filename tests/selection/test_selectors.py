@@ -104,6 +104,21 @@ def test_mistakes_have_places(write: Write, definition: str, message: str, line:
     assert (caught.value.span.file, caught.value.span.line) == ("selectors.yml", line)
 
 
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        ('"selector:s0"',),
+        ('{union: ["selector:s0", a]}',),
+        ('"selector:s1"', "{method: selector, value: s0}"),
+        ('"a,selector:s1"', '"+selector:s0"'),
+    ],
+)
+def test_circles_by_the_method_in_texts(write: Write, definitions: tuple[str, ...]) -> None:
+    project = load_project(write({**MODELS, "selectors.yml": selectors(*definitions)}))
+    with pytest.raises(DqsqlError, match="selectors in a circle: s0 -> "):
+        chosen_names(project, ["selector:s0"])
+
+
 def test_a_selector_that_is_not_there(write: Write) -> None:
     project = load_project(write({**MODELS, "selectors.yml": selectors("a")}))
     with pytest.raises(SelectionError, match="there is no selector 's' in") as caught:

@@ -12,11 +12,13 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from dqsql.cli.main import cli
 from dqsql.engine.doctor import age_of
 from dqsql.engine.ledger import ledger_rows, read_ledgers
-from dqsql.errors import StorageError, UsageError
+from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.tables import BATCHES, METRICS
 from dqsql.runner.upkeep import clean_tables, doctor, export
 from tests.tables import DAYS, StoredRuns, table_rows
@@ -188,6 +190,21 @@ def test_files_stay_few_over_many_runs(make_project: Callable[..., Path]) -> Non
     for name in ("dq_metrics", "dq_results", "dq_batches", "dq_runs", "dq_state__m"):
         assert len(DeltaTable(tables.folder / name).file_uris()) <= 25, name
     assert tables.doctor().ailments == ()
+
+
+def test_a_warehouse_that_is_a_file(tables: StoredRuns) -> None:
+    shutil.rmtree(tables.folder)
+    tables.folder.write_text("x")
+    with pytest.raises(ConfigError, match="is a file"):
+        tables.doctor()
+
+
+def test_what_was_not_cleaned_is_not_listed(tables: StoredRuns) -> None:
+    command = ["clean", "--older-than", "9000d", "--project-dir", str(tables.root)]
+    printed = CliRunner().invoke(cli, command, standalone_mode=False).output
+    assert "0 rows" not in printed
+    again = CliRunner().invoke(cli, command, standalone_mode=False).output
+    assert again == "Nothing to delete in 6 tables.\n"
 
 
 # --- export --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from .conftest import MakeShop
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def blocks(page: str, kind: str) -> list[str]:

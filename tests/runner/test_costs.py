@@ -51,3 +51,16 @@ def test_costs_columns_attempts_and_the_life_of_a_finding(new_project: NewProjec
     now = {r["check_name"]: r["state"] for r in project.rows("dq_findings")}
     assert now == {"not_null": "resolved", "max < 9": "resolved"}
     assert len(project.rows("dq_model_runs")) == 2
+
+
+def test_what_a_check_reads_is_covered(new_project: NewProject) -> None:
+    """By the names in its arguments: it stands on no column's line."""
+    model = """\
+select id, x, 'a' as code, 'b' as state, 1 as y from {{ source('raw', 't') }}
+-- @matches(code, '^a') @unique(id, x)
+-- @row_count > 0 {where: "state = 'b'"}
+"""
+    project = new_project(model, day("2024-01-01", "id"))
+    project.run()
+    covered = {r["column_name"]: r["checks"] for r in project.rows("dq_columns")}
+    assert covered == {"id": 1, "x": 1, "code": 1, "state": 0, "y": 0}

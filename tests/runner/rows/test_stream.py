@@ -23,7 +23,7 @@ from tests.tables import table_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCES = """\
 sources:
   - name: shop
@@ -163,7 +163,7 @@ STREAM = """\
 import sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from tests.rows.test_stream import Orders
+from tests.runner.rows.test_stream import Orders
 orders = Orders.__new__(Orders)
 orders.root = Path(sys.argv[1])
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()

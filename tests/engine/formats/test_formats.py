@@ -20,7 +20,7 @@ from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError
 from dqsql.model.project import Target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RESOLUTION = re.compile(r"unresolved dependenc|download failed|UNRESOLVED DEPENDENCIES")
 JsonObject = dict[str, Any]
 
@@ -40,7 +40,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Any:
     @cache
     def run(*stores: str) -> JsonObject:
         folder = tmp_path_factory.mktemp("formats")
-        command = [sys.executable, "-m", "tests.formats.scenario", str(folder), *stores]
+        command = [sys.executable, "-m", "tests.engine.formats.scenario", str(folder), *stores]
         done = subprocess.run(
             command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False
         )

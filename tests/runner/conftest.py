@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OF_THE_RUN = frozenset(
     {"run_id", "started_at", "finished_at", "computed_at", "evaluated_at", "checked_at", "versions"}
     | {"valid_from", "valid_to", "arguments", "git_sha"}
-    | {"opened_at", "last_seen_at", "resolved_at"}
+    | {"opened_at", "last_seen_at", "resolved_at", "made_of"}
 )
 # What single runs did, and the files of a project that they read.
 JOURNALS = ("dq_runs", "dq_model_runs", "dq_result_history", "dq_inputs")

@@ -179,6 +179,17 @@ def test_edges(project: Project, table: Table) -> None:
     assert set(statuses(project.run()).values()) <= {Status.NO_DATA}
 
 
+def test_one_alone_and_cumulative(project: Project, table: Table) -> None:
+    for batches in (1, 2):
+        table("a_t", f"select id % {batches} as b, id % 3 as k, id % 6 as six from range(300)")
+        project.write(
+            "a",
+            "{{ config(batch_by='b') }}\nselect b, k, six from a_t\n"
+            "-- @predictability(k, from => six) = 1 {scope: cumulative, name: told}",
+        )
+        assert statuses(project.run(full_refresh=True)) == {"told": Status.PASS}
+
+
 @pytest.mark.slow
 def test_state_is_bounded_and_its_merge_too(project: Project, table: Table) -> None:
     sizes = {"1": 27_000, "2": 3_000}

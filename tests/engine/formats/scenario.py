@@ -1,7 +1,8 @@
 """One history of writes against a store of some format, as a program that prints JSON.
 
 A process has one JVM, and the extensions of a table format must be there when it starts: so the
-tests run this as `python -m tests.formats.scenario FOLDER STORE..` and compare what it prints.
+tests run this as `python -m tests.engine.formats.scenario FOLDER STORE..` and compare what it
+prints.
 """
 
 from __future__ import annotations

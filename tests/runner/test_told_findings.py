@@ -117,7 +117,9 @@ def test_commands_about_findings(root: Path) -> None:
         assert result.exception is None, result.output
         return result.output
 
-    assert "m: not_null on c (2 batches, 2025-03-01 to 2025-03-02)" in call("list")
+    assert "FAIL m: not_null on c (2 batches, 2025-03-01 to 2025-03-02)" in call("list")
+    past = call("mute", CHECK, "--until", "2025-01-01", "--reason", "known")
+    assert "--until 2025-01-01 is not in the future" in past
     told = call("mute", CHECK, "--until", "2999-01-01", "--reason", "known")
     assert told.strip() == f"{CHECK}@2025-03-01: muted"
     assert "assigned to bob" in call("assign", CHECK, "--to", "bob")

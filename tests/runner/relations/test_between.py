@@ -16,7 +16,7 @@ from dqsql.runner.compilation import compile_project
 
 from .conftest import Project, Table, statuses, verdicts
 
-DOCS = Path(__file__).parents[2] / "docs" / "between-relations.md"
+DOCS = Path(__file__).parents[3] / "docs" / "between-relations.md"
 
 
 def documented() -> str:

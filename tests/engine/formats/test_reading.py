@@ -14,7 +14,7 @@ from tests.tables import DAYS, StoredRuns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = (Path(__file__).parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "storage.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

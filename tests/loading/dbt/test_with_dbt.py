@@ -3,7 +3,7 @@
 `DQSQL_TEST_DBT` is the path of the dbt executable:
 
     python -m venv dbt && dbt/bin/pip install 'dbt-core<1.12' 'dbt-spark[session]'
-    DQSQL_TEST_DBT=dbt/bin/dbt pytest -m slow tests/dbt
+    DQSQL_TEST_DBT=dbt/bin/dbt pytest -m slow tests/loading/dbt
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def test_dbt_reads_the_artefact(dbt: Path, project: Path) -> None:
 def test_dbt_reads_the_manifest(dbt: Path, project: Path) -> None:
     """Also that of a project of dqsql's own, whose checks are tests there."""
     example = project.parent / "example"
-    shutil.copytree(HERE.parents[1] / "example_project", example)
+    shutil.copytree(HERE.parents[2] / "example_project", example)
     for root, folder in ((project, "target/dqsql"), (example, "target")):
         assert run_dqsql(root, "compile", "--quiet").returncode == 0
         code = (

@@ -1,0 +1,92 @@
+"""`@pattern` learns and judges alike in a backfill and day by day, also where it learns midway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dqsql.model.results import Status
+from dqsql.monitors.kinds.pattern import training
+
+from .conftest import NewProject
+
+if TYPE_CHECKING:
+    from .conftest import Project
+
+DAYS = 9
+# `other` is of another kind on the first day, which fails @not_null; `late` has values from the
+# fifth day on; `warned` changes on the fifth.
+MODEL = """\
+{{{{ config(batch_by = 'day') }}}}
+select
+    day,
+    case when day = '2024-03-01' then null else same end as checked,  -- {check}
+    same,                      -- @pattern {same}
+    case when day > '2024-03-01' then same else replace(same, 'AB', 'ab_') end as other, -- {other}
+    case when day > '2024-03-04' then same end as late, -- {late}
+    case when day > '2024-03-04' then same else replace(same, '-', '/') end as warned -- {warned}
+from {{{{ source('raw', 't') }}}}
+"""
+COLUMNS = {"same": "", "check": "@not_null", "other": "", "late": "", "warned": ""}
+DATA = """
+select
+    cast(date_add(date'2024-03-01', cast(id div 100 as int)) as string) as day,
+    concat('AB-', lpad(cast(pmod(xxhash64(id), 9000) + 1000 as string), 4, '0')) as same
+from range(0, {days} * 100) as t(id)
+"""
+
+
+def stored(project: Project) -> dict[str, list[str]]:
+    """What must not depend on how the batches were run: all but running totals."""
+    return {n: rows for n, rows in project.tables().items() if "total" not in n}
+
+
+def statuses(project: Project, column: str) -> str:
+    rows = [r for r in project.rows("dq_results") if r["column_name"] == column]
+    by_batch = {r["batch"]: r["status"] for r in rows if r["detector"] == "pattern"}
+    return " ".join(by_batch[batch] for batch in sorted(by_batch))
+
+
+REFUSED = {"other": "@pattern"}
+LATE = {"check": "", "late": "@pattern"}
+WARNED = {"warned": "@pattern {severity: warn}", "same": "@completeness > 0 {scope: cumulative}"}
+SKIPPED = "skipped skipped pass pass pass pass pass pass pass"
+
+
+@pytest.mark.parametrize(
+    ("annotated", "expected"),
+    [
+        pytest.param(REFUSED, {"same": SKIPPED, "other": SKIPPED}, id="refused"),
+        pytest.param(
+            LATE, {"late": "skipped skipped skipped skipped skipped pass pass pass pass"}, id="late"
+        ),
+        pytest.param(
+            {**LATE, **REFUSED, **WARNED, "check": "@not_null"},
+            {"same": SKIPPED, "warned": "skipped skipped pass pass warn warn warn pass pass"},
+            id="all",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_backfill_and_daily_runs_store_the_same(
+    annotated: dict[str, str],
+    expected: dict[str, str],
+    new_project: NewProject,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(training, "RETRY_AFTER", 3)
+    model = MODEL.format(**{**COLUMNS, **annotated})
+    at_once, daily = (new_project(model, name=name) for name in ("at_once", "daily"))
+    at_once.data(DATA.format(days=DAYS))
+    result = at_once.run()
+    assert len(result.models[0].batches) == DAYS
+    assert len(result.results) == len(at_once.rows("dq_results"))
+    assert not [r for r in result.results if r.status is Status.ERROR]
+    for days in range(1, DAYS + 1):
+        daily.data(DATA.format(days=days))
+        daily.run()
+    of_backfill, of_days = stored(at_once), stored(daily)
+    for table, rows in of_days.items():
+        assert of_backfill[table] == rows, table
+    assert {column: statuses(at_once, column) for column in expected} == expected
