@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from dqsql.compiler.keys import (
     BATCH,
     batch_text,
+    check_batch_by,
     model_table,
     segment_label,
 )
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import aliased, call, column
+from dqsql.dialect import aliased, call, column, parse_statement
 from dqsql.model.project import CheckModel
 
 SEGMENTS = "segments"
 SKETCH = "sketch"
 _N = "dqsql_n"
 _LABEL = "dqsql_segment"
+# Functions that give one value for each row; of others, some give several rows, or one for all.
+_OF_A_ROW = frozenset(
+    re.findall(
+        r"\w+",
+        "abs ceil coalesce concat concat_ws date date_add date_format date_sub date_trunc day floor"
+        " greatest hour ifnull initcap least left length lower lpad ltrim md5 minute month nullif"
+        " nvl regexp_extract regexp_replace replace right round rpad rtrim sha2 split substr"
+        " substring to_date to_timestamp trim trunc try_cast upper year",
+    )
+)
 
 
 def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.Select | None:
@@ -61,3 +74,42 @@ def segment_count_query(model: CheckModel, batches: BatchFilter) -> exp.Select:
     distinct = distinct if condition is None else distinct.where(condition)
     count = aliased(call("count", exp.Star()), SEGMENTS)
     return exp.select(count).from_(distinct.subquery("distinct_segments"))
+
+
+def batch_source(model: CheckModel) -> tuple[str, str] | None:
+    """The relation and its column that the batches of a model are the values of, row by row.
+
+    None where the SELECT does more than to name columns of one relation, as far as they matter.
+    """
+    batch_by, query = check_batch_by(model), parse_statement(model.sql)
+    if not isinstance(batch_by, exp.Column) or batch_by.table or not isinstance(query, exp.Select):
+        return None
+    source = query.args.get("from_")
+    table = None if source is None else source.this
+    if not isinstance(table, exp.Table) or table.db or not _has_only(query, "expressions", "from_"):
+        return None
+    alias = table.args.get("alias")
+    if not _has_only(table, "this", "alias") or (alias and alias.columns):
+        return None
+    called = (c.name.lower() for p in query.expressions for c in p.find_all(exp.Anonymous))
+    if not _OF_A_ROW.issuperset(called):
+        return None
+    found = _handed_on(query, batch_by.name, table.alias_or_name)
+    return None if found is None else (table.name, found)
+
+
+def _handed_on(query: exp.Select, name: str, table: str) -> str | None:
+    """The column of a table that is an output column as it is; None where that is not clear."""
+    stars = [p for p in query.expressions if p.is_star]
+    named = [p for p in query.expressions if p.alias_or_name.lower() == name.lower()]
+    if stars:
+        plain = len(stars) == 1 and isinstance(stars[0], exp.Star) and _has_only(stars[0])
+        return name if plain and not named else None
+    value = named[0].unalias() if len(named) == 1 else None
+    if not isinstance(value, exp.Column) or not _has_only(value, "this", "table"):
+        return None
+    return value.name if value.table.lower() in ("", table.lower()) else None
+
+
+def _has_only(node: exp.Expr, *parts: str) -> bool:
+    return all(name in parts for name, part in node.args.items() if part)

@@ -13,6 +13,7 @@ from sqlglot import exp
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query, segment_count_query
 from dqsql.dialect import column, quoted, to_sql
+from dqsql.engine.batch_files import rows_of_batches
 from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches, period_of
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
@@ -20,7 +21,7 @@ from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
-from dqsql.model.project import CheckModel
+from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import BatchRecord
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Discovery:
     """
 
     spark: SparkSession
+    project: Project
     model: CheckModel
     limits: RunLimits
     batch_type: str
@@ -70,7 +72,13 @@ class Discovery:
             return choice if last is None else replace(choice, sizes={own_batch: last.rows})
         if request.batches:
             request = replace(request, batches=self._named(request.batches))
-        found = find_batches(self.spark, self.model.name, query)
+        counted = rows_of_batches(self.spark, self.project, self.model, self.batch_type)
+        if counted is None:
+            found = find_batches(self.spark, self.model.name, query)
+        else:
+            # Rows without a batch are in no period.
+            inside = (b for b in counted if b is not None or not period.bounded)
+            found = FoundBatches({b: counted[b] for b in inside})
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dqsql.compiler.counts import counted_states, stored_query
-from dqsql.compiler.keys import BATCH, SEGMENT
+from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
 from dqsql.compiler.scan import SMALL_ROWS, ModelScan, rows_of
@@ -34,6 +34,7 @@ from dqsql.errors import ConnectionLostError, EngineError, QueryError
 from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope, view_name
 from dqsql.model.results import CheckOutcome, MetricValue
+from dqsql.model.types import type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +94,10 @@ class ModelExecution:
 
     def batch_type(self, expression: str, view: str) -> str:
         """The Spark type of the `batch_by` expression."""
-        name = self.plan.model.name
+        batch_by, name = check_batch_by(self.plan.model), self.plan.model.name
+        plain = isinstance(batch_by, exp.Column) and not batch_by.table
+        if batch_by is not None and plain and (known := type_of(batch_by.name, self.scan.columns)):
+            return known
         with translated(f"batch_by of {name} does not work: {expression}"):
             frame = self.spark.sql(f"select ({expression}) as batch from {view} limit 0")
             return str(frame.schema[0].dataType.simpleString())

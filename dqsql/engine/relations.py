@@ -42,7 +42,7 @@ def register_source(spark: SparkSession, source: Source) -> None:
     if source.path is None:
         return
     reader = spark.read.format(source.file_format or "parquet").options(**_options(source))
-    known = _known_schema(spark, source)
+    known = known_schema(spark, source)
     if known is not None:
         reader = reader.schema(known)
     try:
@@ -74,8 +74,11 @@ def read_source(spark: SparkSession, source: Source) -> DataFrame:
         return spark.sql(f"select * from {source.relation}")
 
 
-def _known_schema(spark: SparkSession, source: Source) -> str | StructType | None:
-    """The schema of a source that is one file of this machine, as Spark would infer it."""
+def known_schema(spark: SparkSession, source: Source) -> str | StructType | None:
+    """The schema of a source that is one Parquet file of this machine, as Spark would infer it.
+
+    None where that is for Spark to say.
+    """
     java: Any = getattr(spark, "_jsc", None)
     is_file = java is not None and source.path is not None and Path(source.path).is_file()
     if not is_file or source.options or (source.file_format or "parquet") != "parquet":

@@ -15,7 +15,7 @@ from dqsql.dialect import quoted
 from dqsql.model.types import TIMES, is_number
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 # In place of a text that holds private values.
@@ -60,7 +60,6 @@ def readable(frame: DataFrame, kept: Collection[str] = ()) -> DataFrame:
     and may be null in all its fields, since Arrow takes no other. The names of batches and segments
     stay as they are, right or wrong, as do columns that are `kept`.
     """
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     types = types_of(frame.schema)
@@ -69,25 +68,27 @@ def readable(frame: DataFrame, kept: Collection[str] = ()) -> DataFrame:
     written = {name for name, kind in types.items() if not _is_read(kind)}
     written -= {*both, *kept, "batch", "segment"}
     if written:
-        names = {name: F.col(quoted(name)) for name in types}
-        texts = {n: _as_text(c, types[n]).alias(n) for n, c in names.items() if n in written}
-        frame = frame.select(*(texts.get(n, c) for n, c in names.items()))
+        # As texts: columns of PySpark's take several calls to the JVM each.
+        names = {name: quoted(name) for name in types}
+        texts = {n: f"{_as_text(names[n], types[n])} as {names[n]}" for n in written}
+        frame = frame.selectExpr(*(texts.get(n, column) for n, column in names.items()))
     if not both:
         return frame
     text = frame.schema.json()
     return frame.to(StructType.fromJson(json.loads(text.replace(_NEVER_NULL, _NULLABLE))))
 
 
-def _as_text(value: Column, spark_type: str) -> Column:
-    """A value as Spark writes it; a time with no or six digits behind the second, and its zone."""
-    from pyspark.sql import functions as F
+def _as_text(value: str, spark_type: str) -> str:
+    """A value as Spark writes it; a time with no or six digits behind the second, and its zone.
 
-    text = F.make_valid_utf8(value.cast("string"))
+    SQL of a value, and of the text.
+    """
+    text = f"cast({value} as string)"
     if not spark_type.startswith("timestamp"):
-        return text
-    point = F.instr(text, ".")
-    padded = F.rpad(text, F.when(point > 0, point + 6).otherwise(F.length(text)), "0")
-    return F.concat(padded, F.lit("+00:00" if spark_type == "timestamp" else ""))
+        return f"make_valid_utf8({text})"
+    point = f"instr({text}, '.')"
+    padded = f"rpad({text}, if({point} > 0, {point} + 6, length({text})), '0')"
+    return f"{padded} || '+00:00'" if spark_type == "timestamp" else padded
 
 
 def _is_read(spark_type: str) -> bool:
@@ -96,7 +97,8 @@ def _is_read(spark_type: str) -> bool:
 
 def survives_arrow(spark_type: str) -> bool:
     """Whether values come back from Arrow as they went."""
-    return is_number(spark_type) or spark_type in TIMES or spark_type in _PLAIN_TYPES
+    plain = spark_type.removeprefix("array<").removesuffix(">")
+    return is_number(plain) or plain in _PLAIN_TYPES or spark_type in TIMES
 
 
 # Sums of doubles depend on the order in which Spark's tasks end, and on whether batches came

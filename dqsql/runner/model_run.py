@@ -264,7 +264,7 @@ class ModelRun:
             execution = self._execution(BatchChoice(()), kind)
             kind = execution.batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
-        discovery = Discovery(self.spark, model, self.limits, kind, self._columns)
+        discovery = Discovery(self.spark, self.project, model, self.limits, kind, self._columns)
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
         choice = newest_again(choice, self.plan, self.ledger, self.now)
         return choice, kind
