@@ -41,12 +41,11 @@ class Meaning:
     @classmethod
     def of(cls, plan: Plan, types: Mapping[str, str]) -> Meaning:
         """The meaning of a plan whose model has columns of these Spark types."""
-        batch_by = check_batch_by(plan.model)
         wanted = {n for m in plan.metrics if m.scope is Scope.CUMULATIVE for n in m.states}
         read = {c for s in plan.states if s.name in wanted for c in _columns(s)}
         known, definitions = _lower(types), _Definitions.of(plan.model)
         columns = {c: (_hash(definitions.behind(c)), known.get(c, "")) for c in sorted(read)}
-        return cls("" if batch_by is None else to_sql(batch_by), columns)
+        return cls(batch_by_text(plan.model), columns)
 
     @classmethod
     def read(cls, text: str) -> Meaning | None:
@@ -73,8 +72,6 @@ class Meaning:
         before = Meaning.read(text)
         if before is None:
             return ()
-        if before.batch_by != self.batch_by:
-            return (f"batch_by is {self.batch_by}, and was {before.batch_by}",)
         found = []
         for name in self.columns.keys() & before.columns.keys():
             (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
@@ -83,6 +80,27 @@ class Meaning:
             elif expression != old:
                 found.append(f"the SELECT makes {name} of another expression than before")
         return tuple(sorted(found))
+
+
+def batch_by_text(model: CheckModel) -> str:
+    """`batch_by` as it is kept; "" without."""
+    batch_by = check_batch_by(model)
+    return "" if batch_by is None else to_sql(batch_by)
+
+
+def other_batch_by(model: CheckModel, text: str) -> str | None:
+    """The `batch_by` of an earlier meaning, where it is another than the model has now.
+
+    How names are written makes no difference.
+    """
+    before = Meaning.read(text)
+    if before is None or _bare(before.batch_by) == _bare(batch_by_text(model)):
+        return None
+    return before.batch_by
+
+
+def _bare(sql: str) -> str:
+    return sql.replace("`", "").lower()
 
 
 def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:

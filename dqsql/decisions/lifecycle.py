@@ -6,7 +6,8 @@ A check that fails on many batches is one finding, until it passes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -32,10 +33,16 @@ REVIEWED: Mapping[str, BatchStatus] = {
 }
 # Who resolves a finding whose check passes again.
 DQSQL = "dqsql"
+_GONE = "the model has no such check any more"
+_RETIRED = "batch_by has changed"
 
 
 def updated_findings(
-    stored: Sequence[Mapping[str, Any]], results: Iterable[Result], now: dt.datetime
+    stored: Sequence[Mapping[str, Any]],
+    results: Iterable[Result],
+    now: dt.datetime,
+    checks: Collection[str] | None = None,
+    retired: Collection[str] = (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
 
@@ -47,9 +54,17 @@ def updated_findings(
         stored: the rows of dq_findings of the model.
         results: the verdicts of a run on the model.
         now: start of the run.
+        checks: the ids of all checks that the model has; None where that is not known. A finding of
+            another one is resolved, and so is one about batches only that are retired.
+        retired: those batches.
     """
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
+    for row in rows.values():
+        if row["resolved_at"] is None and checks is not None and row["check_id"] not in checks:
+            row.update(_resolved(now), reason=_GONE)
+        elif row["resolved_at"] is None and set(row["batches"]).issubset(retired):
+            row.update(_resolved(now), reason=_RETIRED)
     for check_id, batches in _by_check(results).items():
         for batch in sorted(batches, key=batch_order):
             _apply(rows, check_id, batch, batches[batch], now)
@@ -73,27 +88,47 @@ def _apply(
     if bad:
         current = known or next((row for row in mine if row["resolved_at"] is None), None)
         if current is None:
-            current = _opened(bad[0], batch, now)
+            current = _opened(bad[0], batch, now, rows)
             rows[current["finding_id"]] = current
+        elif current["author"] == DQSQL and current["resolved_batch"] == batch:
+            # It was repaired, and is as it was again.
+            current.update(_UNRESOLVED, opened_at=now)
         _extend(current, batch, bad, now)
     elif any(r.status is Status.PASS for r in verdicts):
         if known is not None and known["resolved_at"] is None:
             _without(known, batch, now)
         for row in mine:
             if row["resolved_at"] is None and batch_order(row["last_batch"]) < batch_order(batch):
-                row.update(resolved_at=now, resolved_batch=batch, state=RESOLVED, author=DQSQL)
+                row.update(_resolved(now, batch))
 
 
-def _opened(result: Result, batch: str, now: dt.datetime) -> Row:
+def _resolved(now: dt.datetime, batch: str | None = None) -> Row:
+    return {"resolved_at": now, "resolved_batch": batch, "state": RESOLVED, "author": DQSQL}
+
+
+_UNRESOLVED: Mapping[str, Any] = {
+    "state": OPEN,
+    "resolved_at": None,
+    "resolved_batch": None,
+    "author": None,
+    "reason": None,
+    "notified_at": None,
+    "resolution_notified_at": None,
+}
+
+
+def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
+    name = f"{result.check_id}@{batch}"
+    numbers = (f"{name}#{i}" for i in itertools.count(2))
     return {
-        "finding_id": f"{result.check_id}@{batch}",
+        **_UNRESOLVED,
+        "finding_id": name if name not in known else next(n for n in numbers if n not in known),
         "check_id": result.check_id,
         "model": result.model,
         "column_name": result.column,
         "check_name": result.check_name,
         "severity": result.severity.value,
         "status": result.status.value,
-        "state": OPEN,
         "message": result.message,
         "first_batch": batch,
         "last_batch": batch,
@@ -103,12 +138,6 @@ def _opened(result: Result, batch: str, now: dt.datetime) -> Row:
         "last_seen_at": now,
         "acknowledged_at": None,
         "muted_until": None,
-        "resolved_at": None,
-        "resolved_batch": None,
-        "author": None,
-        "reason": None,
-        "notified_at": None,
-        "resolution_notified_at": None,
         "assigned_to": None,
         "impact": None,
         "readers": None,
@@ -130,7 +159,7 @@ def _without(row: Row, batch: str, now: dt.datetime) -> None:
     if batches:
         row.update(_extent(batches))
     else:
-        row.update(resolved_at=now, resolved_batch=batch, state=RESOLVED, author=DQSQL)
+        row.update(_resolved(now, batch))
 
 
 def _extent(batches: list[str]) -> Row:
@@ -216,15 +245,16 @@ def batch_statuses(
 
 
 def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
-    """The batches that the run which checked the newest one flagged, and that nobody has reviewed.
+    """The batches that were flagged by the last run, or the one that checked the newest batch.
 
-    A retry of that run finds nothing new, and is to end as it did.
+    Those that nobody has reviewed. A retry of that run finds nothing new, and is to end as it did.
     """
-    newest = max(ledger, key=batch_order, default=None)
-    if newest is None:
+    if not ledger:
         return ()
-    run = ledger[newest].run_id
+    newest = max(ledger.values(), key=lambda r: batch_order(r.batch))
+    last = max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
+    runs = {newest.run_id, last.run_id}
     flagged = (
-        r.batch for r in ledger.values() if r.run_id == run and r.status is BatchStatus.FLAGGED
+        r.batch for r in ledger.values() if r.run_id in runs and r.status is BatchStatus.FLAGGED
     )
     return tuple(sorted(flagged, key=batch_order))

@@ -2,8 +2,9 @@
 
 Reading and compiling a project take a second, and so does the start of the JVM that a session is
 made in. A run therefore leaves behind, in the user's cache, how it started Java and what its files
-looked like; the next one starts Java in the same way as its first step if a file has changed. If
-the session then asks for other settings, that JVM is ended and everything goes the ordinary way.
+looked like; the next one starts Java in the same way as its first step if a file has changed, and
+makes Spark's context in it. If the session then asks for other settings, that JVM is ended and
+everything goes the ordinary way.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import shutil
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -36,7 +39,10 @@ _POLL = 0.02
 # Path, size in bytes, and time of change in nanoseconds.
 File = tuple[str, int, int]
 # What decides, besides Spark's settings, which Java starts and how.
-_ENVIRONMENT = ("JAVA_HOME", "SPARK_HOME", "PATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_ENVIRONMENT = (
+    *("JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR", "PATH"),
+    *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+)
 # With these PySpark starts Java in another way, or not at all.
 _OTHER_WAYS = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS")
 _ARCHIVE = re.compile(r"-XX:SharedArchiveFile=(\S+)")
@@ -50,12 +56,14 @@ class Launch:
     """How Java was started: the command, where it writes, and what the session asked for.
 
     `warm` is the record of a warm session with the same settings, which would be used instead.
+    `variables` are those that Spark's scripts set in the environment of Java.
     """
 
     command: tuple[str, ...]
     log: str
     wanted: str
     warm: str
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,23 +102,65 @@ class _EndsWithPipe(subprocess.Popen[bytes]):
         """Leave it alone."""
 
 
+class Found(Enum):
+    """What a session finds that asks for a JVM."""
+
+    NOTHING = "nothing"
+    JAVA = "java"
+    CONTEXT = "context"
+    """A JVM with Spark's context in it."""
+
+
 @dataclass
 class _Java:
-    """A JVM that has been started and is not in use yet."""
+    """A JVM that has been started and is not in use yet.
+
+    `found` is what there is, once `thread` has ended.
+    """
 
     process: _EndsWithPipe
     folder: Path
     launch: Launch
+    found: Found = Found.NOTHING
+
+    def __post_init__(self) -> None:
+        self.thread = threading.Thread(target=self._prepare, daemon=True)
+        self.thread.start()
+
+    def _prepare(self) -> None:
+        """Make Spark's context as soon as the JVM answers."""
+        while self.process.poll() is None and not self._answer.exists():
+            time.sleep(_POLL)
+        try:
+            from py4j.protocol import Py4JError
+
+            from dqsql.engine.early_context import make_context
+
+            port, secret = self.connection()
+            try:
+                made = make_context(port, secret)
+            except Py4JError:
+                return  # the ordinary start tells what is wrong
+        except (ImportError, OSError):
+            return
+        self.found = Found.CONTEXT if made else Found.JAVA
 
     @property
-    def answer(self) -> Path:
+    def _answer(self) -> Path:
         """Where the JVM writes its port and secret, as PySpark's own start has it."""
         return self.folder / "connection"
+
+    def connection(self) -> tuple[int, str]:
+        """Port and secret as `PythonGatewayServer` writes them. Raises OSError."""
+        answer = self._answer.read_bytes()
+        port, length = struct.unpack(">ii", answer[:8])
+        return port, answer[8 : 8 + length].decode()
 
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
         self.let_go()
+        self.thread.join()
         self.forget()
 
     def let_go(self) -> None:
@@ -204,27 +254,25 @@ def end_unused() -> None:
 
 
 @contextmanager
-def taken(wanted: str) -> Iterator[bool]:
-    """Whether there is a JVM as wanted; inside the block PySpark uses it."""
+def taken(wanted: str) -> Iterator[Found]:
+    """What there is of a JVM as wanted; inside the block PySpark uses it."""
     java = _waiting.pop() if _waiting else None
-    if java is not None and java.launch.wanted != wanted:
-        java.end()
-        java = None
-    if java is None:
-        yield False
+    if java is None or java.launch.wanted != wanted:
+        if java is not None:
+            java.end()
+        yield Found.NOTHING
         return
-    while java.process.poll() is None and not java.answer.exists():
-        time.sleep(_POLL)
-    if not java.answer.exists():
+    java.thread.join()
+    if java.found is Found.NOTHING:
         java.end()
-        yield False
+        yield Found.NOTHING
         return
-    port, secret = _connection(java.answer.read_bytes())
+    port, secret = java.connection()
     java.forget()
     _used.append(java)
-    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = port, secret
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
-        yield True
+        yield java.found
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
@@ -304,6 +352,7 @@ def _start(launch: Launch) -> _Java:
     folder = Path(mkdtemp(prefix="dqsql-start-"))
     environment = {
         "PYSPARK_PYTHON": sys.executable,
+        **launch.variables,
         **os.environ,
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
@@ -325,9 +374,3 @@ def _start(launch: Launch) -> _Java:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return _Java(process, folder, launch)
-
-
-def _connection(answer: bytes) -> tuple[str, str]:
-    """Port and secret as `PythonGatewayServer` writes them."""
-    port, length = struct.unpack(">ii", answer[:8])
-    return str(port), answer[8 : 8 + length].decode()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.meaning import batch_by_text, other_batch_by
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
 from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, RESULTS, RUNS, state_table_name
 from dqsql.model.wording import first_of, plural
@@ -34,6 +37,41 @@ def read_ledgers(store: Store) -> dict[str, dict[str, BatchRecord]]:
         record = batch_record(row)
         ledgers.setdefault(record.model, {})[record.batch] = record
     return ledgers
+
+
+def take_retired(ledger: dict[str, BatchRecord], model: CheckModel) -> dict[str, BatchRecord]:
+    """Take out of a ledger the batches that another `batch_by` has made than the model has now.
+
+    They say nothing of what the batches of today are like, and stay retired should it change back.
+    Returns them as they are to be stored.
+    """
+    old = [
+        b
+        for b, r in ledger.items()
+        if r.status is BatchStatus.RETIRED or other_batch_by(model, r.fingerprint) is not None
+    ]
+    return {b: replace(ledger.pop(b), status=BatchStatus.RETIRED) for b in old}
+
+
+def retired_note(
+    model: CheckModel, retired: Mapping[str, BatchRecord], before: Mapping[str, BatchRecord]
+) -> tuple[str, ...]:
+    """Say that earlier batches are retired, in the run that checks the first ones of another kind.
+
+    `before` is the ledger of before the run, without those.
+    """
+    if not retired or before:
+        return ()
+    last = max(retired.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
+    was = other_batch_by(model, last.fingerprint)
+    if was is None:
+        return ()
+    now = batch_by_text(model) or "not set"
+    same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
+    count = plural(len(same), "earlier batch is", "earlier batches are")
+    return (
+        f"batch_by is {now}, and was {was or 'not set'}: {count} retired, and checks begin anew",
+    )
 
 
 def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dqsql.engine.archive import archive_options, remove_archive
+from dqsql.engine.early_context import APP_NAME, bound_session
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.formats import format_conf
-from dqsql.engine.head_start import Launch, digest_of, has_session, note_launch, taken
+from dqsql.engine.head_start import Found, Launch, digest_of, has_session, note_launch, taken
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.small import Scale, small_java_options
@@ -53,6 +54,8 @@ _EMBEDDED_CONF = {
     "spark.sql.codegen.cache.maxEntries": "200",
 }
 
+# What Spark's scripts set of the environment of Java.
+_BY_SCRIPTS = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_SCALA_VERSION", "PYTHONHASHSEED")
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
 _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, OSError)
@@ -197,8 +200,10 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     log = log_dir / "spark.log"
     wanted = digest_of(sorted(settings.items()), small, _log_options())
     try:
-        with _own_interrupts(), taken(wanted) as started:
-            if started:
+        with _own_interrupts(), taken(wanted) as found:
+            if found is Found.CONTEXT:
+                return bound_session()
+            if found is Found.JAVA:
                 return _built(settings)
         java = find_java()
         with _own_interrupts(), _output_to(log):
@@ -215,25 +220,46 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
             f"Spark did not start: {first_sentence(error)}", hint=f"see {log}"
         ) from error
     warm = place_of(settings).record
-    note_launch(Launch(_command(options), str(log.absolute()), wanted, str(warm)))
+    command, variables = _launched(options)
+    note_launch(Launch(command, str(log.absolute()), wanted, str(warm), variables))
     return session
 
 
 def _built(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("dqsql")
+    builder = SparkSession.builder.appName(APP_NAME)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def _command(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The command by which PySpark starts Java with some settings."""
+def _launched(settings: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The command that has started Java, and what it needs in its environment.
+
+    Where that can be told, it is the one that Spark's scripts have made: they take half a second,
+    and another JVM, to do so.
+    """
+    from pyspark.core.context import SparkContext
     from pyspark.find_spark_home import _find_spark_home
 
+    home = Path(_find_spark_home())
+    process = getattr(SparkContext._gateway, "proc", None)
+    own = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"
+    if process is not None and not own.exists():
+        try:
+            command, around = (
+                Path(f"/proc/{process.pid}/{name}").read_bytes().decode("utf-8", "surrogateescape")
+                for name in ("cmdline", "environ")
+            )
+        except OSError:
+            command = around = ""  # no Linux
+        variables = dict(v.split("=", 1) for v in around.split("\0") if "=" in v)
+        kept = {name: variables[name] for name in _BY_SCRIPTS if name in variables}
+        if len(kept) == len(_BY_SCRIPTS):
+            return tuple(command.split("\0")[:-1]), kept
     options = (word for item in settings.items() for word in ("--conf", "=".join(item)))
-    return (str(Path(_find_spark_home()) / "bin" / "spark-submit"), *options, "pyspark-shell")
+    return (str(home / "bin" / "spark-submit"), *options, "pyspark-shell"), {}
 
 
 def embedded_settings(target: Target) -> dict[str, str]:

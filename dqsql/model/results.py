@@ -69,12 +69,14 @@ class BatchStatus(StrEnum):
     """Whether a batch belongs to the history that monitors and cumulative metrics use.
 
     An `INCOMPLETE` batch has checks that could not be evaluated; the next run takes it up again.
+    A `RETIRED` one was made by another `batch_by` than the model has now.
     """
 
     ACCEPTED = "accepted"
     FLAGGED = "flagged"
     REJECTED = "rejected"
     INCOMPLETE = "incomplete"
+    RETIRED = "retired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +268,7 @@ class BatchRecord:
         find depends on other batches, and the rule must not depend on the order in which batches
         are processed. The batch under test always belongs to its own cumulative metrics.
         """
-        if self.status is BatchStatus.REJECTED:
+        if self.status in (BatchStatus.REJECTED, BatchStatus.RETIRED):
             return False
         return self.status is BatchStatus.ACCEPTED if self.counted is None else self.counted
 

@@ -104,7 +104,8 @@ BATCHES = Table(
         text(
             "status",
             "`accepted` (monitors learn from it), `flagged` (a check of severity error failed),"
-            " `rejected` (by a person) or `incomplete` (checked again by the next run).",
+            " `rejected` (by a person), `incomplete` (checked again by the next run) or `retired`"
+            " (made by another `batch_by` than the model has now).",
         ),
         whole("rows", "Rows of the batch."),
         text("fingerprint", "`checksum` of the model when the batch was checked."),

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import dqsql.monitors.registry  # noqa: F401 - what is a monitor is told by it
 from dqsql.compiler.plan import compile_model
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal

@@ -29,7 +29,7 @@ from dqsql.engine.failures import hiding_values
 from dqsql.engine.feasible import Measurement
 from dqsql.engine.history import stored_of_model, stored_rows
 from dqsql.engine.journal import Journal, Work
-from dqsql.engine.ledger import batch_record, ledger_rows, unchecked_note
+from dqsql.engine.ledger import batch_record, ledger_rows, retired_note, unchecked_note
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
 from dqsql.engine.quarantine import RowSplitter, Split
@@ -68,9 +68,10 @@ class ModelRun:
     """One run of one model. The model's view must be registered.
 
     What it finds goes to the `journal`, and is stored when that is written. `tell` is told the
-    model's name and what is being done. With `only_new`, flagged batches of an earlier run are no
-    failure of this one. `label` names the batch of a model without `batch_by`; without it, the run
-    does. `good` are the rows that were not quarantined, once they are known.
+    model's name and what is being done. `ledger` has no batches that are `retired`. With
+    `only_new`, flagged batches of an earlier run are no failure of this one. `label` names the
+    batch of a model without `batch_by`; without it, the run does. `good` are the rows that were not
+    quarantined, once they are known.
     """
 
     plan: Plan
@@ -83,6 +84,7 @@ class ModelRun:
     now: dt.datetime
     tell: Callable[[str, str], None]
     journal: Journal
+    retired: Mapping[str, BatchRecord] = field(default_factory=dict)
     limits: RunLimits = field(default_factory=RunLimits)
     reviews: Mapping[str, str] = field(default_factory=dict)
     only_new: bool = False
@@ -205,6 +207,7 @@ class ModelRun:
     ) -> tuple[str, ...]:
         """What a person should know; the ledger has the verdicts."""
         changes = meaning_notes(self._meaning, tested.before, tested.batches)
+        changes += retired_note(self.plan.model, self.retired, tested.before)
         notes = (*tested.choice.notes, *changes, *found.notes)
         if found.cumulative is not None:
             notes = (*notes, *outdated_note(tested.before, sound, tested.batches))
@@ -283,7 +286,7 @@ class ModelRun:
             self.ledger[batch] = replace(
                 record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
             )
-        self.journal.reopen(ledger_rows(self.ledger))
+        self.journal.reopen(self._ledger_rows())
         found = stored_rows(self.store, RESULTS, self.plan.model.name, again)
         return [{**row, "replaced_at": self.now} for row in found]
 
@@ -406,7 +409,8 @@ class ModelRun:
         self.journal.write_now(work)
         self.findings = work.findings or self.findings
         rows = stored_of_model(self.store, BATCHES, work.model)
-        self.ledger.update({row["batch"]: batch_record(row) for row in rows})
+        stored = {row["batch"]: batch_record(row) for row in rows}
+        self.ledger.update({b: r for b, r in stored.items() if r.status is not BatchStatus.RETIRED})
 
     def _work(
         self,
@@ -448,10 +452,24 @@ class ModelRun:
             batches,
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
-            ledger_rows(self.ledger),
-            self._told(updated_findings(self.findings, samples.results, self.now) or ()),
+            self._ledger_rows(),
+            self._told(
+                updated_findings(
+                    self.findings, samples.results, self.now, self._checks, self.retired
+                )
+                or ()
+            ),
             state=store_states if tested.execution.holds_states else None,
         )
+
+    @property
+    def _checks(self) -> frozenset[str] | None:
+        """The ids of all checks and monitors; None where some cannot be read."""
+        known = (*self.plan.checks, *self.plan.monitors)
+        return None if self.plan.rejected else frozenset(c.id for c in known)
+
+    def _ledger_rows(self) -> list[Row]:
+        return ledger_rows({**self.retired, **self.ledger})
 
     def _told(self, findings: Sequence[Row]) -> Sequence[Row]:
         model, readers = self.plan.model, self.project.readers

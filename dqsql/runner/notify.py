@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dqsql.decisions.lifecycle import heeded, is_muted, was_muted_since
+from dqsql.decisions.lifecycle import DQSQL, heeded, is_muted, was_muted_since
 from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
-from dqsql.model.project import Project
+from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
@@ -68,12 +68,34 @@ def notify(
         return tell(store, project, names, dry_run=dry_run)
 
 
-def tell(
-    store: Store, project: Project, models: Sequence[str], *, dry_run: bool = False
-) -> Notified:
-    """Tell of what is due in some models; see `notify`. Their tables must be locked.
+@dataclass(frozen=True)
+class AfterRun:
+    """A run that has just ended: when it started, and the models that were checked before it."""
 
-    Raises StorageError, ConfigError.
+    started: dt.datetime
+    known: Collection[str]
+
+    def passed_by(self, row: Mapping[str, Any]) -> bool:
+        """Whether a finding was both opened and resolved by the run, and is news all the same.
+
+        Its batches wait for a review. What the first run of a model finds in the past is no news.
+        """
+        now = row["opened_at"] is not None and row["opened_at"] >= self.started
+        error = row["severity"] == Severity.ERROR.value
+        return now and error and row["author"] == DQSQL and row["model"] in self.known
+
+
+def tell(
+    store: Store,
+    project: Project,
+    models: Sequence[str],
+    *,
+    dry_run: bool = False,
+    after: AfterRun | None = None,
+) -> Notified:
+    """Tell of what is due in some models, after a run if any; see `notify`.
+
+    Their tables must be locked. Raises StorageError, ConfigError.
     """
     routes = read_routes(project.settings.get(SETTING))
     if not routes:
@@ -85,7 +107,7 @@ def tell(
     notices = {
         row["finding_id"]: _notice(row, event, owners, checks)
         for row in rows
-        if (event := due(row, now)) is not None
+        if (event := _due(row, now, after)) is not None
     }
     sent, problems, failed = [], [], set()
     for route in routes:
@@ -105,6 +127,8 @@ def tell(
         for row in rows:
             if row["finding_id"] in told:
                 row[_COLUMNS[notices[row["finding_id"]].event]] = now
+                if row["state"] == RESOLVED:
+                    row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
 
@@ -112,14 +136,16 @@ def tell(
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
 
 
-def due(row: Mapping[str, Any], now: dt.datetime) -> str | None:
+def _due(row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None) -> str | None:
     """What is to be told of a finding: `opened`, `resolved`, or nothing.
 
-    What was resolved before anybody heard of it is no news, nor is what somebody has taken note of.
+    What an earlier run resolved before anybody heard of it is no news, nor is what somebody has
+    taken note of.
     """
     if row["state"] == RESOLVED:
-        untold = row["notified_at"] is not None and row["resolution_notified_at"] is None
-        return "resolved" if untold else None
+        if row["notified_at"] is None:
+            return "opened" if after is not None and after.passed_by(row) else None
+        return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None
     return "opened" if row["notified_at"] is None or was_muted_since(row) else None
@@ -132,6 +158,10 @@ def _notice(
     checks: Mapping[str, Mapping[str, Any]],
 ) -> Notice:
     model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
+    message = row["message"] or ""
+    if event == "opened" and row["resolved_batch"] is not None:
+        waits = "it waits" if row["batch_count"] == 1 else "they wait"
+        message += f" ({row['resolved_batch']} passes again; {waits} for a review)"
     return Notice(
         event=event,
         finding_id=row["finding_id"],
@@ -140,7 +170,7 @@ def _notice(
         label=check_label(row["check_name"], row["column_name"]),
         status=row["status"],
         severity=row["severity"],
-        message=row["message"] or "",
+        message=message.lstrip(),
         first_batch=row["first_batch"],
         last_batch=row["last_batch"],
         batches=row["batch_count"],

@@ -27,7 +27,7 @@ from dqsql.engine.inputs import (
 )
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
-from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, versions_after
+from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, take_retired, versions_after
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
@@ -53,7 +53,7 @@ from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import keep_columns, with_columns_of_spark
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
-from dqsql.runner.notify import tell
+from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.retry import kept_variables
 from dqsql.runner.review import heed_people
@@ -189,6 +189,7 @@ class ProjectRun:
     good: dict[str, DataFrame] = field(default_factory=dict, init=False)
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
     _fpr: float = DEFAULT_FPR
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
@@ -256,7 +257,12 @@ class ProjectRun:
             model: {batch: row["verdict"] for batch, row in rows.items()}
             for model, rows in reviews.items()
         }
+        self._retired = {
+            p.model.name: take_retired(ledgers.setdefault(p.model.name, {}), p.model)
+            for p in self.compiled.plans
+        }
         self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
+        known = {model for model, ledger in ledgers.items() if ledger}
         models: list[ModelResult] = []
         lost: list[str] = []
         before = stored_inputs(store)
@@ -331,7 +337,7 @@ class ProjectRun:
             versions_of_tables = versions_after(store, ledgers)
             sha = git_sha(self._project.root)
             store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
-            told = tell(store, self._project, sorted(worked))
+            told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
             result = replace(result, warnings=(*result.warnings, *told.problems))
         store.tidy()
         return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
@@ -432,6 +438,7 @@ class ProjectRun:
                 store=journal.store,
                 journal=journal,
                 ledger=ledger,
+                retired=self._retired.get(model.name, {}),
                 request=self.request.batches_for(model.name),
                 run_id=self.run_id,
                 now=self.started,

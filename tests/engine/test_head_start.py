@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dqsql.engine import head_start
-from dqsql.engine.head_start import Launch, begin, note_launch, remember, taken, watched
+from dqsql.engine.head_start import Found, Launch, begin, note_launch, remember, taken, watched
 from tests.conftest import MakeProject
 
 # Announces itself as PythonGatewayServer does, and lives as long as its pipe.
@@ -63,7 +63,7 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
     begin(PLACE, surely=False)
     (process,) = waiting()
     with taken("w") as there:
-        assert there
+        assert there is Found.JAVA
         assert os.environ["PYSPARK_GATEWAY_PORT"] == "4321"
         assert os.environ["PYSPARK_GATEWAY_SECRET"] == "secret"
     assert "PYSPARK_GATEWAY_PORT" not in os.environ
@@ -72,7 +72,7 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
     process.stdin.close()
     assert process.wait(60) == 0
     with taken("w") as there:
-        assert not there
+        assert there is Found.NOTHING
 
 
 def test_the_end_of_a_process_lets_it_end_too_and_warns_of_nothing(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_end_of_a_process_lets_it_end_too_and_warns_of_nothing(tmp_path: Pat
 from dqsql.engine import head_start
 head_start.begin({PLACE}, surely=True)
 with head_start.taken("w") as there:
-    assert there
+    assert there is head_start.Found.JAVA
 print(head_start._used[0].process.pid)
 """
     done = subprocess.run(
@@ -101,7 +101,7 @@ def test_one_that_was_started_in_another_way_is_ended(tmp_path: Path) -> None:
     begin(PLACE, surely=False)
     (process,) = waiting()
     with taken("other settings") as there:
-        assert not there
+        assert there is Found.NOTHING
     assert process.poll() is not None
 
 
@@ -111,7 +111,7 @@ def test_one_that_dies_leaves_the_start_to_the_session(tmp_path: Path) -> None:
     begin(PLACE, surely=False)
     assert waiting()
     with taken("w") as there:
-        assert not there
+        assert there is Found.NOTHING
 
 
 def test_a_command_that_others_could_have_left_is_not_run(tmp_path: Path) -> None:

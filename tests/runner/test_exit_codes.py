@@ -9,6 +9,7 @@ import pytest
 import dqsql
 from dqsql.model.results import Status
 from dqsql.runner import project_run
+from dqsql.runner.upkeep import doctor
 
 from .conftest import NewProject, Project
 
@@ -63,3 +64,53 @@ def test_a_crash_after_the_ledger(new_project: NewProject, monkeypatch: pytest.M
     assert (result.exit_code, result.models[0].status) == (1, Status.FAIL)
     assert result.models[0].waiting == ("2024-01-02",)
     assert result.results == ()
+
+
+def test_a_batch_that_is_checked_again_fails_every_retry(new_project: NewProject) -> None:
+    project = new_project(MODEL, DATA.format(1))
+    assert project.run().exit_code == 0
+    project.data(DATA.format(1).replace("id) as x", "id + 9) as x"))
+    assert project.run(batches=["2024-01-01"]).exit_code == 1
+    project.data(
+        DATA.format(1).replace("id) as x", "id + 9) as x") + " union all " + DATA.format(0)
+    )
+    assert waiting(project) == (1, ("2024-01-01",))
+
+
+def test_batches_of_another_batch_by_wait_for_nobody(new_project: NewProject) -> None:
+    whole = MODEL.partition("\n")[2]
+    project = new_project(whole, DATA.format(3))
+    assert project.run().exit_code == 1
+    (old,) = (r["batch"] for r in project.rows("dq_batches"))
+    project.write({"checks/m.sql": MODEL})
+    result = project.run()
+    (model,) = result.models
+    note = "batch_by is day, and was not set: 1 earlier batch is retired, and checks begin anew"
+    assert note in model.notes
+    statuses = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
+    assert statuses == {
+        old: "retired",
+        "2024-01-01": "accepted",
+        "2024-01-02": "flagged",
+        "2024-01-03": "accepted",
+    }
+    # Only what is in force counts, and it is told once.
+    assert waiting(project) == (1, ("2024-01-02",))
+    project.data(DATA.format(4).replace("1, 9", "7, 9"))
+    result = project.run()
+    assert not any("batch_by" in n for n in result.models[0].notes)
+    assert (result.exit_code, [r.batch for r in result.results]) == (0, ["2024-01-04"])
+    assert doctor(project.root).ailments == ()
+    # Back again, the batches of before are not those of now.
+    project.write({"checks/m.sql": whole})
+    result = project.run()
+    assert any("was day: 4 earlier batches are retired" in n for n in result.models[0].notes)
+
+
+def test_findings_of_a_check_that_is_gone_are_resolved(new_project: NewProject) -> None:
+    project = new_project(MODEL, DATA.format(2))
+    project.run()
+    assert [r["state"] for r in project.rows("dq_findings")] == ["open"]
+    project.write({"checks/m.sql": MODEL.replace("@max(x) < 9", "@max(x) < 10")})
+    project.run(full_refresh=True)
+    assert [r["state"] for r in project.rows("dq_findings")] == ["resolved"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,3 +111,18 @@ def test_arguments(frame: DataFrame) -> None:
         dqsql.check(frame, [])
     with pytest.raises(UsageError, match="severity is 'fatal'"):
         dqsql.check(frame, ["@not_null(id)"], severity="fatal")
+
+
+def test_it_is_the_first_thing_that_a_process_does() -> None:
+    program = """\
+import pandas
+import dqsql
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+found = dqsql.check(pandas.DataFrame({"id": [1, None]}), ["@not_null(id)"], spark=spark)
+print(found.results[0].status.value)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "fail"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dqsql.decisions.lifecycle import updated_findings
+from dqsql.decisions.lifecycle import flagged_last, updated_findings
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
-from dqsql.model.results import Result, Status
+from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 
 NOW = dt.datetime(2025, 3, 10, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)
@@ -37,8 +37,10 @@ def of(statuses: str) -> list[Result]:
     return [verdict(f"2025-03-{i:02d}", words[s]) for i, s in enumerate(statuses, 1)]
 
 
-def rows(stored: list[dict[str, Any]], results: list[Result], at: dt.datetime = NOW) -> list[Any]:
-    return updated_findings(stored, results, at) or stored
+def rows(
+    stored: list[dict[str, Any]], results: list[Result], at: dt.datetime = NOW, **more: Any
+) -> list[Any]:
+    return updated_findings(stored, results, at, **more) or stored
 
 
 def test_failures_in_a_row_are_one_finding() -> None:
@@ -73,6 +75,69 @@ def test_checking_repaired_batches_again_resolves() -> None:
     assert (row["batches"], row["state"]) == (["2025-03-02"], "open")
     (row,) = rows([row], [verdict("2025-03-02", Status.PASS)], LATER)
     assert row["state"] == "resolved"
+
+
+def test_what_was_repaired_and_fails_again_is_open_again() -> None:
+    (told,) = rows([], of("f"))
+    told["notified_at"] = NOW
+    (repaired,) = rows([told], [verdict("2025-03-01", Status.PASS)], LATER)
+    assert repaired["state"] == "resolved"
+    again = LATER + dt.timedelta(hours=1)
+    (row,) = rows([repaired], [verdict("2025-03-01", Status.FAIL)], again)
+    assert (row["state"], row["opened_at"], row["resolved_at"]) == ("open", again, None)
+    assert (row["author"], row["notified_at"]) == (None, None)
+
+
+def test_what_a_person_resolved_stays_so() -> None:
+    (row,) = rows([], of("f"))
+    row |= {"state": "resolved", "resolved_at": NOW, "author": "ann", "reason": "known"}
+    (row,) = rows([row], [verdict("2025-03-01", Status.FAIL)], LATER)
+    assert row["state"] == "resolved"
+
+
+def test_a_finding_whose_first_batch_was_repaired_keeps_its_name() -> None:
+    opened = rows([], of("ff"))
+    kept = rows(opened, [verdict("2025-03-01", Status.PASS), verdict("2025-03-03", Status.PASS)])
+    first, second = rows(kept, [verdict("2025-03-01", Status.FAIL)], LATER)
+    assert first["state"] == "resolved"
+    assert second["finding_id"] == f"{first['finding_id']}#2"
+
+
+def test_findings_of_checks_that_are_gone_are_resolved() -> None:
+    opened = rows([], of("f"))
+    (row,) = rows(opened, [], LATER, checks=frozenset())
+    assert (row["state"], row["author"], row["resolved_at"]) == ("resolved", "dqsql", LATER)
+    assert row["reason"] == "the model has no such check any more"
+    # Where some annotations cannot be read, nobody knows.
+    assert updated_findings(opened, [], LATER, checks=None) is None
+    assert updated_findings(opened, [], LATER, checks={"m.c.not_null"}) is None
+
+
+def test_findings_on_retired_batches_are_resolved() -> None:
+    opened = rows([], of("ff"))
+    kept = updated_findings(opened, [], LATER, retired={"2025-03-01"})
+    assert kept is None
+    (row,) = rows(opened, [], LATER, retired={"2025-03-01", "2025-03-02"})
+    assert (row["state"], row["reason"]) == ("resolved", "batch_by has changed")
+
+
+def record(batch: str, run: str, status: BatchStatus, hour: int) -> BatchRecord:
+    at = NOW + dt.timedelta(hours=hour)
+    return BatchRecord("m", batch, status, 1, run, "", checked_at=at)
+
+
+def test_a_retry_ends_as_the_last_run_did_whichever_batch_that_was_about() -> None:
+    ledger = {
+        r.batch: r
+        for r in (
+            record("2025-03-01", "again", BatchStatus.FLAGGED, 9),
+            record("2025-03-02", "old", BatchStatus.FLAGGED, 1),
+            record("2025-03-03", "new", BatchStatus.FLAGGED, 2),
+            record("2025-03-04", "new", BatchStatus.ACCEPTED, 2),
+        )
+    }
+    assert flagged_last(ledger) == ("2025-03-01", "2025-03-03")
+    assert flagged_last({}) == ()
 
 
 def test_the_same_verdicts_again_change_nothing_but_when_it_was_seen() -> None:

@@ -73,6 +73,40 @@ def test_each_finding_is_told_once(
             acknowledge(["m.y.not_null"], "why", **options)
 
 
+def test_a_failure_between_batches_that_pass_is_told_once(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(new_project(MODEL, data("1", "null", "3")), "on_finding: [{webhook: HOOK}]")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        assert events(server) == [], "the past of a model that is new"
+        project.data(data("1", "null", "3", "null", "5"))
+        project.run()
+        assert events(server) == [("opened", 1)]
+        (found,) = server.taken[0]["findings"]
+        assert "(2024-01-05 passes again; it waits for a review)" in found["message"]
+        project.data(data("1", "null", "3", "null", "5", "6"))
+        project.run()
+        assert events(server) == [("opened", 1)]
+
+
+def test_a_batch_that_fails_again_after_it_was_repaired_is_told_again(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = routed(new_project(MODEL, data("1", "null")), "on_finding: [{webhook: HOOK}]")
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        project.run()
+        project.data(data("1", "2"))
+        project.run(batches=["2024-01-02"])
+        project.data(data("1", "null"))
+        project.run(batches=["2024-01-02"])
+        assert [e for e, _ in events(server)] == ["opened", "resolved", "opened"]
+        (row,) = project.rows("dq_findings")
+        assert row["state"] == "open"
+
+
 def test_a_wrong_route_stops_the_run_before_it_begins(new_project: NewProject) -> None:
     setting = "on_finding: [{slack: 'https://hooks.example.com/x'}]"
     project = routed(new_project(MODEL, data("1")), setting)

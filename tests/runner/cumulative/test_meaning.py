@@ -96,7 +96,7 @@ def test_another_batch_by(new_project: NewProject) -> None:
     project = begun(new_project)
     write(project, "day, x, y", "substr(day, 1, 7)")
     (found,) = project.run("2024-02").models
-    assert any("batch_by is" in n and "and was" in n for n in found.notes)
+    assert any("batch_by is" in n and "2 earlier batches are retired" in n for n in found.notes)
     assert values(found)["row_count"] == 3
     assert values(found)["sum"] == 7.5
 
