@@ -64,6 +64,9 @@ class MemoryStore(Store):
         """Nothing: there is no history."""
         return []
 
+    def make(self, table: Table) -> None:
+        """Make nothing."""
+
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """Keep nothing."""
 

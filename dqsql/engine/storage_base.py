@@ -85,6 +85,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def make(self, table: Table) -> None:
+        """Make a table without rows, unless it is there: views are about all tables."""
+
+    @abstractmethod
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """Replace the rows of batches of some models, each named once, in one write."""
 

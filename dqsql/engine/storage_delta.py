@@ -98,6 +98,15 @@ class DeltaFolderStore(Store):
         listed: list[dict[str, Any]] = rows.select(wanted).to_pylist()
         return listed
 
+    def make(self, table: Table) -> None:
+        """See `Store.make`."""
+
+        def write() -> None:
+            if self._version(table.name) is None:
+                self._create(table.name, as_arrow(table, []), table.partitions)
+
+        self._commit(table.name, write)
+
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """See `Store.replace_batches`."""
         rows = as_arrow(table, [row for part in parts for row in part.rows])

@@ -85,6 +85,14 @@ class MergeStore(Store):
         kept = (r for r in rows if all(r[n] in values for n, values in many.items()))
         return [{name: row[name] for name in wanted} for row in kept]
 
+    def make(self, table: Table) -> None:
+        """See `Store.make`."""
+        schema = self._framed(table, ()).schema
+        self._attempt(
+            f"cannot make {table.name}",
+            lambda: self._tables.prepare(table.name, schema, _partitions(table)),
+        )
+
     def replace_batches(self, table: Table, parts: Sequence[BatchPart]) -> None:
         """See `Store.replace_batches`."""
         rows = [row for part in parts for row in part.rows]

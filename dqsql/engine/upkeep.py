@@ -210,14 +210,20 @@ class Upkeep:
         return before - sum(file.rows for file in logged_files(table))
 
 
-def export_tables(upkeep: Upkeep, path: Path, names: Sequence[str]) -> None:
+def export_tables(
+    upkeep: Upkeep, path: Path, names: Sequence[str], statements: Sequence[str] = ()
+) -> None:
     """Write tables into a DuckDB file where `path` ends with `.duckdb`, else as Parquet files.
+
+    `statements` are what DuckDB does behind the tables.
 
     Raises ConfigError and StorageError; UsageError where DuckDB is not installed.
     """
-    write = _export_duckdb if path.suffix == ".duckdb" else _export_parquet
     try:
-        write(upkeep, path, names)
+        if path.suffix == ".duckdb":
+            _export_duckdb(upkeep, path, names, statements)
+        else:
+            _export_parquet(upkeep, path, names)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
 
@@ -231,7 +237,9 @@ def _export_parquet(upkeep: Upkeep, folder: Path, names: Sequence[str]) -> None:
                 writer.write_batch(batch)
 
 
-def _export_duckdb(upkeep: Upkeep, path: Path, names: Sequence[str]) -> None:
+def _export_duckdb(
+    upkeep: Upkeep, path: Path, names: Sequence[str], statements: Sequence[str]
+) -> None:
     """Write tables into a new DuckDB file, which takes the place of the old one when it is done."""
     try:
         import duckdb
@@ -249,6 +257,8 @@ def _export_duckdb(upkeep: Upkeep, path: Path, names: Sequence[str]) -> None:
                 database.register("rows_of_table", rows)
                 database.execute(f'create table "{name}" as select * from rows_of_table')
                 database.unregister("rows_of_table")
+            for statement in statements:
+                database.execute(statement)
         unfinished.replace(path)
     except duckdb.Error as error:
         raise ConfigError(f"{path} cannot be written: {error}") from error

@@ -31,6 +31,22 @@ def _view(name: str, text: str) -> View:
     return View(name, first.removeprefix("-- "), rest.strip())
 
 
+def described_views() -> Iterator[str]:
+    """Statements for DuckDB: all views, and what tables, columns and views are as comments."""
+    for table in ALL_TABLES:
+        yield f"comment on table {table.name} is {_text(table.description)}"
+        for field in table.fields:
+            column = f'{table.name}."{field.name}"'
+            yield f"comment on column {column} is {_text(field.description)}"
+    for view in views():
+        yield f"create view {view.name} as {view.select}"
+        yield f"comment on view {view.name} is {_text(view.description)}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
 def script(target: Target, dialect: str) -> str:
     """The statements that make all views over the tables of a target.
 
@@ -59,17 +75,11 @@ def _tables(target: Target, dialect: str) -> Iterator[str]:
         return
     folder = f"{target.warehouse.rstrip('/')}/{target.schema}"
     for table in ALL_TABLES:
-        place = f"{folder}/{table.name}".replace("'", "''")
+        place = _text(f"{folder}/{table.name}")
         if dialect == "spark":
             yield (
                 f"create or replace temporary view {table.name} using {target.table_format}"
-                f" options (path '{place}');"
+                f" options (path {place});"
             )
         else:
-            yield f"create or replace view {table.name} as from {_scan(target, place)};"
-
-
-def _scan(target: Target, place: str) -> str:
-    if target.table_format == "parquet":
-        return f"read_parquet('{place}/**/*.parquet', hive_partitioning = true)"
-    return f"{target.table_format}_scan('{place}')"
+            yield f"create or replace view {table.name} as from delta_scan({place});"

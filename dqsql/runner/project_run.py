@@ -46,7 +46,7 @@ from dqsql.model.results import (
     RunResult,
     Status,
 )
-from dqsql.model.tables import MODEL_RUNS, RUNS
+from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.notifications import SETTING, read_routes
 from dqsql.report.openlineage import send_lineage
@@ -325,6 +325,9 @@ class ProjectRun:
             # Last: after a crash in between, the next run brings the dimensions up to date.
             store_inputs(store, changed, self.run_id, self.started)
             keep_columns(self._project, types)
+            if not known:
+                for table in ALL_TABLES:
+                    store.make(table)
             store.append(
                 MODEL_RUNS,
                 [

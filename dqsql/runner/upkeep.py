@@ -14,6 +14,7 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
 from dqsql.model.tables import ALL_TABLES
+from dqsql.report.views import described_views
 from dqsql.runner.compilation import Place
 from dqsql.runner.where import Where
 
@@ -76,6 +77,8 @@ def export(
 ) -> tuple[str, ...]:
     """Copy the tables that people look at into a DuckDB file, or a folder of Parquet files.
 
+    The DuckDB file has the views over them, too, and what each column is as a comment.
+
     Args:
         destination: a file whose name ends with `.duckdb`, or a folder.
         project_dir: folder of the project.
@@ -92,9 +95,10 @@ def export(
 
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
-        there = set(upkeep.tables(()))
-        names = tuple(table.name for table in ALL_TABLES if table.name in there)
-        export_tables(upkeep, Path(destination), names)
+        for table in ALL_TABLES:
+            upkeep.store.make(table)
+        names = tuple(table.name for table in ALL_TABLES)
+        export_tables(upkeep, Path(destination), names, tuple(described_views()))
         return names
 
 
