@@ -15,7 +15,7 @@ from dqsql.errors import DqsqlError, IncomparableError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Severity
-from dqsql.model.results import CheckOutcome, MetricValue, Result, Status
+from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
@@ -112,7 +112,7 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
         segment=outcome.segment,
         column=check.column,
         check_name=check.name,
-        detector="constraint",
+        detector=CONSTRAINT,
         status=verdict.status,
         severity=check.severity,
         message=_message_of_dbt(check, verdict.status, single) or verdict.message,
@@ -178,7 +178,7 @@ def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
         segment=None,
         column=check.column,
         check_name=check.name,
-        detector="constraint",
+        detector=CONSTRAINT,
         status=Status.SKIPPED if left else Status.ERROR,
         severity=check.severity,
         message=f"{LEFT_TO_DBT}{error.message}"
