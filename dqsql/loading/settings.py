@@ -19,6 +19,7 @@ from dqsql.model.settings import (
     as_names,
     as_rate,
     as_text,
+    as_web_address,
     at_least,
     one_of,
     read_value,
@@ -165,6 +166,7 @@ _PROJECT_OPTIONS: Mapping[str, Reader] = {
     "false_alarm_budget": as_text,
     "on_finding": as_given,
     "openlineage": as_given,
+    "report_url": as_web_address,
     "store_vars": as_bool,
 }
 

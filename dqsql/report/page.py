@@ -231,7 +231,7 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
                 "score": newest.score if newest and finite(newest.score) is not None else None,
                 "cause": None if cause is None else [printable(cause.check_id), label_of(cause)],
                 "spark": None
-                if resolved or newest is None
+                if newest is None
                 else spark_of(newest, by_check[row["check_id"]], names, facts.values),
             }
         )

@@ -20,8 +20,9 @@ Record = dict[str, Any]
 _LARGEST = 1e300
 # Segments of a check that are drawn on their own: those in which most was found.
 _MAX_SEGMENTS = 5
-# Batches in the small picture beside a finding.
+# Batches in the small picture beside a finding, and what of a series it has fewer digits of.
 _SPARK = 30
+_NUMBERS = ("values", "lower", "upper")
 
 
 def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
@@ -62,7 +63,15 @@ def spark_of(
     alike = [r for r in verdicts if r.segment == finding.segment]
     found = series_of(alike, shown, values)
     # Of a program, a metric whose bound was broken by this batch.
-    return next((s for s in found if s["bad"].endswith("1")), found[0] if found else None)
+    best = next((s for s in found if s["bad"].endswith("1")), found[0] if found else None)
+    return None if best is None else {**best, **{k: _rough(best[k]) for k in _NUMBERS}}
+
+
+def _rough(numbers: Sequence[float | None] | float | None) -> Any:
+    """Numbers with as many digits as a picture of the size of a word shows."""
+    if isinstance(numbers, Sequence):
+        return [_rough(n) for n in numbers]
+    return None if numbers is None else float(f"{numbers:.4g}")
 
 
 def _plain_series(verdicts: Sequence[Result], batches: Sequence[str]) -> Record | None:
