@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
@@ -26,7 +27,7 @@ _ROW_WIDTH = 400  # characters
 
 
 @click.command("explain", cls=Command)
-@click.argument("result", metavar="RESULT")
+@click.argument("result", metavar="RESULT", shell_complete=complete_check)
 @option("--batch", metavar="BATCH", help="If RESULT is a check's id.")
 @option("--segment", metavar="SEGMENT", help="With --batch: of this segment.")
 @options(*PROJECT, "output")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
@@ -22,7 +23,9 @@ from dqsql.report.text import printable
 if TYPE_CHECKING:
     from dqsql.runner.finding import Incident
 
-_CHECKS = click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
+_CHECKS = click.argument(
+    "checks", nargs=-1, required=True, metavar="CHECK...", shell_complete=complete_check
+)
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
@@ -47,6 +48,7 @@ _NAMED = 5
     "--text",
     "text_of",
     metavar="MODEL",
+    shell_complete=complete_model,
     help="Print one model to the terminal instead.",
 )
 @option(
