@@ -1,4 +1,4 @@
-"""Tests of a dbt project, by `dbt test` and by `dqsql run --dbt-tests`, on one running Spark server.
+"""Tests of a dbt project, by `dbt test` and `dqsql run --dbt-tests`, on one Spark server.
 
 dbt talks to the server by Thrift, dqsql by Spark Connect. Each model has 11 generic tests on six
 columns. Prints seconds of whole commands, the best of several rounds in turn, and their ratio.
