@@ -96,7 +96,9 @@ def assign(
 ) -> tuple[Incident, ...]:
     """Say who looks after the open findings of checks; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
-        raise UsageError("a finding cannot be assigned to a blank name", hint="--to ann@example.com")
+        raise UsageError(
+            "a finding cannot be assigned to a blank name", hint="--to ann@example.com"
+        )
     change = {"assigned_to": to and to.strip()}
     return _changed(checks, change, Where(project_dir, **place), spark, step)
 
