@@ -8,7 +8,7 @@ const DATE = /^\d{4}-\d{2}-\d{2}/;
 const MARKS = {error: 'ERROR', fail: 'FAIL', warn: 'WARN', no_data: 'NO DATA', f: 'FAIL', w: 'WARN', n: 'NO DATA', e: 'ERROR', p: 'PASS', s: 'SKIP'};
 let data;
 const models = new Map();
-// The page that is shown, and what was searched for on each, so that it is there again after going back.
+// The page that is shown with what is searched for on it, and how many rows of each list are shown.
 let place = '';
 const kept = new Map();
 

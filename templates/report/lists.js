@@ -1,31 +1,50 @@
 // --- lists with filters ---------------------------------------------------------------------
 
+// The lists of the page, which are whole on paper; what people unfold stays as they left it.
+const lists = new Set();
+addEventListener('beforeprint', () => {
+  lists.forEach(show => show(Infinity));
+  document.querySelectorAll('.waiting details:not([open])').forEach(d => { d.open = true; d.setAttribute('data-folded', ''); });
+});
+addEventListener('afterprint', () => {
+  lists.forEach(show => show());
+  document.querySelectorAll('details[data-folded]').forEach(d => { d.open = false; d.removeAttribute('data-folded'); });
+});
+
 function filtered(items, facets, text, row, settings = {}) {
-  const key = `${place} ${settings.hint}`, before = kept.get(key);
-  const list = h('div', {class: 'card'}), note = h('p', {class: 'small dim', 'aria-live': 'polite'});
-  const search = h('input', {type: 'search', placeholder: settings.hint || 'Search', 'aria-label': 'Search'});
-  if (before) search.value = before.search;
+  const path = place.replace(/\?.*/, ''), asked = new URLSearchParams(place.slice(path.length));
+  const list = h('div', {class: 'card'}), note = h('p', {class: 'small dim', 'aria-live': 'polite'}), only = h('p', {class: 'small dim only'});
+  const query = h('input', {type: 'search', placeholder: settings.hint || 'Search', 'aria-label': 'Search'});
+  query.value = asked.get('q') || '';
   const chosen = facets.map(([name, of, preset]) => {
-    const values = [...new Set(items.flatMap(of))].filter(v => v).sort(), wanted = before ? before.chosen[name] : preset;
+    const values = [...new Set(items.flatMap(of))].filter(v => v).sort(), wanted = asked.has(name) ? asked.get(name) : preset;
     const select = h('select', {'aria-label': name}, h('option', {value: ''}, `Any ${name}`), values.map(v => h('option', {value: v, selected: v === wanted || undefined}, MARKS[v] || v)));
-    return {name, select, of, values};
+    return {name, select, of, values, preset: preset || ''};
   });
-  let limit = before ? before.limit : 50;
-  const more = h('button', {type: 'button', onclick: () => { limit += 200; show(); }}, 'Show more');
-  function show() {
-    kept.set(key, {search: search.value, limit, chosen: Object.fromEntries(chosen.map(({name, select}) => [name, select.value]))});
-    const words = search.value.toLowerCase().split(/\s+/).filter(w => w);
+  let limit = kept.get(path) || 50;
+  const more = h('button', {type: 'button', onclick: () => { limit += 200; kept.set(path, limit); show(); }}, 'Show more');
+  function show(most = limit) {
+    const words = query.value.toLowerCase().split(/\s+/).filter(w => w);
     const found = items.filter(i => chosen.every(({select, of}) => !select.value || of(i).includes(select.value)) && words.every(w => text(i).toLowerCase().includes(w)));
-    list.replaceChildren(...(settings.wrap ? [settings.wrap(found.slice(0, limit).map(row))] : found.slice(0, limit).map(row)));
+    const rows = found.slice(0, most).map(row);
+    list.replaceChildren(...(settings.wrap ? [settings.wrap(rows)] : rows));
     if (!found.length) list.append(h('p', {class: 'empty'}, settings.none || 'Nothing matches.'));
-    note.textContent = found.length > limit ? `${limit} of ${found.length} shown` : '';
-    more.hidden = found.length <= limit;
+    note.textContent = found.length > most ? `${most} of ${found.length} shown` : '';
+    more.hidden = found.length <= most;
+    only.textContent = [...chosen.filter(c => c.select.value).map(c => `${c.name} ${c.select.value}`), words.length && `search “${query.value.trim()}”`].filter(t => t).join(', ');
+    if (only.textContent) only.prepend(`${found.length} of ${items.length}: `);
   }
-  for (const {select} of chosen) select.addEventListener('change', show);
-  search.addEventListener('input', show);
+  function change() {
+    const wanted = chosen.filter(c => c.select.value !== c.preset).map(c => [c.name, c.select.value]);
+    search([...(query.value.trim() ? [['q', query.value.trim()]] : []), ...wanted]);
+    show();
+  }
+  for (const {select} of chosen) select.addEventListener('change', change);
+  query.addEventListener('input', change);
   show();
-  const bar = items.length > 1 ? h('div', {class: 'filters', role: 'search'}, search, chosen.filter(c => c.values.length > 1).map(c => c.select)) : null;
-  return [bar, list, note, more];
+  lists.add(show);
+  const bar = items.length > 1 ? h('div', {class: 'filters', role: 'search'}, query, chosen.filter(c => c.values.length > 1).map(c => c.select)) : null;
+  return [bar, only, list, note, more];
 }
 
 // --- findings -------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ async function show() {
   const turn = ++turns, back = !followed;
   followed = false;
   place = location.hash || '#/';
-  const [page, ...rest] = place.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+  const [page, ...rest] = place.replace(/\?.*/, '').replace(/^#\/?/, '').split('/').map(decodeURIComponent);
   waiting.clear();
+  lists.clear();
   tip();
   const content = await (MAKERS[page] || overview)(...rest);
   // Somebody has gone on meanwhile.
@@ -28,6 +29,14 @@ async function show() {
   if (turn > 1) main.focus({preventScroll: true});
 }
 const title = document.title;
+
+// What is searched for is a part of the address, which may be sent to somebody.
+function search(wanted) {
+  const query = String(new URLSearchParams(wanted));
+  place = place.replace(/\?.*/, '') + (query ? `?${query}` : '');
+  displayed = place;
+  history.replaceState(null, '', place);
+}
 
 history.scrollRestoration = 'manual';
 addEventListener('scroll', () => scrolled.set(displayed, scrollY));

@@ -341,6 +341,7 @@ def test_pages_have_titles_and_what_was_searched_is_there_after_going_back(
         document.body.setAttribute('data-there', document.title);
         history.back();
         await pause();
+        document.body.setAttribute('data-hash', location.hash);
         document.body.setAttribute('data-back', document.querySelector('input').value);
         document.body.setAttribute('data-titles', document.title);
     """
@@ -348,8 +349,70 @@ def test_pages_have_titles_and_what_was_searched_is_there_after_going_back(
     assert 'data-there="FAIL pears · Data quality of nyc"' in document
     assert 'data-back="pears"' in document
     assert 'data-titles="Data quality of nyc"' in document
+    assert 'data-hash="#/?q=pears"' in document
     assert "flights: pears</a>" in document
     assert "flights: apples</a>" not in document
+
+
+@needs_browser
+def test_an_address_says_what_is_searched_for(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """So that a link to it can be sent; also that no state is asked for, where one is preset."""
+    results = [
+        make_result("1", Status.FAIL, check_id="flights.a", check_name="apples", column=None),
+        make_result("1", Status.WARN, check_id="flights.p", check_name="pears", column=None),
+        make_result("1", Status.FAIL, check_id="flights.f", check_name="figs", column=None),
+        make_result("2", check_id="flights.f", check_name="figs", column=None),
+    ]
+    made = page_of(facts(*results))
+
+    def found(place: str, then: str = "") -> list[str]:
+        document = drawn(tmp_path, made, place, then=then)
+        last = re.search(r'data-hash="([^"]*)"', document)
+        return [*re.findall(r">flights: (\w+)</a>", document), *(last.groups() if last else ())]
+
+    assert found("#/") == ["apples", "pears"]
+    assert found("#/?status=warn") == ["pears"]
+    assert found("#/?q=fig&state=") == ["figs"]
+    assert found("#/?state=no+such+state") == ["apples", "pears", "figs"]
+    assert found("#/model/flights?status=warn") == ["pears"]
+    choose = """
+        const select = document.querySelector('select[aria-label=state]');
+        select.value = '';
+        select.dispatchEvent(new Event('change'));
+        document.body.setAttribute('data-hash', location.hash);
+    """
+    assert found("#/?q=fig", choose) == ["figs", "#/?q=fig&amp;state="]
+
+
+@needs_browser
+def test_on_paper_lists_are_whole_and_commands_unfolded(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    results = [
+        make_result(f"{i}", Status.FAIL, check_id=f"flights.{i}", check_name=f"c{i}", column=None)
+        for i in range(60)
+    ]
+    waiting = {str(i): "flagged" for i in range(60)}
+    made = page_of(*(facts(*results, name=n, statuses=waiting) for n in ("flights", "b", "c")))
+    count = "document.querySelectorAll('.finding:not(.waiting)').length"
+    opened = "document.querySelectorAll('.waiting details[open]').length"
+    then = f"""
+        const tell = (name) => document.body.setAttribute(name, `${{{count}}} ${{{opened}}}`);
+        tell('data-screen');
+        dispatchEvent(new Event('beforeprint'));
+        tell('data-paper');
+        dispatchEvent(new Event('afterprint'));
+        tell('data-after');
+    """
+    document = drawn(tmp_path, made, "#/?status=fail", then=then)
+    all_of_them = sum(len(m.findings) for m in made.models)
+    assert 'data-screen="50 0"' in document
+    assert re.search(rf'data-paper="{all_of_them} [1-9]\d*"', document)
+    assert 'data-after="50 0"' in document
+    # What was filtered is told, for the filters are not on paper.
+    assert f"{all_of_them} of {all_of_them}: status fail, state open" in document
 
 
 @needs_browser

@@ -251,7 +251,7 @@ def test_one_model_as_text(make_result: Callable[..., Result]) -> None:
     stream = io.StringIO()
     lines = list(lines_of_model(facts(*month(make_result, 802.287)), Terminal(stream)))
     extent = "30 batches, 2025-01-01 to 2025-01-30; numbers are of the newest"
-    assert lines[:2] == ["flights", extent]
+    assert lines[:3] == ["flights", extent, "▁ pass, █ fail"]
     assert "FAIL mean between 5 and 60 on dep_delay: since 2025-01-30, 1 batch" in lines
     strip, value = lines[-1].split()[-9:-7]
     assert (strip, value) == ("▁" * 29 + "█", "802.287")
@@ -274,6 +274,10 @@ def test_a_model_as_text_says_what_its_strips_and_numbers_are(
     assert lines[1] == (
         "51 batches, 2025-01-01 to 2025-02-20; strips show the newest 40, numbers are of the newest"
     )
+    broken = make_result(days[-1], Status.ERROR, check_id="y", check_name="y", observed=None)
+    empty = make_result(days[-1], Status.NO_DATA, check_id="x", check_name="x", observed=None)
+    many = lines_of_model(facts(*results, broken, empty), Terminal(io.StringIO()))
+    assert list(many)[2] == "▁ pass, █ fail or could not be computed, ▃ no data"
     assert "1 batch waits for a review" in lines
     assert "  2025-02-20: dqsql review list --select flights" in lines
     assert lines[-2].endswith("▁█ 20        mean(dep_delay)")

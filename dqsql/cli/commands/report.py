@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 _EMPTY = "No batch of these models has been checked yet"
 # What a verdict is in a strip: low where all is well.
 _BLOCKS = {"p": "▁", "w": "▅", "f": "█", "e": "█", "n": "▃", "s": "·", ".": " "}
+_WORDS = {
+    "p": "pass",
+    "w": "warn",
+    "f": "fail",
+    "e": "could not be computed",
+    "n": "no data",
+    "s": "skipped",
+}
 _COLORS = {"p": "green", "w": "yellow", "n": "yellow", "f": "red", "e": "red"}
 _LABEL, _STRIP, _METRIC = 44, 40, 50
 # Batches that are named.
@@ -168,6 +176,7 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
     extent = f"{plural(len(batches), 'batch')}, {batches[0]} to {batches[-1]}"
     drawn = f"strips show the newest {_STRIP}, " if len(batches) > _STRIP else ""
     yield f"{extent}; {drawn}numbers are of the newest"
+    yield from _legend(record["checks"], out)
     for finding in finding_lines(facts):
         if finding["state"] == RESOLVED:
             continue
@@ -187,6 +196,17 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
             yield ""
             yield out.style(column or "the whole model", "bold")
         yield _line(check, out)
+
+
+def _legend(checks: Iterable[Mapping[str, Any]], out: Terminal) -> Iterator[str]:
+    """What the marks in the strips of these checks are."""
+    shown = {letter for check in checks for letter in check["strip"][-_STRIP:]}
+    words: dict[str, list[str]] = {}
+    for letter, word in _WORDS.items():
+        if letter in shown:
+            words.setdefault(_BLOCKS[letter] if out.unicode else letter, []).append(word)
+    if words:
+        yield ", ".join(f"{mark} {' or '.join(meant)}" for mark, meant in words.items())
 
 
 def _waiting(facts: ModelFacts) -> Iterator[str]:
