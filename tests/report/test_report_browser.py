@@ -52,6 +52,20 @@ def test_an_anomaly_is_drawn_outside_of_its_band(
 
 
 @needs_browser
+def test_a_value_that_only_warns_is_drawn_outside_of_the_band(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """The band is what passes, not what does not fail."""
+    two = {"lower": 0.0, "upper": 100.0, "warn_lower": 10.0, "warn_upper": 40.0}
+    results = [make_result(str(i), observed=20.0 + i, **two) for i in range(8)]
+    results.append(make_result("8", Status.WARN, observed=60.0, **two))
+    check = quote(results[0].check_id, "")
+    document = drawn(tmp_path, page_of(facts(*results)), f"#/check/flights/{check}")
+    check_that_anomalies_lie_outside(document, 1)
+    assert "newest 60 · allowed 10 to 40" in document
+
+
+@needs_browser
 def test_an_axis_is_whole_where_nothing_was_as_it_should_be(
     make_result: Callable[..., Result], tmp_path: Path
 ) -> None:
