@@ -26,6 +26,8 @@ TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
     AttributeError,
     LookupError,
     MemoryError,
+    # Jinja compiles an infinite number to a name.
+    NameError,
     RecursionError,
     TypeError,
     ValueError,

@@ -42,6 +42,9 @@ from dqsql.model.functions import EXPECT
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Annotation
 
+# Macros may call each other twice each, and so on.
+_MAX_EXPANDED = 500_000  # characters of SQL in one check
+_PER_MACRO = 200  # characters that parsing a macro's SQL costs besides
 _METRIC = "metric"
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
 _COMPARISONS = (
@@ -129,6 +132,7 @@ class Resolver:
     def __init__(self, catalog: Catalog, relations: RelationNames) -> None:
         self._catalog = catalog
         self._relations = relations
+        self._expanded = 0
 
     def monitor(self, annotation: Annotation) -> MonitorCall | None:
         """The monitor that the annotation calls, or None when it is a constraint."""
@@ -161,6 +165,7 @@ class Resolver:
         self._require_check(ast, annotation)
         home = annotation.column or _named_candidate(ast, annotation)
         context = _Context(annotation.column, home, annotation.span, columns or ())
+        self._expanded = 0
         expanded = self._expand(ast, context)
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
@@ -274,6 +279,13 @@ class Resolver:
             # The pattern is an argument: the annotation is at fault, not the macro.
             error.span = context.span
             raise
+        self._expanded += len(text) + _PER_MACRO
+        if self._expanded > _MAX_EXPANDED:
+            raise MacroError(
+                "the macros of one check give too much SQL",
+                span=context.span,
+                hint=f"the last one is {macro.name}, in {macro.definition.path}",
+            )
         try:
             parsed = parse_expression(text, context.span)
         except SqlSyntaxError as error:
