@@ -73,7 +73,7 @@ ON_TEXTS = (
     " @expect(mode({c}) is not null) @expect(any_value({c}) is not null)"
     " @expect(size(collect_set({c})) > 0) @expect(first({c}) = 'x') @unique"
     " @expect(size(collect_set({c})) > 0) {{name: in_one_batch_{c}}}"
-    " @uniqueness > 2 {{scope: cumulative}} @entropy > 9 {{scope: cumulative}}"
+    " @expect(uniqueness({c}) + 1 > 2) {{scope: cumulative}} @entropy > 9 {{scope: cumulative}}"
 )
 ON_NESTED = "@expect(size(collect_list({c})) > 0) @expect(any_value({c}) is not null) @not_null"
 
