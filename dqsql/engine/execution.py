@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# A sketch is a few kilobytes, so that this many are a few megabytes.
-_FEW_STATES = 1_000
+# A sketch is a few kilobytes, so that this many are some tens of megabytes at the most.
+_FEW_STATES = 10_000
 # Rows that may be read once more where one statement for all does not work.
 _READ_TWICE = 1_000_000
 # Columns of states beside metrics: no metric or check has such an alias.

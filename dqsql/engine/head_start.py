@@ -231,7 +231,13 @@ def begin(place: Mapping[str, object], *, surely: bool) -> None:
     launch = recipe.launch
     if Path(launch.warm).exists() or not _is_lasting(launch.command):
         return
-    if not (surely or _has_news(recipe)):
+    if surely or _has_news(recipe):
+        start(launch)
+
+
+def start(launch: Launch) -> None:
+    """Start Java for a session that will ask for it, unless there is one."""
+    if _waiting or has_session() or not _is_possible():
         return
     try:
         started = _start(launch)
@@ -239,6 +245,12 @@ def begin(place: Mapping[str, object], *, surely: bool) -> None:
         return  # the ordinary start says what is wrong
     _waiting.append(started)
     atexit.register(_end_all)
+
+
+def _is_possible() -> bool:
+    if sys.platform == "win32" or is_switched_off(_SWITCH):
+        return False
+    return not any(name in os.environ for name in _OTHER_WAYS)
 
 
 def _end_all() -> None:
@@ -254,25 +266,25 @@ def end_unused() -> None:
 
 
 @contextmanager
-def taken(wanted: str) -> Iterator[Found]:
-    """What there is of a JVM as wanted; inside the block PySpark uses it."""
+def taken(wanted: str) -> Iterator[tuple[Found, subprocess.Popen[bytes] | None]]:
+    """What there is of a JVM as wanted, and its process; inside the block PySpark uses it."""
     java = _waiting.pop() if _waiting else None
     if java is None or java.launch.wanted != wanted:
         if java is not None:
             java.end()
-        yield Found.NOTHING
+        yield Found.NOTHING, None
         return
     java.thread.join()
     if java.found is Found.NOTHING:
         java.end()
-        yield Found.NOTHING
+        yield Found.NOTHING, None
         return
     port, secret = java.connection()
     java.forget()
     _used.append(java)
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
     try:
-        yield java.found
+        yield java.found, java.process
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
 
@@ -303,9 +315,7 @@ def remember(place: Mapping[str, object], seen: WatchedFiles | None) -> None:
 
 
 def _read(place: Mapping[str, object]) -> _Recipe | None:
-    if sys.platform == "win32" or is_switched_off(_SWITCH):
-        return None
-    if any(name in os.environ for name in _OTHER_WAYS):
+    if not _is_possible():
         return None
     path = _path(place)
     try:

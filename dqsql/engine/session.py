@@ -9,27 +9,34 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dqsql.engine.archive import archive_options, remove_archive
 from dqsql.engine.early_context import APP_NAME, bound_session
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
-from dqsql.engine.formats import format_conf
-from dqsql.engine.head_start import Found, Launch, digest_of, has_session, note_launch, taken
+from dqsql.engine.head_start import Found, Launch, has_session, note_launch, taken
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
-from dqsql.engine.small import Scale, small_java_options
+from dqsql.engine.launching import (
+    command_of_process,
+    embedded_settings,
+    java_options,
+    sized_options,
+    wanted_by,
+)
+from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
 from dqsql.redaction import redact_file
 
 if TYPE_CHECKING:
+    from subprocess import Popen
+
     from pyspark.sql import SparkSession
 
 
@@ -41,21 +48,6 @@ _RUNTIME_CONF = {
     # What Delta tables hold; Spark's own default is a format that Parquet has given up.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-# What the embedded session starts with: small, quiet, and leaving nothing behind.
-_EMBEDDED_CONF = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.codegen.cache.maxEntries": "200",
-}
-
-# What Spark's scripts set of the environment of Java.
-_BY_SCRIPTS = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_SCALA_VERSION", "PYTHONHASHSEED")
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
 _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, OSError)
@@ -196,33 +188,42 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
     settings = embedded_settings(target)
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
-    small = () if scale is Scale.ANY else small_java_options(settings)
+    small = sized_options(settings, scale)
+    wanted = wanted_by(settings, small)
     log = log_dir / "spark.log"
-    wanted = digest_of(sorted(settings.items()), small, _log_options())
     try:
-        with _own_interrupts(), taken(wanted) as found:
+        with _own_interrupts(), taken(wanted) as (found, process):
             if found is Found.CONTEXT:
-                return bound_session()
-            if found is Found.JAVA:
-                return _built(settings)
-        java = find_java()
-        with _own_interrupts(), _output_to(log):
-            options = _with_java_options(settings, [*archive_options(java), *small])
-            try:
-                session = _built(options)
-            except PySparkRuntimeError:
-                # Nothing of Spark's was reached. A JVM dies of an archive that it cannot use.
-                if not remove_archive(java):
-                    raise
-                return _built(_with_java_options(settings, small))
+                session = bound_session()
+            elif found is Found.JAVA:
+                session = _built(settings)
+        if process is None:
+            java = find_java()
+            with _own_interrupts(), _output_to(log):
+                try:
+                    session = _built(java_options(settings, [*archive_options(java), *small]))
+                except PySparkRuntimeError:
+                    # Nothing of Spark's was reached. A JVM dies of an archive that it cannot use.
+                    if not remove_archive(java):
+                        raise
+                    return _built(java_options(settings, small))
     except _START_FAILURES as error:
         raise SessionError(
             f"Spark did not start: {first_sentence(error)}", hint=f"see {log}"
         ) from error
-    warm = place_of(settings).record
-    command, variables = _launched(options)
-    note_launch(Launch(command, str(log.absolute()), wanted, str(warm), variables))
+    if (started := command_of_process(process or _own_process())) is not None:
+        command, variables = started
+        record = str(place_of(settings).record)
+        note_launch(Launch(command, str(log.absolute()), wanted, record, variables))
     return session
+
+
+def _own_process() -> Popen[bytes] | None:
+    """The JVM that PySpark has started."""
+    from pyspark.core.context import SparkContext
+
+    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    return process
 
 
 def _built(settings: Mapping[str, str]) -> SparkSession:
@@ -232,45 +233,6 @@ def _built(settings: Mapping[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
-
-
-def _launched(settings: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command that has started Java, and what it needs in its environment.
-
-    Where that can be told, it is the one that Spark's scripts have made: they take half a second,
-    and another JVM, to do so.
-    """
-    from pyspark.core.context import SparkContext
-    from pyspark.find_spark_home import _find_spark_home
-
-    home = Path(_find_spark_home())
-    process = getattr(SparkContext._gateway, "proc", None)
-    own = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"
-    if process is not None and not own.exists():
-        try:
-            command, around = (
-                Path(f"/proc/{process.pid}/{name}").read_bytes().decode("utf-8", "surrogateescape")
-                for name in ("cmdline", "environ")
-            )
-        except OSError:
-            command = around = ""  # no Linux
-        variables = dict(v.split("=", 1) for v in around.split("\0") if "=" in v)
-        kept = {name: variables[name] for name in _BY_SCRIPTS if name in variables}
-        if len(kept) == len(_BY_SCRIPTS):
-            return tuple(command.split("\0")[:-1]), kept
-    options = (word for item in settings.items() for word in ("--conf", "=".join(item)))
-    return (str(home / "bin" / "spark-submit"), *options, "pyspark-shell"), {}
-
-
-def embedded_settings(target: Target) -> dict[str, str]:
-    """The settings that the embedded session of a target starts with."""
-    settings = {
-        **_EMBEDDED_CONF,
-        "spark.master": target.master or "local[*]",
-        "spark.sql.warehouse.dir": _catalog_dir(target),
-    }
-    # The format's settings hold the user's own for the same keys.
-    return settings | dict(target.spark_conf) | format_conf(target)
 
 
 def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
@@ -284,21 +246,14 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
     java = find_java()
-    options = _with_java_options(settings, archive_options(java))
+    options = java_options(settings, archive_options(java))
     try:
         return start_session(settings, options, idle), True
     except SessionError:
         # A server that does not come up may have died of the archive.
         if not remove_archive(java):
             raise
-        return start_session(settings, _with_java_options(settings, ()), idle), True
-
-
-def _with_java_options(settings: Mapping[str, str], ours: Sequence[str]) -> dict[str, str]:
-    key = "spark.driver.extraJavaOptions"
-    # The user's come last: of two that contradict each other the JVM takes the later one.
-    options = [*ours, *_scratch_options(), *_log_options(), settings.get(key, "")]
-    return {**settings, key: " ".join(options).strip()}
+        return start_session(settings, java_options(settings, ()), idle), True
 
 
 @contextmanager
@@ -314,30 +269,6 @@ def _own_interrupts() -> Iterator[None]:
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and before is not None:
             signal.signal(signal.SIGINT, before)
-
-
-def _scratch_options() -> list[str]:
-    # Derby and the like write into the current directory unless told otherwise.
-    # So does a JVM that dies.
-    scratch = gettempdir()
-    return [
-        f"-Dderby.system.home={scratch}",
-        f"-XX:ErrorFile={scratch}/hs_err_pid%p.log",
-        "-XX:-CreateCoredumpOnCrash",
-    ]
-
-
-def _log_options() -> list[str]:
-    """What to log, unless the user's Spark has a configuration of its own."""
-    home = os.environ.get("SPARK_HOME")
-    own = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    if own and any(Path(own).glob("log4j2.*")):
-        return []
-    return [f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"]
-
-
-def _catalog_dir(target: Target) -> str:
-    return target.warehouse or str(Path(gettempdir()) / "dqsql-warehouse")
 
 
 @contextmanager

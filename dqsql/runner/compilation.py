@@ -96,6 +96,7 @@ def compile_project(
     default_selector: bool = False,
     in_place_of: Mapping[str, str] | None = None,
     change: Callable[[CheckModel], CheckModel] | None = None,
+    loaded: Callable[[Project], None] = lambda _: None,
     **place: Unpack[Place],
 ) -> CompileResult:
     """Load a project and compile the selected check models.
@@ -106,6 +107,7 @@ def compile_project(
     `selector` is a name of `selectors.yml`; with `default_selector` the file's default holds where
     nothing else is selected.
     `in_place_of` gives views that are read instead of sources, `change` what is compiled of models.
+    `loaded` is told of the project before it is compiled.
     """
     project = load_project(
         project_dir,
@@ -114,6 +116,7 @@ def compile_project(
         in_place_of=in_place_of,
         **place,
     )
+    loaded(project)
     if change is not None:
         project = replace(project, models=tuple(map(change, project.models)))
     project = with_auto_monitors(project)

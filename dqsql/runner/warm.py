@@ -54,7 +54,7 @@ def start(
 
 def status(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
     """The running warm session of a target, if any. Raises DqsqlError."""
-    from dqsql.engine.session import embedded_settings
+    from dqsql.engine.launching import embedded_settings
     from dqsql.engine.warm import place_of, running_session
 
     target = _target(project_dir, where)
@@ -64,7 +64,7 @@ def status(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
 
 def stop(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
     """Stop the warm session of a target; what was stopped, if any. Raises DqsqlError."""
-    from dqsql.engine.session import embedded_settings
+    from dqsql.engine.launching import embedded_settings
     from dqsql.engine.warm import stop_session
 
     target = _target(project_dir, where)
@@ -84,7 +84,7 @@ def _target(project_dir: str | PathLike[str], where: dict[str, Any]) -> Target:
 
 
 def _status(session: WarmSession, target: Target) -> WarmStatus:
-    from dqsql.engine.session import embedded_settings
+    from dqsql.engine.launching import embedded_settings
     from dqsql.engine.warm import idle_seconds, place_of
 
     return WarmStatus(

@@ -62,7 +62,7 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
     assert waiting() == []
     begin(PLACE, surely=False)
     (process,) = waiting()
-    with taken("w") as there:
+    with taken("w") as (there, _):
         assert there is Found.JAVA
         assert os.environ["PYSPARK_GATEWAY_PORT"] == "4321"
         assert os.environ["PYSPARK_GATEWAY_SECRET"] == "secret"
@@ -71,7 +71,7 @@ def test_it_starts_where_a_file_has_changed_and_the_session_finds_it(tmp_path: P
     assert process.stdin is not None
     process.stdin.close()
     assert process.wait(60) == 0
-    with taken("w") as there:
+    with taken("w") as (there, _):
         assert there is Found.NOTHING
 
 
@@ -81,7 +81,7 @@ def test_the_end_of_a_process_lets_it_end_too_and_warns_of_nothing(tmp_path: Pat
     program = f"""\
 from dqsql.engine import head_start
 head_start.begin({PLACE}, surely=True)
-with head_start.taken("w") as there:
+with head_start.taken("w") as (there, _):
     assert there is head_start.Found.JAVA
 print(head_start._used[0].process.pid)
 """
@@ -100,7 +100,7 @@ def test_one_that_was_started_in_another_way_is_ended(tmp_path: Path) -> None:
     remember(PLACE, None)
     begin(PLACE, surely=False)
     (process,) = waiting()
-    with taken("other settings") as there:
+    with taken("other settings") as (there, _):
         assert there is Found.NOTHING
     assert process.poll() is not None
 
@@ -110,7 +110,7 @@ def test_one_that_dies_leaves_the_start_to_the_session(tmp_path: Path) -> None:
     remember(PLACE, None)
     begin(PLACE, surely=False)
     assert waiting()
-    with taken("w") as there:
+    with taken("w") as (there, _):
         assert there is Found.NOTHING
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dqsql.engine.session import _with_java_options as with_java_options
-from dqsql.engine.session import embedded_settings
+from dqsql.engine.launching import embedded_settings, java_options
 from dqsql.model.project import Target
 
 # A task of its own and one that writes fail over a value.
@@ -57,6 +56,6 @@ def test_a_configuration_of_the_users_is_kept(
     key, option = "spark.driver.extraJavaOptions", "-Dlog4j2.configurationFile="
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert option in with_java_options(settings, ())[key]
+    assert option in java_options(settings, ())[key]
     (tmp_path / "log4j2.properties").touch()
-    assert option not in with_java_options(settings, ())[key]
+    assert option not in java_options(settings, ())[key]

@@ -15,7 +15,8 @@ import pytest
 from dqsql.engine import warm
 from dqsql.engine.archive import archive_path
 from dqsql.engine.java import find_java
-from dqsql.engine.session import embedded_settings, start_warm_session
+from dqsql.engine.launching import embedded_settings
+from dqsql.engine.session import start_warm_session
 from dqsql.engine.warm import WarmPlace, WarmSession, place_of, warm_target
 from dqsql.engine.warm_server import _unused
 from dqsql.errors import SessionError

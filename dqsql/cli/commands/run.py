@@ -14,7 +14,9 @@ from dqsql.cli.project import compile_project, target_dir, watched_tables, write
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
 from dqsql.model.phases import OF_MODELS, START, WRITE
+from dqsql.model.project import Project, local_folder
 from dqsql.model.results import RunResult
+from dqsql.model.tables import BATCHES
 from dqsql.report.text import padded, printable
 
 _RUN = (
@@ -64,7 +66,7 @@ def command(
     if auto:
         return _watch(session, words(auto), batch_by, batches, settings)
     where = {name: settings[name] for name in _WHERE}
-    compiled = compile_project(select=select, exclude=exclude, **where)
+    compiled = compile_project(select=select, exclude=exclude, loaded=_start_ahead, **where)
     ensure_writable(target_dir(compiled))
     loaded = time.monotonic()
     with session.progress() as progress:
@@ -82,6 +84,15 @@ def command(
         for line in timing_lines(result, loaded - began, time.monotonic() - checked):
             session.err.line(line)
     return result.exit_code
+
+
+def _start_ahead(project: Project) -> None:
+    """Start Java while the project is compiled, in its first run: that is going to need it."""
+    folder = local_folder(project.target)
+    if folder is not None and not (folder / BATCHES.name).exists():
+        from dqsql.engine.launching import start_ahead
+
+        start_ahead(project)
 
 
 def _watch(
