@@ -14,9 +14,10 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
+from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
-from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
+from dqsql.report.notifications import Notice, send, unset_variables
 from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -112,6 +113,8 @@ def tell(
     sent, problems, failed = [], [], set()
     for route in routes:
         wanted = tuple(n for n in notices.values() if route.wants(n))
+        if dry_run:
+            problems += _unset(route)
         if not wanted:
             continue
         try:
@@ -131,6 +134,14 @@ def tell(
                     row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _unset(route: Route) -> list[str]:
+    """What keeps a message from going out, found without sending one."""
+    return [
+        f"findings could not be told: the environment variable {name} is not set ({route.kind})"
+        for name in unset_variables(route, os.environ)
+    ]
 
 
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
