@@ -20,6 +20,7 @@ from dqsql.model.settings import (
     as_names,
     as_rate,
     as_text,
+    as_web_address,
     at_least,
     one_of,
     read_value,
@@ -175,6 +176,7 @@ _PROJECT_OPTIONS: Mapping[str, Reader] = {
     "false_alarm_budget": as_text,
     "on_finding": _routes,
     "openlineage": as_given,
+    "report_url": as_web_address,
     "store_vars": as_bool,
 }
 

@@ -17,7 +17,13 @@ from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
-from dqsql.report.notifications import Notice, send, unset_variables
+from dqsql.report.notifications import (
+    REPORT_URL,
+    Notice,
+    finding_url,
+    send,
+    unset_variables,
+)
 from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -106,7 +112,7 @@ def tell(
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
     notices = {
-        row["finding_id"]: _notice(row, event, owners, checks)
+        row["finding_id"]: _notice(row, event, owners, checks, project.settings.get(REPORT_URL))
         for row in rows
         if (event := _due(row, now, after)) is not None
     }
@@ -167,6 +173,7 @@ def _notice(
     event: str,
     models: Mapping[str, Mapping[str, Any]],
     checks: Mapping[str, Mapping[str, Any]],
+    report: str | None,
 ) -> Notice:
     model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
     message = row["message"] or ""
@@ -189,4 +196,6 @@ def _notice(
         tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
         assigned_to=row["assigned_to"] or "",
         impact=row["impact"] or "",
+        place=f"{check['file']}:{check['line']}" if check.get("file") else "",
+        url=finding_url(report, row["finding_id"]),
     )

@@ -107,13 +107,20 @@ def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql
     assert families.tables() == before
 
 
-def test_a_constraint_has_nothing_to_compute(
-    families: Project, stored: list[dict[str, Any]]
+def test_a_check_shows_what_it_saw_and_has_nothing_to_compute(
+    families: Project, stored: list[dict[str, Any]], dqsql: DqSql
 ) -> None:
-    row = of(stored, LAST, "constraint")
+    row = of(stored, LAST, "constraint", column_name="note")
     found = explain(id_of(row), project_dir=families.root, spark=families.spark)
     assert (found.same, found.compared) == (None, ())
     assert found.note is not None
+    seen = {r["batch"] for r in stored if r["check_id"] == row["check_id"]}
+    assert [b for b, _ in found.values] == sorted(b for b in seen if b <= LAST)[-10:]
+    assert found.values[-1] == (LAST, row["observed"])
+    shown = dqsql(families, "explain", id_of(row)).output
+    assert "  lower      0.9\n" in shown
+    assert f"  what it saw in the newest batches:\n    {found.values[0][0]}  " in shown
+    assert "were not learned" in shown
 
 
 def test_a_check_without_a_batch_and_its_failing_rows(
