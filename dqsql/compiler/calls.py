@@ -122,6 +122,13 @@ def compared(
     `macro` is the metric's, None of a SQL aggregate; `within` its range; `home` the column beside
     which it stands.
     """
+    rank = _only_rank(args, macro)
+    if rank is not None:
+        columns = [plain(a) for a in args if a is not rank]
+        if not columns and home is None:
+            columns = [_EXAMPLES[_COLUMN]]
+        share = f"{_as_share(number(rank) or 0.0):.12g}"
+        return f"@{name}({', '.join([*columns, share])}) {usual_demand(name.lower(), None)}"
     bounds = list(_bounds(args, macro, home))
     if not bounds:
         return f"@{to_sql(ast)} {usual_demand(name.lower(), within)}"
@@ -134,6 +141,14 @@ def compared(
     if len(numbers) == 1:
         return f"{call} {usual_operator(name.lower())} {numbers[0]:.12g}"
     return f"{call} between {numbers[0]:.12g} and {numbers[-1]:.12g}"
+
+
+def _only_rank(args: Sequence[exp.Expr], macro: Macro | None) -> exp.Expr | None:
+    """The only number of a metric that wants a rank: that of `@quantile(95)` is no bound."""
+    if macro is None or macro.definition.parameters[:2] != (_COLUMN, "rank"):
+        return None
+    numbers = [a for a in args if number(a) is not None]
+    return numbers[0] if len(numbers) == 1 else None
 
 
 def _bounds(args: Sequence[exp.Expr], macro: Macro | None, home: str | None) -> Iterator[exp.Expr]:
@@ -149,5 +164,8 @@ def _bounds(args: Sequence[exp.Expr], macro: Macro | None, home: str | None) -> 
 
 def _scaled(value: float, within: ValueRange | None) -> float:
     """A percentage of what is a share as that share."""
-    is_percent = within is not None and within.is_share and 1 < value <= 100
-    return value / 100 if is_percent else value
+    return _as_share(value) if within is not None and within.is_share else value
+
+
+def _as_share(value: float) -> float:
+    return value / 100 if 1 < value <= 100 else value

@@ -80,6 +80,22 @@ def refuse_chains(ast: exp.Expr, span: Span) -> None:
         )
 
 
+def refuse_is(ast: exp.Expr, span: Span) -> None:
+    """Refuse `mean is 3`, which Spark does not read. Raises CompileError."""
+    for node in ast.find_all(exp.Is):
+        if not isinstance(node.expression, exp.Null | exp.Boolean):
+            what = to_sql(node.expression)
+            raise CompileError(
+                f"only null, true and false stand behind `is`, and {what} is none of them",
+                span=span,
+                hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
+            )
+
+
+def _is_negated(node: exp.Expr) -> bool:
+    return isinstance(node.parent, exp.Not)
+
+
 def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:
     """Refuse `freshness < '24 hours'`: a number compared with a text or an interval.
 

@@ -24,6 +24,7 @@ from dqsql.compiler.misuse import (
     refuse_broken_regex,
     refuse_chains,
     refuse_empty_ranges,
+    refuse_is,
     refuse_ranks,
     refuse_share_of_check,
     refuse_text_for_number,
@@ -122,6 +123,7 @@ class Resolver:
         """Expand and split a constraint. Raises CompileError and its kin."""
         ast = parse_expression(annotation.expression, annotation.span)
         refuse_chains(ast, annotation.span)
+        refuse_is(ast, annotation.span)
         self._require_check(ast, annotation)
         home = annotation.column or _named_candidate(ast, annotation)
         context = _Context(annotation.column, home, annotation.span, columns or ())
@@ -216,7 +218,11 @@ class Resolver:
 
     def _expand_expect(self, args: list[exp.Expr], context: _Context) -> exp.Expr:
         if len(args) != 1:
-            raise CompileError(f"expect takes one condition, not {len(args)}", span=context.span)
+            raise CompileError(
+                f"expect takes one condition, not {len(args)}",
+                span=context.span,
+                hint="join them with `and`" if args else "for example: @expect(sum(amount) > 0)",
+            )
         return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
 
     def _expand_other(self, node: exp.Expr, args: list[exp.Expr], context: _Context) -> exp.Expr:

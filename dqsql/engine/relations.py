@@ -44,6 +44,8 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
         return
     file_format = source.file_format or "parquet"
     what = about or f"the source {source.full_name}"
+    # What has no place in a sources file is a file by itself, of which there is nothing to quote.
+    place = source.span if about is None else None
     reader = spark.read.format(file_format).options(**_options(source))
     known = known_schema(spark, source)
     if known is not None:
@@ -53,7 +55,7 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
         if not rows.columns:
             raise SourceNotFoundError(
                 f"{what} has no columns: {source.path} is empty",
-                span=source.span,
+                span=place,
                 hint="a CSV file begins with a line of column names"
                 if file_format == "csv"
                 else None,
@@ -66,10 +68,10 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
                 f"{what} has no files at {source.path}",
-                span=source.span,
+                span=place,
                 hint="check path in the sources file",
             ) from error
-        problem = translate(error, f"cannot read {what}", source.span)
+        problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
             problem.hint = f"it is read as {file_format}: set `format` if it is something else"
         raise problem from error
@@ -83,7 +85,8 @@ def _is_one_small_file(path: str) -> bool:
 def read_source(spark: SparkSession, source: Source, about: str | None = None) -> DataFrame:
     """The rows of a source, which people call `about`. Raises EngineError."""
     register_source(spark, source, about)
-    with translated(f"cannot read {about or f'the source {source.full_name}'}", source.span):
+    place = source.span if about is None else None
+    with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
         return spark.sql(f"select * from {source.relation}")
 
 

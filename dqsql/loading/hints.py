@@ -31,6 +31,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
 _BETWEEN = re.compile(r"^(.*?)\s*\bbetween\b(.*)$", re.IGNORECASE | re.DOTALL)
 # What stands bare where a text in quotes is wanted.
 _BARE_PATTERN = re.compile(r"^\s*(pattern|matches)\s*[(/](.*?)[)/]?\s*$", re.IGNORECASE | re.DOTALL)
+_COLUMN_BEFORE = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)\s*,\s*(?=\S)")
 _RANGE_DOTS = re.compile(r"(-?\d+(?:\.\d+)?)\s*\.\.+\s*(-?\d+(?:\.\d+)?)")
 # Operators of other languages, of typographers and of fast fingers.
 _MISTYPED: Mapping[str, str] = {
@@ -105,7 +106,9 @@ def _unquoted(text: str) -> str | None:
         return None
     name, body = found.group(1).lower(), found.group(2).strip()
     what, prefix = ("pattern", "") if name == "pattern" else ("regular expression", "r")
-    return f"quote the {what}: @{name}({prefix}'{body}')"
+    named = _COLUMN_BEFORE.match(body)
+    column = named.group() if named else ""
+    return f"quote the {what}: @{name}({column}{prefix}'{body[len(column) :]}')"
 
 
 def _open_quote(text: str) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+
+import yaml
 
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
@@ -186,8 +189,22 @@ def unnamed_source(path: str, shown: str, name: str) -> Source:
 
 def declaration(shown: str, name: str, files: str, *, first: bool) -> str:
     """What declares a file as a source, as YAML; with `sources:` where it is the `first`."""
-    lines = [f"  - name: {files}", "    tables:", f"      - name: {name}", f"        path: {shown}"]
+    lines = [
+        f"  - name: {_as_yaml(files)}",
+        "    tables:",
+        f"      - name: {_as_yaml(name)}",
+        f"        path: {_as_yaml(shown)}",
+    ]
     return "\n".join([*(["sources:"] if first else []), *lines])
+
+
+def _as_yaml(text: str) -> str:
+    """A text in YAML; in quotes where it would be something else, as `null` or `a: b`."""
+    try:
+        same = "\n" not in text and yaml.safe_load(f"- {text}") == [text]
+    except yaml.YAMLError:
+        same = False
+    return text if same else json.dumps(text, ensure_ascii=False)
 
 
 def is_known_format(path: str) -> bool:

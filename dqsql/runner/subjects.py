@@ -105,6 +105,11 @@ def source_of_file(project: Project, path: Path) -> Source | None:
 _GLOB = re.compile(r"[*?\[]")
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a relation's name means all files that a pattern matches."""
+    return _is_file(name) and "://" not in name and _GLOB.search(name) is not None
+
+
 @dataclass
 class Subjects:
     """Registers relations of a project by name; each once."""
@@ -177,8 +182,7 @@ class Subjects:
         found, frame = Lake(self.project, self.spark, 1).single(name)
         view = "relation__" + re.sub(r"\W+", "_", found)
         types = register(frame, view_name(view))
-        reads = _declared(re.split(r"[/\\]", found)[-1]) if _is_file(name) else found
-        return Subject(found, view, types, reads)
+        return Subject(found, view, types, _reads(found) if _is_file(name) else found)
 
     def _file(self, path: Path) -> Subject:
         """A file that no source names, read as if one did."""
@@ -189,14 +193,31 @@ class Subjects:
         source = unnamed_source(str(path), shown, table_name(path.name))
         frame = read_source(self.spark, source, shown)
         view = "relation__" + re.sub(r"\W+", "_", shown)
-        return Subject(shown, view, register(frame, view_name(view)), _declared(path.name))
+        files, table = declared_name(self.project, path)
+        reads = f"{{{{ source('{files}', '{table}') }}}}"
+        return Subject(shown, view, register(frame, view_name(view)), reads)
 
 
 def table_name(file: str) -> str:
     """What a table of a file is called: its name without endings."""
-    return re.sub(r"\W+", "_", file.partition(".")[0]).strip("_") or UNNAMED
+    name = re.sub(r"\W+", "_", file.partition(".")[0]).strip("_") or UNNAMED
+    return f"file_{name}" if name[0].isdigit() else name
 
 
-def _declared(file: str) -> str:
-    """How a check model reads a file, once a source names it."""
-    return f"{{{{ source('{UNNAMED}', '{table_name(file)}') }}}}"
+def _reads(files: str) -> str:
+    """How a check model reads files of another machine, once a source names them."""
+    table = table_name(re.split(r"[/\\]", files)[-1])
+    return f"{{{{ source('{UNNAMED}', '{table}') }}}}"
+
+
+def declared_name(project: Project, path: Path) -> tuple[str, str]:
+    """The source and the table that a file, or a pattern of files, is proposed as."""
+    table = table_name(path.parent.name if _GLOB.search(path.name) else path.name)
+    taken = {s.name for s in project.sources}
+    return (UNNAMED if UNNAMED not in taken else f"{UNNAMED}_{table}"), table
+
+
+def check_names(relation: str) -> tuple[str, str]:
+    """What a check model of a table or source is called: as the table, or with all of its name."""
+    table = re.sub(r"\W+", "_", relation.rpartition(".")[2])
+    return table, re.sub(r"\W+", "_", relation.replace("`", "")).strip("_")

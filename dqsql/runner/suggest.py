@@ -26,7 +26,7 @@ from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
-from dqsql.runner.subjects import Subject, Subjects
+from dqsql.runner.subjects import Subject, Subjects, check_names
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -154,7 +154,7 @@ def _about(project: Project, subjects: Subjects, relation: str) -> Subject:
     if subject.model is not None:
         return subject
     for model in project.models:
-        same = model.name == subject.table
+        same = model.name in check_names(subject.name)
         reads = subject.unique_id in model.depends_on or subject.reads in model.raw_sql
         if same and reads and model.config.enabled:
             return subjects.find(model.name)

@@ -15,12 +15,19 @@ from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
 from dqsql.loading.documents import relative_to
 from dqsql.loading.scanner import blank, scan
-from dqsql.loading.sources import UNNAMED, declaration
+from dqsql.loading.sources import declaration
 from dqsql.model.project import Annotation, CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.subjects import Subject, file_of, source_of_file, table_name
+from dqsql.runner.subjects import (
+    Subject,
+    check_names,
+    declared_name,
+    file_of,
+    is_pattern,
+    source_of_file,
+)
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document
@@ -98,6 +105,8 @@ def _places(model: CheckModel) -> dict[str, tuple[int, int]]:
 def _new(project: Project, proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
     subject = proposal.subject
     name = re.sub(r"\W+", "_", subject.table)
+    if not subject.is_file:
+        name = _free_name(project, subject.name)
     template = (resource_dir("templates") / "suggest" / "check.sql").read_text(encoding="utf-8")
     text = new_document(
         template,
@@ -156,17 +165,19 @@ def require_place(project: Project, relation: str) -> None:
             hint="name a model of dbt, or leave --write out to see the suggestions",
         )
     path = file_of(project, relation)
+    if is_pattern(relation):
+        path = project.root.resolve() / relation
     source = None if path is None else source_of_file(project, path)
     if path is None or source is not None:
         _refuse_taken(project, relation if source is None else source.full_name)
         return
-    shown, table = relative_to(path, project.root.resolve()), table_name(path.name)
+    shown = relative_to(path, project.root.resolve())
+    name, table = declared_name(project, path)
     file = next((s.span.file for s in project.sources), None)
-    taken = {s.name for s in project.sources}
-    name = UNNAMED if UNNAMED not in taken else f"{UNNAMED}_{table}"
+    what = "a pattern of files" if is_pattern(relation) else "a file"
     where = f"`sources:` of {file}" if file is not None else f"{_folder(project)}/sources.yml"
     raise UndeclaredFile(
-        f"{shown} is a file that no source names",
+        f"{shown} is {what} that no source names",
         hint=f"declare it in {where}, and then: dqsql suggest {name}.{table} --write",
         declaration=declaration(shown, table, name, first=file is None),
     )
@@ -174,15 +185,21 @@ def require_place(project: Project, relation: str) -> None:
 
 def _refuse_taken(project: Project, relation: str) -> None:
     """Refuse a relation whose check file would be one that is about something else."""
-    table = re.sub(r"\W+", "_", relation.rpartition(".")[2])
-    path = f"{_folder(project)}/{table}.sql"
     source = next((s for s in project.sources if s.full_name == relation), None)
     for model in project.models:
         reads = source is not None and source.unique_id in model.depends_on
-        if model.name == table and (reads or relation in model.raw_sql):
+        if model.name in check_names(relation) and (reads or relation in model.raw_sql):
             return
+    path = f"{_folder(project)}/{_free_name(project, relation)}.sql"
     if (project.root / path).exists():
         raise _taken(path, relation)
+
+
+def _free_name(project: Project, relation: str) -> str:
+    """What a new check model is called: as the table, unless something else is called so."""
+    short, long = check_names(relation)
+    taken = any(m.name == short for m in project.models)
+    return long if taken or (project.root / _folder(project) / f"{short}.sql").exists() else short
 
 
 def _taken(path: str, relation: str) -> ConfigError:

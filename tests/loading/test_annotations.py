@@ -151,6 +151,8 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
         ("@mean in 5..10", 1, "write @in_range(5, 10), or @mean between 5 and 10"),
         ("@pattern(V-<digit>)", 1, "quote the pattern: @pattern('V-<digit>')"),
         (r"@matches(^V-\d+$)", 1, r"quote the regular expression: @matches(r'^V-\d+$')"),
+        ("@pattern(code, V-<digit>)", 1, "quote the pattern: @pattern(code, 'V-<digit>')"),
+        (r"@matches(`a b`, ^V\d+$)", 1, r"@matches(`a b`, r'^V\d+$')"),
         ("@pattern '<digit>+'", 9, "put it into parentheses: @pattern('<digit>+')"),
         ("@in_range 1, 5", 10, "put it into parentheses: @in_range(1, 5)"),
         ("@expect sum(x) > 5", 8, "put it into parentheses: @expect(sum(x) > 5)"),
