@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.metric_traits import metric_words
@@ -84,11 +84,19 @@ def _plain_series(verdicts: Sequence[Result], batches: Sequence[str]) -> Record 
     return _record(
         title,
         [None if r is None else r.observed for r in points],
-        [None if r is None else r.lower for r in points],
-        [None if r is None else r.upper for r in points],
+        [None if r is None else _inner(max, r.lower, r.warn_lower) for r in points],
+        [None if r is None else _inner(min, r.upper, r.warn_upper) for r in points],
         "".join("1" if r is not None and r.status in FINDINGS else "0" for r in points),
         metric=_metric_of(first),
     )
+
+
+def _inner(
+    choose: Callable[[Iterable[float]], float], hard: float | None, mild: float | None
+) -> float | None:
+    """Of a bound that fails and one that warns the one that is broken first."""
+    known = [b for b in (hard, mild) if b is not None]
+    return choose(known) if known else None
 
 
 def _metric_of(result: Result) -> str:

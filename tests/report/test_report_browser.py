@@ -6,6 +6,7 @@ import datetime as dt
 import html
 import itertools
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -14,7 +15,8 @@ import pytest
 
 from dqsql.decisions.lifecycle import updated_findings
 from dqsql.model.results import Result, Status
-from tests.report.pages import EVIL, MADE, drawn, facts, month, needs_browser, page_of
+from dqsql.report.html import render
+from tests.report.pages import BROWSER, EVIL, MADE, drawn, facts, month, needs_browser, page_of
 
 
 def points(path: str) -> list[tuple[float, float]]:
@@ -47,6 +49,20 @@ def test_an_anomaly_is_drawn_outside_of_its_band(
     document = drawn(tmp_path, page_of(made), "#/model/flights")
     check_that_anomalies_lie_outside(document, 1)
     assert ('data-break="y"' in document) == broken
+
+
+@needs_browser
+def test_a_value_that_only_warns_is_drawn_outside_of_the_band(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """The band is what passes, not what does not fail."""
+    two = {"lower": 0.0, "upper": 100.0, "warn_lower": 10.0, "warn_upper": 40.0}
+    results = [make_result(str(i), observed=20.0 + i, **two) for i in range(8)]
+    results.append(make_result("8", Status.WARN, observed=60.0, **two))
+    check = quote(results[0].check_id, "")
+    document = drawn(tmp_path, page_of(facts(*results)), f"#/check/flights/{check}")
+    check_that_anomalies_lie_outside(document, 1)
+    assert "newest 60 · allowed 10 to 40" in document
 
 
 @needs_browser
@@ -413,6 +429,23 @@ def test_on_paper_lists_are_whole_and_commands_unfolded(
     assert 'data-after="50 0"' in document
     # What was filtered is told, for the filters are not on paper.
     assert f"{all_of_them} of {all_of_them}: status fail, state open" in document
+
+
+@needs_browser
+def test_findings_take_little_paper(make_result: Callable[..., Result], tmp_path: Path) -> None:
+    """A message has most of the width of a sheet, so that a dozen of findings fit on two."""
+    message = "dep_delay is unlike its history: 57.5 % of values are null, expected at most 22 %"
+    results = [
+        make_result("2025-01-01", Status.WARN, check_id=f"flights.{i}", message=message)
+        for i in range(12)
+    ]
+    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(render(page_of(facts(*results))), encoding="utf-8")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
+    own = (f"--user-data-dir={tmp_path / 'browser'}", f"--print-to-pdf={paper}")
+    command = [str(BROWSER), *options, *own, page.as_uri()]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    assert 1 <= len(re.findall(rb"/Type /Page\b", paper.read_bytes())) <= 2
 
 
 @needs_browser
