@@ -47,7 +47,7 @@ class MarkedRows:
             marks = [self._repeats(t) for t in failing.unique]
             marks += [self._conflicts(t) for t in failing.dependent]
             for flag, mark in zip(self._flags(failing), marks, strict=True):
-                query = query.select(aliased(mark, flag))
+                query = query.select(aliased(mark, flag), copy=False)
         query = query.from_(model_table(self.plan.model))
         condition = self.batches.condition(self.plan.model)
         return query if condition is None else query.where(condition)
@@ -139,12 +139,14 @@ class SplitQuery(MarkedRows):
         # An array of nothing has no type.
         none = formula("cast(array() as array<string>)")
         ids = call("array_compact", call("array", *marks)) if marks else none
-        flag = call("coalesce", exp.Paren(this=exp.or_(*routed)), exp.false())
+        # A model may have no check that routes: none of its rows is quarantined then.
+        is_routed = exp.Paren(this=exp.or_(*routed)) if routed else exp.false()
+        flag = call("coalesce", is_routed, exp.false())
         query = exp.select(
             *(column(name) for name in self.columns),
             column(ROW_BATCH),
             aliased(call("array_distinct", ids), FAILED_CHECKS),
-            aliased(flag if routed else exp.false(), QUARANTINED),
+            aliased(flag, QUARANTINED),
         )
         return with_matches(query.from_(self.rows().subquery("model_rows")))
 

@@ -201,9 +201,13 @@ class Scan:
         segments' rows where the states merge, and scanned by itself where they do not. Batches
         named in `empty` were asked for and have no rows: they get the states of no rows.
         """
-        query = self._joined_groups()
-        for batch in self.empty:
-            query = union_all(query, self._of_no_rows(batch))
+        without_rows = [self._of_no_rows(batch) for batch in self.empty]
+        # Without batch_by there is but one batch: either it has rows or not.
+        whole_is_empty = without_rows and batch_text(self.model) is None
+        parts = without_rows if whole_is_empty else [self._joined_groups(), *without_rows]
+        query = parts[0]
+        for part in parts[1:]:
+            query = union_all(query, part)
         return query
 
     def _of_no_rows(self, batch: str) -> exp.Select:

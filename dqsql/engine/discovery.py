@@ -66,7 +66,9 @@ class Discovery:
         query = batches_query(self.model, period.condition(self.columns))
         if query is None:
             choice = BatchChoice((own_batch,))
-            self._check_segments(choice, FoundBatches({}))
+            if self._check_segments(choice, FoundBatches({})) == 0:
+                # No row has a segment that the whole batch could be merged from.
+                return replace(choice, empty=choice.batches)
             # Mostly about what it was; if not, what is planned by it is only slower.
             last = max(ledger.values(), key=lambda r: batch_order(r.batch), default=None)
             return choice if last is None else replace(choice, sizes={own_batch: last.rows})
@@ -101,14 +103,17 @@ class Discovery:
                 )
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
-    def _check_segments(self, choice: BatchChoice, found: FoundBatches) -> None:
-        """Raises ConfigError when the batches have more segments than the limit."""
+    def _check_segments(self, choice: BatchChoice, found: FoundBatches) -> int | None:
+        """About how many segments the batches have; None where that is of no interest.
+
+        Raises ConfigError when they are more than the limit.
+        """
         columns, limit = self.model.config.segment_by, self.limits.max_segments
         if not columns or not choice.batches:
-            return
+            return None
         number = self._segments(choice, found)
         if number <= limit:
-            return
+            return number
         raise ConfigError(
             f"segment_by {', '.join(columns)} gives {number:,} segments,"
             f" more than max_segments = {limit:,}",

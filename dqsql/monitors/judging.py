@@ -11,9 +11,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dqsql.decisions.streaks import IN_A_ROW, Streaks
+from dqsql.decisions.streaks import Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
@@ -106,7 +107,7 @@ class MonitorRun:
             if index and learn_before_scan(self.place, replace(before, batches=(batch,))):
                 return Judged(rest=tuple(ordered[index:]))
             new = waiting.judged(r for d in detectors for r in d.judge(batch))
-            self._note_waiting(context.history, new)
+            self._note_warned(context.history, new)
             found += new
             verdicts = [*by_batch[batch], *new]
             if self._sound(batch, verdicts):
@@ -131,12 +132,20 @@ class MonitorRun:
     def _before_scan(self) -> BeforeScan:
         return self.before or BeforeScan(stored_book(self.place.store, self.place.plan.model.name))
 
-    def _note_waiting(self, history: History, results: Iterable[Result]) -> None:
-        """Tell the history of findings that wait for another batch, as later runs will be told."""
+    def _note_warned(self, history: History, results: Iterable[Result]) -> None:
+        """Tell the history of which batches of this run monitors warned, as later runs are told."""
         for result in results:
-            waits = result.status is Status.WARN and IN_A_ROW in result.details
-            if waits and result.batch is not None and result.batch not in self.accepted_by_review:
-                history.warn(result.check_id, result.batch, result.score)
+            if result.status is Status.WARN and result.batch is not None:
+                self._warn(history, result.check_id, result.batch, result.score)
+
+    def _warn(self, history: History, check_id: str, batch: str, score: float | None) -> None:
+        if check_id in self._mild and batch not in self.accepted_by_review:
+            history.warn(check_id, batch, score)
+
+    @cached_property
+    def _mild(self) -> frozenset[str]:
+        """The monitors that may warn of a batch that is accepted all the same."""
+        return frozenset(m.id for m in self.place.plan.monitors if _warns(m))
 
     def _streaks(self, batches: Sequence[str]) -> Streaks:
         plan, place = self.place.plan, self.place
@@ -180,14 +189,12 @@ class MonitorRun:
         )
 
     def _add_warned(self, history: History, accepted: Sequence[str]) -> None:
-        """Tell the history of which accepted batches monitors of severity warn had warned."""
-        mild = {m.id for m in self.place.plan.monitors if _warns(m)}
-        if not mild:
+        """Tell the history of which accepted batches of earlier runs monitors warned."""
+        if not self._mild:
             return
-        batches = [b for b in accepted if b not in self.accepted_by_review]
-        for row in stored_rows(self.place.store, RESULTS, self.place.plan.model.name, batches):
-            if row["check_id"] in mild and row["status"] == Status.WARN.value:
-                history.warn(row["check_id"], row["batch"], row["score"])
+        for row in stored_rows(self.place.store, RESULTS, self.place.plan.model.name, accepted):
+            if row["status"] == Status.WARN.value:
+                self._warn(history, row["check_id"], row["batch"], row["score"])
 
     @property
     def _accepted(self) -> int:

@@ -14,14 +14,13 @@ from email.message import EmailMessage
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
+from dqsql.model.routes import Route
 from dqsql.model.wording import plural
 from dqsql.report.text import printable, shorten
 
-KINDS = ("slack", "teams", "webhook", "email")
-SETTING, REPORT_URL = "on_finding", "report_url"
+REPORT_URL = "report_url"
 # Where mail is handed over: smtp://user:password@host:587, smtps://.., and who writes it.
 SMTP_URL, SMTP_FROM = "DQSQL_SMTP_URL", "DQSQL_SMTP_FROM"
-_FILTERS = {"owners": "owner", "tags": "tags", "severity": "severity"}
 _TIMEOUT = 20
 # Findings that one message tells in full.
 _MAX_TOLD = 20
@@ -81,75 +80,6 @@ class Notice:
         return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Who hears of which findings.
-
-    `kind` is one of KINDS. `address` names the environment variable with the URL of a webhook; of
-    e-mail it lists the receivers. An empty filter lets everything pass; a tag of several suffices.
-    """
-
-    kind: str
-    address: tuple[str, ...]
-    owners: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    severity: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The route for people, without secrets."""
-        return f"{self.kind} {', '.join(self.address)}"
-
-    def wants(self, notice: Notice) -> bool:
-        """Whether the finding goes this way."""
-        return (
-            (not self.owners or notice.owner in self.owners)
-            and (not self.tags or bool(set(self.tags) & set(notice.tags)))
-            and (self.severity is None or notice.severity == self.severity)
-        )
-
-
-def read_routes(setting: Any) -> tuple[Route, ...]:
-    """The routes of the project file's `on_finding`. Raises ConfigError."""
-    if setting is None:
-        return ()
-    if not isinstance(setting, Sequence) or isinstance(setting, str):
-        raise ConfigError(
-            f"{SETTING} must be a list of routes", hint=f"{SETTING}: [{{slack: SLACK_URL}}]"
-        )
-    return tuple(_route(entry) for entry in setting)
-
-
-def _route(entry: Any) -> Route:
-    given = dict(entry) if isinstance(entry, Mapping) else {}
-    kinds = [k for k in KINDS if k in given]
-    unknown = set(given) - set(KINDS) - set(_FILTERS)
-    if len(kinds) != 1 or unknown:
-        wrong = f"unknown: {', '.join(sorted(map(str, unknown)))}; " if unknown else ""
-        raise ConfigError(
-            f"a route of {SETTING} has one of {', '.join(KINDS)}, and may have owners, tags and"
-            f" severity ({wrong}found {entry!r})",
-            hint="{slack: SLACK_URL, owners: [data team], severity: error}",
-        )
-    kind = kinds[0]
-    address = _texts(given[kind])
-    if kind != "email" and (len(address) != 1 or not address[0].isidentifier()):
-        raise ConfigError(
-            f"{SETTING}: {kind} must name the environment variable that holds the address",
-            hint=f"{kind}: SLACK_URL, and in the environment SLACK_URL=https://..",
-        )
-    severity = given.get("severity")
-    if severity not in (None, "warn", "error"):
-        raise ConfigError(f"{SETTING}: severity is warn or error, not {severity!r}")
-    return Route(kind, address, _texts(given.get("owners")), _texts(given.get("tags")), severity)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(map(str, value))
-
-
 def title_of(project: str, notices: Sequence[Notice]) -> str:
     """The first line of a message: how many findings were opened and resolved."""
     opened = sum(n.event == "opened" for n in notices)
@@ -204,6 +134,12 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
     names = Notice.__dataclass_fields__
     findings = [{name: getattr(n, name) for name in names} for n in notices]
     return {"project": project, "title": title, "findings": findings}
+
+
+def unset_variables(route: Route, environment: Mapping[str, str]) -> list[str]:
+    """The environment variables that a route needs and that are not set."""
+    needed = [SMTP_URL] if route.kind == "email" else [route.address[0]]
+    return [name for name in needed if not environment.get(name)]
 
 
 def _slack(text: str) -> str:

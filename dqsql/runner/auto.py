@@ -72,7 +72,7 @@ def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSe
 
 def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
     """Remember the columns (by model) of models whose text does not name them."""
-    open_ones = {m.name for m in project.models if _is_open(m)}
+    open_ones = {m.name for m in project.models if is_open(m)}
     known = _stored(project)
     now = {**known, **{m: list(c) for m, c in seen.items() if m in open_ones and c}}
     if now != known:
@@ -80,7 +80,13 @@ def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
         write_atomically(project.target_dir / _FILE, json.dumps(now, indent=1, sort_keys=True))
 
 
-def _is_open(model: CheckModel) -> bool:
+def with_columns(model: CheckModel, columns: Iterable[str]) -> CheckModel:
+    """A model whose text does not name its columns, with those that Spark knows now."""
+    return _with(model, columns)
+
+
+def is_open(model: CheckModel) -> bool:
+    """Whether a model is watched by columns that its text does not name."""
     return lacks_columns(model) or bool(model.config.extra.get(_OPEN))
 
 
@@ -102,7 +108,7 @@ def _wanting(model: CheckModel, wanted: object) -> CheckModel:
 
 
 def _with(model: CheckModel, columns: Iterable[str] | None) -> CheckModel:
-    if columns is None or not lacks_columns(model):
+    if columns is None or not is_open(model):
         return model
     place = Span(model.path)
     config = replace(model.config, extra={**model.config.extra, _OPEN: True})

@@ -24,7 +24,7 @@ from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.validation import plan_setting_errors, setting_errors
-from dqsql.runner.auto import with_auto_monitors
+from dqsql.runner.auto import is_open, with_auto_monitors
 from dqsql.runner.rates import budget_errors
 from dqsql.selection.choosing import methods_of, selection
 from dqsql.selection.methods import select_models, unmatched
@@ -65,7 +65,8 @@ class CompileResult:
         of_models = [e for p in self.plans for e in p.rejected]
         if len(of_models) < len(self.errors):
             return False
-        return not self.plans or any(not p.blocked for p in self.plans)
+        # Columns may have changed that only Spark knows.
+        return not self.plans or any(not p.blocked or is_open(p.model) for p in self.plans)
 
 
 # Some 300 megabytes of trees.

@@ -14,16 +14,15 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
+from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
 from dqsql.report.notifications import (
     REPORT_URL,
-    SETTING,
     Notice,
-    Route,
     finding_url,
-    read_routes,
     send,
+    unset_variables,
 )
 from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -120,6 +119,8 @@ def tell(
     sent, problems, failed = [], [], set()
     for route in routes:
         wanted = tuple(n for n in notices.values() if route.wants(n))
+        if dry_run:
+            problems += _unset(route)
         if not wanted:
             continue
         try:
@@ -139,6 +140,14 @@ def tell(
                     row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _unset(route: Route) -> list[str]:
+    """What keeps a message from going out, found without sending one."""
+    return [
+        f"findings could not be told: the environment variable {name} is not set ({route.kind})"
+        for name in unset_variables(route, os.environ)
+    ]
 
 
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}

@@ -46,11 +46,11 @@ from dqsql.model.results import (
     RunResult,
     Status,
 )
+from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
-from dqsql.report.notifications import SETTING, read_routes
 from dqsql.report.openlineage import send_lineage
-from dqsql.runner.auto import keep_columns, with_columns_of_spark
+from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
@@ -193,6 +193,7 @@ class ProjectRun:
     _fpr: float = DEFAULT_FPR
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
+    _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
 
     @property
     def _project(self) -> Project:
@@ -281,7 +282,7 @@ class ProjectRun:
         self.listener.inputs_found(sizes)
 
         def work(plan: Plan) -> ModelResult:
-            if plan.blocked:
+            if plan.blocked and not is_open(plan.model):
                 return ModelResult(plan.model.name, plan.model.path, error=error_of(plan.rejected))
             not_begun = ModelResult(plan.model.name, plan.model.path, skipped=CONNECTION_LOST)
             if lost:
@@ -319,7 +320,8 @@ class ProjectRun:
             if name in worked and before.get(name) != now and self._asks_for_all(name)
         }
         if worked:
-            described = [p for p in plans if p.model.name in worked - self._unchanged]
+            latest = (self._by_columns_of_now.get(p.model.name, p) for p in plans)
+            described = [p for p in latest if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
             store_dimensions(store, described, types, self.started)
             # Last: after a crash in between, the next run brings the dimensions up to date.
@@ -363,6 +365,27 @@ class ProjectRun:
         if names:
             project = with_columns_of_spark(self._project, names, session())
             self.compiled = recompiled(self.compiled, project, names)
+
+    def _with_columns_of_now(self, plan: Plan, spark: SparkSession) -> Plan:
+        """The plan of a registered model, by the columns that Spark tells now.
+
+        It was compiled by those of the run before, where the text does not name them.
+        """
+        from dqsql.compiler.keys import model_view
+        from dqsql.engine.relations import column_types
+
+        model = plan.model
+        if not is_open(model):
+            return plan
+        columns = tuple(column_types(spark, model_view(model), model.name))
+        if columns == model.columns:
+            return plan
+        now = with_columns(model, columns)
+        models = tuple(now if m.name == model.name else m for m in self._project.models)
+        compiled = recompiled(self.compiled, replace(self._project, models=models), [model.name])
+        plan = next(p for p in compiled.plans if p.model.name == model.name)
+        self._by_columns_of_now[model.name] = plan
+        return plan
 
     def _report_unstored(
         self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
@@ -433,6 +456,10 @@ class ProjectRun:
             registered: set[str] = set()
             register_dependencies(spark, self._project, reader, registered)
             register_model(spark, self._project, model, registered)
+            plan = self._with_columns_of_now(plan, spark)
+            model = plan.model
+            if plan.blocked:
+                return ModelResult(model.name, model.path, error=error_of(plan.rejected))
             reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
             work = ModelRun(
                 plan=plan,

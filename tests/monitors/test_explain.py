@@ -144,8 +144,10 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
     check = of(stored, LAST, "novelty")["check_id"]
     cases = {
         f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
-        "nonsense@2024-01-01": "no check 'nonsense' has been run",
-        "nonsense": "no check 'nonsense' has been run",
+        "nonsense@2024-01-01": "there is no check 'nonsense'",
+        "nonsense": "there is no check 'nonsense'",
+        "sales.foo": "there is no check 'sales.foo'\n  hint: checks of sales: sales.",
+        check.replace("nov", "no"): f"did you mean '{check}'",
         "sales": "'sales' is a check model: a verdict is one of its checks'",
     }
     for text, message in cases.items():
@@ -155,3 +157,19 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
     result = dqsql(families, "explain", check, "--batch", "x")
     assert result.exit_code == 2
     assert "on batch 'x'" in result.output
+
+
+def test_a_check_that_no_run_has_looked_at_yet(families: Project, tmp_path: Path) -> None:
+    copy = Project(tmp_path / "shop", families.spark)
+    shutil.copytree(families.root, copy.root)
+    file = copy.root / "checks" / "sales.sql"
+    file.write_text(f"{file.read_text()}\n-- @row_count > 1 {{name: fresh}}\n", encoding="utf-8")
+    cases = {
+        "sales.fresh": "no run has looked at the check 'sales.fresh' yet",
+        "fresh": "no run has looked at the check 'fresh' yet",
+        "sales.fersh": "did you mean 'sales.fresh'",
+    }
+    for text, message in cases.items():
+        with pytest.raises(UsageError) as caught:
+            explain(text, project_dir=copy.root, spark=copy.spark)
+        assert message in str(caught.value)

@@ -13,15 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from dqsql.errors import ConfigError, NotificationError
-from dqsql.report.notifications import (
-    Notice,
-    body_of,
-    finding_url,
-    payload,
-    read_routes,
-    send,
-    title_of,
-)
+from dqsql.model.routes import read_routes
+from dqsql.report.notifications import Notice, body_of, finding_url, payload, send, title_of
 
 
 def notice(**more: Any) -> Notice:
@@ -227,14 +220,17 @@ def test_routes() -> None:
         [{"slack": "https://hooks.example.com/secret"}],
         [{"slack": "A", "teams": "B"}],
         [{"slack": "A", "owner": "ann"}],
-        [{"slack": "A", "severity": "high"}],
+        [{"slack": "A", "severity": "eror"}],
         [{"owners": ["ann"]}],
         ["slack"],
+        [{"email": "ann"}],
+        [{"slak": "https://hooks.example.com/secret"}],
     ],
 )
 def test_wrong_settings(setting: Any) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as raised:
         read_routes(setting)
+    assert raised.value.hint and "example.com/secret" not in str(raised.value)
 
 
 def test_many_findings_are_one_message_of_bounded_length() -> None:

@@ -39,6 +39,22 @@ def events(server: Webhook) -> list[tuple[str, int]]:
     return [(f["event"], f["batches"]) for sent in server.taken for f in sent["findings"]]
 
 
+def test_a_dry_run_says_what_is_missing(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "on_finding: [{slack: NOT_SET}, {webhook: HOOK}, {email: a@example.com}]"
+    project = routed(new_project(MODEL, data("1")), setting)
+    monkeypatch.setenv("HOOK", "http://127.0.0.1:1")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.delenv("DQSQL_SMTP_URL", raising=False)
+    found = notify(project.root, spark=project.spark, dry_run=True)
+    assert found.sent == ()
+    assert found.problems == (
+        "findings could not be told: the environment variable NOT_SET is not set (slack)",
+        "findings could not be told: the environment variable DQSQL_SMTP_URL is not set (email)",
+    )
+
+
 def test_each_finding_is_told_once(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

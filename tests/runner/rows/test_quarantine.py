@@ -88,6 +88,18 @@ def test_rows_are_split_once_with_reasons(make_shop: MakeShop) -> None:
     assert {r["batch"]: r["quarantined"] for r in shop.table("dq_batches", "dq")}[ONE] is None
 
 
+@pytest.mark.parametrize(
+    "check", ["@row_count > 0", "@unique(id) {severity: warn}", "@anomaly(row_count)"]
+)
+def test_without_a_check_that_routes_all_rows_are_good(make_shop: MakeShop, check: str) -> None:
+    sql = "{{ config(batch_by = 'day') }}\nselect * from {{ source('shop', 'orders') }}\n-- "
+    shop = make_shop(f"{sql}{check}\n", ROWS[:2])
+    model = shop.run(quarantine=True)
+    assert (shop.good(), shop.bad()) == ([(ONE, 1), (ONE, 1)], [])
+    assert "0 of 2 rows are quarantined in dq_rows.orders_quarantined" in model.notes
+    assert [r["quarantined"] for r in shop.table("dq_batches", "dq")] == [0]
+
+
 SETTINGS = """\
 quarantine:
   warehouse: rows

@@ -58,9 +58,10 @@ class Orders:
         ids = range(len(self.sent), len(self.sent) + len(prices))
         table = pa.table({"id": [*ids], "day": ["d"] * len(prices), "price": [*prices]})
         # Spark takes files in the order of their times.
-        file = self.root / "arriving" / f"{len(self.sent):05d}.parquet"
+        number = len([*(self.root / "arriving").iterdir()])
+        file = self.root / "arriving" / f"{number:05d}.parquet"
         pq.write_table(table, file)
-        os.utime(file, (1_700_000_000 + len(self.sent),) * 2)
+        os.utime(file, (1_700_000_000 + number,) * 2)
         self.sent += ids
 
     def start(self, spark: SparkSession, checkpoint: str = "checkpoint", **options: Any) -> None:
@@ -119,6 +120,27 @@ def test_a_batch_that_fails_stops_the_stream_until_it_is_accepted(
     orders.start(spark, "other", name="late", on_failure="warn")
     assert orders.ledger()[f"late-{name(1)}"] == "flagged"
     assert len(orders.ledger()) == 6
+
+
+def test_a_batch_without_rows_goes_on_also_in_segments(orders: Orders, spark: SparkSession) -> None:
+    model = MODEL.replace("batch_by = 'day'", "segment_by = ['day']").replace(">= 2", ">= 0")
+    model += "-- @schema @row_anomalies\n"
+    (orders.root / "checks" / "orders.sql").write_text(model, encoding="utf-8")
+    passed: list[int] = []
+    orders.arrive(1.0, 2.0)
+    orders.arrive()
+    orders.arrive(3.0, 4.0)
+    for on_failure in ("stop", "quarantine", "warn"):
+        passed.clear()
+        orders.start(
+            spark,
+            on_failure,
+            name=on_failure,
+            on_failure=on_failure,
+            then=lambda rows, number: passed.append(rows.count()),
+        )
+        assert passed == [2, 0, 2]
+    assert set(orders.ledger().values()) == {"accepted"} and len(orders.ledger()) == 9
 
 
 def test_bad_rows_and_bad_batches_are_quarantined(orders: Orders, spark: SparkSession) -> None:
