@@ -18,11 +18,14 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 MAX_TEXT = 5_000_000  # characters
 MAX_STEPS = 1_000_000
 MAX_DEPTH = 50
+# Of what filters that look for tags and addresses are given: they look from each place to the end.
+_MAX_SEARCHED = 100_000
 _MAX_DIGITS = 1_000
 _COUNTED, _JOINED = "dqsql counted", "dqsql joined"
 _OPENS, _CLOSES = "([{", ")]}"
 # A width or a precision of five digits and more.
 _WIDE = re.compile(r"\d{5}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LONG = re.compile(r"[\d_]{4000}").search
 
 
@@ -41,7 +44,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         self._written = 0
         self.filters[_COUNTED] = self._counted
         self.filters[_JOINED] = self._joined
-        for name in ("center", "indent", "join", "replace", "format", "wordwrap", "batch", "slice"):
+        for name in _BOUNDED:
             self.filters[name] = self._bounded(name, self.filters[name])
         # Random prose.
         del self.globals["lipsum"]
@@ -64,7 +67,10 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             found.append(part)
             length += len(part)
             _refuse_longer(length)
-        return "".join(found)
+        text = "".join(found)
+        if half := _SURROGATE.search(text):
+            raise LimitError(f"{half[0]!r} is half of a character, which no file can hold")
+        return text
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         self._refuse_deep(source, name, filename)
@@ -166,6 +172,11 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         return text
 
 
+_SEARCHING = ("striptags", "urlize")
+_BOUNDED = (
+    *("center", "indent", "join", "replace", "format", "wordwrap", "batch", "slice"),
+    *_SEARCHING,
+)
 _BLOCKS = frozenset({"if", "for", "macro", "call", "filter", "set", "raw", "with", "autoescape"})
 
 
@@ -191,6 +202,8 @@ def _refuse_growth(name: str, value: Any, args: Sequence[Any], kwargs: dict[str,
         if isinstance(width, int):
             _refuse_longer(abs(width))
     texts = [text for text in given if isinstance(text, str)]
+    if name in _SEARCHING and len(str(value)) > _MAX_SEARCHED:
+        raise LimitError(f"{name} is given a text of more than {_MAX_SEARCHED:,} characters")
     if name == "replace" and isinstance(value, str) and len(texts) > 1:
         _refuse_longer(len(value) + value.count(texts[0]) * len(texts[1]))
     elif name == "join" and isinstance(value, list | tuple | str):

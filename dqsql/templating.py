@@ -15,6 +15,7 @@ import jinja2
 from jinja2 import nodes
 
 from dqsql.errors import DqsqlError, JinjaError, MacroError, Span, nearest
+from dqsql.model.macro_text import documentation
 from dqsql.model.project import MacroFile, Target
 from dqsql.redaction import PREFIXES
 from dqsql.template_limits import LimitedEnvironment
@@ -26,6 +27,8 @@ TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
     AttributeError,
     LookupError,
     MemoryError,
+    # Jinja compiles an infinite number to a name.
+    NameError,
     RecursionError,
     TypeError,
     ValueError,
@@ -108,6 +111,10 @@ class MacroLibrary:
                     self._functions[definition.name] = self._compile(definition, node)
         self.macros: Mapping[str, MacroDef] = found
         self._globals.update({name: self._bind(name) for name in found})
+
+    def documentation(self, name: str) -> str:
+        """The comment above a macro, empty where there is none."""
+        return documentation(self._files[name].text).get(name, "")
 
     def call(
         self,

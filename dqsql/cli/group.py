@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
+from dqsql.cli.completion import complete_selector
 from dqsql.cli.options import expand_multiple
 from dqsql.errors import nearest
 from dqsql.report.terminal import standard_terminals
@@ -35,6 +37,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments after the command's name."""
         return super().parse_args(ctx, expand_multiple(args, self.params))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What may follow: click knows nothing of the second value of `--select a b`."""
+        found = super().shell_complete(ctx, incomplete)
+        selecting = ctx.params.get("select") or ctx.params.get("exclude")
+        if found or not selecting or any(isinstance(p, click.Argument) for p in self.params):
+            return found
+        return complete_selector(ctx, None, incomplete)
 
 
 class LazyGroup(click.Group):

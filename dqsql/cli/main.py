@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": CommandEntry(f"{_COMMANDS}.explain", "Explain one verdict, and compute it again."),
     "review": CommandEntry(f"{_COMMANDS}.review", "Accept or reject batches with findings."),
     "finding": CommandEntry(f"{_COMMANDS}.finding", "List, assign, mute and resolve findings."),
-    "notify": CommandEntry(f"{_COMMANDS}.notify", "Tell people of findings."),
+    "notify": CommandEntry(f"{_COMMANDS}.notify", "Send messages about findings."),
     "report": CommandEntry(f"{_COMMANDS}.report", "Write what is stored as one page of HTML."),
     "index": CommandEntry(f"{_COMMANDS}.index", "Build and show the index of a lake's patterns."),
     "profile": CommandEntry(f"{_COMMANDS}.profile", "Show what is in a relation."),

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from dqsql.cli.completion import complete_selector
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -31,12 +33,14 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
         "--models",
         multiple=True,
         metavar="SELECTOR...",
+        shell_complete=complete_selector,
         help="Check models: names, tag:.., path:.., state:..; several are a union.",
     ),
     "exclude": option(
         "--exclude",
         multiple=True,
         metavar="SELECTOR...",
+        shell_complete=complete_selector,
         help="What to leave out of the selection.",
     ),
     "selector": option(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dqsql.errors import Span, UnknownNameError, nearest
 from dqsql.model.functions import AGGREGATES, EXPECT, SCALARS
+from dqsql.model.metric_traits import ValueRange, declared_range
 from dqsql.model.monitors import monitor_specs
 from dqsql.templating import MacroDef, MacroLibrary
 
@@ -59,6 +60,25 @@ _ELSEWHERE = {
     "percentile": "quantile(0.9)",
 }
 
+# What SQL says for words of other languages.
+_SQL_FOR = {
+    "today": "current_date()",
+    "yesterday": "date_sub(current_date(), 1)",
+    "getdate": "current_timestamp()",
+    "sysdate": "current_timestamp()",
+    "len": "length(..)",
+    "isempty": "length(..) = 0",
+}
+_BEGINS_WITH_DIGIT = re.compile(r"(?P<digits>\d[\d_]*)(?P<rest>.*)", re.DOTALL)
+_TIMES = {"k": 1_000, "m": 1_000_000, "b": 1_000_000_000}
+
+
+def _number_meant(name: str) -> str:
+    """`1000` of `1_000`, `5000` of `5k`, `24` of `24h`."""
+    found = _BEGINS_WITH_DIGIT.fullmatch(name)
+    digits = int(found["digits"].replace("_", "")) if found else 0
+    return str(digits * _TIMES.get(found["rest"].lower() if found else "", 1))
+
 
 @dataclass(frozen=True)
 class Macro:
@@ -99,6 +119,13 @@ class Catalog:
         """The metric macro `name`, or None."""
         return self._macros.get(("metric", name.lower()))
 
+    def range_of(self, name: str) -> ValueRange | None:
+        """The range that the documentation of the metric `name` names, or None."""
+        macro = self.metric(name)
+        if macro is None:
+            return None
+        return declared_range(self.library.documentation(macro.definition.name))
+
     def is_aggregate(self, name: str) -> bool:
         """Whether Spark has an aggregate function of that name."""
         return name.lower() in AGGREGATES
@@ -120,6 +147,10 @@ class Catalog:
                 span=span,
                 hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
             )
+        if _BEGINS_WITH_DIGIT.match(name):
+            return UnknownNameError(
+                f"{name!r} is no number", span=span, hint=f"write {_number_meant(name)}"
+            )
         return UnknownNameError(
             f"unknown check, metric or function {name!r}",
             span=span,
@@ -135,6 +166,8 @@ class Catalog:
             return f"did you mean @{rest}?"
         if name in self.library.macros:
             return f"name the macro metric_{name} or check_{name}, and it can be used here"
+        if name.lower() in _SQL_FOR:
+            return f"did you mean {_SQL_FOR[name.lower()]}?"
         plain = _EXPECTATION.sub("", name.lower())
         ours = _ELSEWHERE.get(plain) or _ELSEWHERE.get(name.lower())
         return f"did you mean @{ours}?" if ours else None

@@ -125,8 +125,8 @@ def with_counted(
         same = exp.and_(
             *(exp.NullSafeEQ(this=column(k, "p"), expression=column(k, name)) for k in keys)
         )
-        query = query.select(*(state_over_counts(s, name) for s in mine))
-        query = query.join(counted.subquery(name), on=same, join_type="left")
+        query = query.select(*(state_over_counts(s, name) for s in mine), copy=False)
+        query = query.join(counted.subquery(name), on=same, join_type="left", copy=False)
     return query
 
 
@@ -266,7 +266,8 @@ def _over_counts(
     for state in states:
         if state.frequency is not None:
             table = literal(table_text(state.frequency))
-            query = query.select(over_table(state, exp.EQ(this=column(COUNTED), expression=table)))
+            mine = exp.EQ(this=column(COUNTED), expression=table)
+            query = query.select(over_table(state, mine), copy=False)
     return query.from_(rows.subquery("counted")).group_by(*(column(k) for k in keys))
 
 

@@ -204,6 +204,7 @@ class RelationDiff:
             query = query.select(
                 aliased(call("any_value", value), _name(_VALUE, i)),
                 aliased(_low_sum(_hashed(value.copy())), _name(_SUM, i)),
+                copy=False,
             )
         query = query.from_(rows)
         if buckets is not None:
@@ -276,7 +277,7 @@ def counted_differences(view: str, values: Sequence[ComparedColumn]) -> exp.Sele
     for i, value in enumerate(values):
         inside = call("array_contains", column(COLUMNS), literal(value.name))
         changed = formula("sum(case when {0} then {1} else 0 end)", inside, column(COUNT))
-        query = query.select(aliased(changed, _name(_VALUE, i)))
+        query = query.select(aliased(changed, _name(_VALUE, i)), copy=False)
     return query.from_(identifier_table(view)).group_by(column(BATCH), column(DIFFERENCE))
 
 

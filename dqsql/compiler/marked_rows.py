@@ -47,7 +47,7 @@ class MarkedRows:
             marks = [self._repeats(t) for t in failing.unique]
             marks += [self._conflicts(t) for t in failing.dependent]
             for flag, mark in zip(self._flags(failing), marks, strict=True):
-                query = query.select(aliased(mark, flag))
+                query = query.select(aliased(mark, flag), copy=False)
         query = query.from_(model_table(self.plan.model))
         condition = self.batches.condition(self.plan.model)
         return query if condition is None else query.where(condition)

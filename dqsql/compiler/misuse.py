@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,10 +23,13 @@ _NUMERIC = frozenset(
     {"count", "count_if", "approx_count_distinct", "sum", "avg", "mean", "median", "length"}
     | {"stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "char_length"}
     | {"skewness", "kurtosis", "corr", "covar_samp", "covar_pop", "approx_percentile"}
+    | {"abs", "round", "floor", "ceil", "sqrt", "ln", "log10", "exp", "datediff"}
 )
+_QUANTILES = frozenset({"approx_percentile", "percentile_approx", "percentile", "kll_quantile"})
 _REGEX_FUNCTIONS = frozenset({"rlike", "regexp", "regexp_like", "regexp_count"})
 _BROKEN_ANYWHERE = ("missing )", "unbalanced parenthesis", "unterminated character set")
-_ORDERINGS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+_CHAINED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+_ORDERINGS = (*_CHAINED, exp.Between)
 # The metric that people mean who compare a check with a number.
 _SHARES = {
     "not_null": "completeness",
@@ -62,32 +65,72 @@ def refuse_empty_ranges(expanded: exp.Expr, span: Span) -> None:
             )
 
 
+def refuse_chains(ast: exp.Expr, span: Span) -> None:
+    """Refuse `5 < mean < 10`, in which SQL compares true or false with 10. Raises CompileError."""
+    for outer in ast.find_all(*_CHAINED):
+        inner = outer.this
+        if not isinstance(inner, _CHAINED):
+            continue
+        shared = inner.expression if number(inner.expression) is None else inner.this
+        second = type(outer)(this=shared.copy(), expression=outer.expression.copy())
+        raise CompileError(
+            f"{to_sql(outer)} compares a comparison",
+            span=span,
+            hint=f"write {to_sql(inner)} and {to_sql(second)}",
+        )
+
+
+def refuse_is(ast: exp.Expr, span: Span) -> None:
+    """Refuse `mean is 3`, which Spark does not read. Raises CompileError."""
+    for node in ast.find_all(exp.Is):
+        if not isinstance(node.expression, exp.Null | exp.Boolean):
+            what = to_sql(node.expression)
+            raise CompileError(
+                f"only null, true and false stand behind `is`, and {what} is none of them",
+                span=span,
+                hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
+            )
+
+
+def _is_negated(node: exp.Expr) -> bool:
+    return isinstance(node.parent, exp.Not)
+
+
 def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:
-    """Refuse `freshness < '24 hours'`: a number compared with a text that is none.
+    """Refuse `freshness < '24 hours'`: a number compared with a text or an interval.
 
     `metric_name` gives the name of the metric macro that a node is the expansion of. Raises
     CompileError.
     """
     for comparison in expanded.find_all(*_ORDERINGS, exp.EQ, exp.NEQ, exp.In):
         operands = [a for a in comparison.iter_expressions() if isinstance(a, exp.Expr)]
-        texts = [o for o in operands if isinstance(o, exp.Literal) and o.is_string]
-        wrong = [t for t in texts if not reads_as_number(str(t.this))]
-        numeric = next((o for o in operands if _is_numeric(o)), None)
+        wrong = [(o, t) for o in operands if (t := _no_number(o)) is not None]
+        numeric = next((o for o in operands if is_numeric(o)), None)
         if not wrong or numeric is None:
             continue
         name = metric_name(numeric)
-        text = str(wrong[0].this)
+        operand, text = wrong[0]
+        is_text = isinstance(operand, exp.Literal)
         hours = _DURATION.fullmatch(text) if name == "freshness" else None
         if hours is not None:
             value = float(hours.group(1)) * _HOURS[hours.group(2).lower()]
             hint = f"freshness is in hours: write {value:g}"
         else:
-            hint = "write the number without quotes"
+            hint = "write the number without quotes" if is_text else "write a number"
+        shown = f"'{text}' is a text that is none" if is_text else f"{to_sql(operand)} is none"
         raise CompileError(
-            f"{name or to_sql(numeric)} is a number, and '{text}' is a text that is none",
-            span=locate(span, text),
+            f"{name or to_sql(numeric)} is a number, and {shown}",
+            span=locate(span, text if is_text else "interval"),
             hint=hint,
         )
+
+
+def _no_number(operand: exp.Expr) -> str | None:
+    """The text of a literal that is no number, or `1 day` of an interval; None otherwise."""
+    if isinstance(operand, exp.Interval) and isinstance(operand.this, exp.Literal):
+        return f"{operand.this.this} {operand.args.get('unit') or ''}".strip()
+    is_text = isinstance(operand, exp.Literal) and operand.is_string
+    return str(operand.this) if is_text and not reads_as_number(str(operand.this)) else None
 
 
 def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:
@@ -127,14 +170,50 @@ def _regex_problem(text: str) -> str | None:
     return None
 
 
-def _is_numeric(node: exp.Expr) -> bool:
+def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:
+    """Refuse `quantile(95)`: the rank of a quantile is between 0 and 1. Raises CompileError.
+
+    `metric_name` is that of `refuse_text_for_number`.
+    """
+    for found in expanded.find_all(exp.Anonymous):
+        name = str(found.this).lower()
+        if name not in _QUANTILES or len(found.expressions) < 2:
+            continue
+        given = found.expressions[1].unnest()
+        ranks = given.expressions if isinstance(given, exp.Array | exp.Anonymous) else [given]
+        for rank in ranks:
+            value = number(rank)
+            if value is None or 0 <= value <= 1:
+                continue
+            macros = (metric_name(a) for a in _ancestors(found))
+            shown = next((m for m in macros if m is not None), name)
+            raise CompileError(
+                f"the rank of {shown} is between 0 and 1, and {to_sql(rank)} is not",
+                span=locate(span, to_sql(rank).lstrip("-")),
+                hint=f"did you mean {value / 100:.12g}?"
+                if 1 < value <= 100
+                else "0.5 is the median, 0.95 is above 95 % of the values",
+            )
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    found = node.parent
+    while found is not None:
+        yield found
+        found = found.parent
+
+
+def is_numeric(node: exp.Expr) -> bool:
     """Whether an operand is a number whatever the types of columns are."""
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Filter):
         node = node.this
-    if isinstance(node, exp.Div | exp.Mul):
+    if isinstance(node, exp.Div | exp.Mul | exp.Mod | exp.Neg):
         return True
+    if isinstance(node, exp.Add | exp.Sub):
+        # A date and a number make a date.
+        return is_numeric(node.left) and is_numeric(node.right)
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in _NUMERIC
 
 

@@ -19,9 +19,10 @@ from dqsql.compiler.monitors import (
     configured_annotations,
     watched_metrics,
 )
+from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames
-from dqsql.compiler.resolve import MetricUse, MonitorCall, Predicate, Resolver
+from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
 from dqsql.compiler.thresholds import (
     AFTER,
@@ -296,6 +297,7 @@ class _ModelCompiler:
         settings = CheckSettings(where=annotation.settings.where, scope=annotation.settings.scope)
         found: list[Watched] = []
         for metric in wanted:
+            _refuse_literal(metric.expression, call.kind, annotation)
             about = replace(
                 annotation,
                 expression=f"({metric.expression}) is not null",
@@ -403,6 +405,19 @@ def _refuse_monitor_settings(annotation: Annotation) -> None:
                 span=locate(annotation.span, name),
                 hint="monitors are " + ", ".join(f"@{kind}" for kind in sorted(monitor_specs())),
             )
+
+
+def _refuse_literal(metric: str, kind: str, annotation: Annotation) -> None:
+    """Refuse a text or number where a monitor wants a metric: `@anomaly('row_count')`."""
+    found = parse_expression(metric, annotation.span)
+    if isinstance(found, exp.Literal):
+        raise CompileError(
+            f"@{kind} watches a metric, and {metric} is none",
+            span=locate(annotation.span, str(found.this)),
+            hint=f"write it without quotes: @{kind}({found.this})"
+            if found.is_string
+            else f"for example @{kind}(row_count)",
+        )
 
 
 def row_columns(metric: exp.Expr) -> Iterator[exp.Column]:

@@ -16,12 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
+from dqsql.compiler.misuse import locate
 from dqsql.compiler.privacy import pii_columns
 from dqsql.dialect import parse_prefix, quoted, to_sql
 from dqsql.errors import CompileError, Span, nearest
@@ -30,6 +32,8 @@ from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
 
 # Under this key of their `meta`, calls keep how they were written before names were replaced.
 AS_WRITTEN = "as_written"
+# A hint names at most so many relations.
+_LISTED = 8
 # Names only: what is read wrongly here costs time, and nothing else.
 _UNIQUE = re.compile(r"(?:unique|primary_key)(?:\(([^()]*)\))?", re.IGNORECASE)
 
@@ -135,12 +139,29 @@ class RelationNames:
         model = self.models.get(name)
         if model is None:
             raise CompileError(
-                f"there is no check model {name!r}", span=span, hint=nearest(name, self.models)
+                f"there is no check model {name!r}",
+                span=locate(span, name),
+                hint=self._instead_of(name),
             )
         batch = None if self.model.config.batch_by is None else check_batch_by(model)
         view = model_view(model)
         keys = self._unique_keys(model.relation) or unique_keys(model)
         return Relation(name, view, model.unique_id, batch, keys)
+
+    def _instead_of(self, name: str) -> str:
+        """What there is that may be meant by `ref('name')`."""
+        near = nearest(name, self.models)
+        if near:
+            return near
+        calls = {s.table.lower(): f"source('{s.name}', '{s.table}')" for s in self.sources}
+        if name.lower() in calls:
+            return f"it is a source: write {calls[name.lower()]}"
+        close = get_close_matches(name.lower(), calls, n=1)
+        if close:
+            return f"did you mean {calls[close[0]]}?"
+        known = [*sorted(self.models), *(s.full_name for s in self.sources)]
+        listed = ", ".join(known[:_LISTED]) + (", .." if len(known) > _LISTED else "")
+        return f"check models and sources are {listed}; a table of Spark is named without ref"
 
     def _source(self, name: str, table: str, span: Span) -> Relation:
         for source in self.sources:
@@ -149,8 +170,10 @@ class RelationNames:
         known = [s.full_name for s in self.sources]
         raise CompileError(
             f"there is no source {name}.{table}",
-            span=span,
-            hint=nearest(f"{name}.{table}", known) or "declare it under `sources:` in a YAML file",
+            span=locate(span, table),
+            hint=nearest(f"{name}.{table}", known)
+            or nearest(table, self.models, label="did you mean the check model")
+            or "declare it under `sources:` in a YAML file",
         )
 
     def _of_source(self, source: Source) -> Relation:

@@ -14,6 +14,7 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.aggregates.relations import METRIC_OF
 from dqsql.compiler.arguments import argument_text, named_text, plain, split_arguments
+from dqsql.compiler.calls import compared, refuse_wrong_call
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
 from dqsql.compiler.misuse import (
@@ -21,13 +22,27 @@ from dqsql.compiler.misuse import (
     locate,
     name_and_args,
     refuse_broken_regex,
+    refuse_chains,
     refuse_empty_ranges,
+    refuse_is,
+    refuse_ranks,
     refuse_share_of_check,
     refuse_text_for_number,
     require_column,
 )
+from dqsql.compiler.predicates import (
+    Label,
+    Predicate,
+    marked_as_check,
+    marked_as_metric,
+    metric_name,
+    refuse_idle,
+    require_conditions,
+    restrict,
+    split,
+)
 from dqsql.compiler.references import AS_WRITTEN, RelationNames
-from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
+from dqsql.compiler.trees import map_children
 from dqsql.dialect import column, parse_expression, to_sql
 from dqsql.errors import (
     AnnotationError,
@@ -40,44 +55,11 @@ from dqsql.errors import (
 )
 from dqsql.model.functions import EXPECT
 from dqsql.model.monitors import monitor_specs
-from dqsql.model.project import Annotation
+from dqsql.model.project import CONTRACT_TAG, DBT_TEST, Annotation
 
-_METRIC = "metric"
-_CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
-_COMPARISONS = (
-    exp.EQ,
-    exp.NEQ,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.Between,
-    exp.In,
-    exp.Is,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Like,
-    exp.RegexpLike,
-)
-
-
-@dataclass(frozen=True)
-class MetricUse:
-    """A metric as it occurs in a check: its SQL over the model's rows, and how to name it."""
-
-    name: str
-    column: str | None
-    parameters: str
-    text: str
-    sql: exp.Expr
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """A boolean expression whose operands `m[i]` stand for `metrics[i]`."""
-
-    ast: exp.Expr
-    metrics: tuple[MetricUse, ...]
+# Macros may call each other twice each, and so on.
+_MAX_EXPANDED = 500_000  # characters of SQL in one check
+_PER_MACRO = 200  # characters that parsing a macro's SQL costs besides
 
 
 @dataclass(frozen=True)
@@ -104,31 +86,13 @@ class _Context:
     stack: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Label:
-    """The name of a metric macro's expansion, kept on its AST node."""
-
-    name: str
-    column: str | None
-    parameters: str
-    text: str
-
-    def __deepcopy__(self, memo: dict[int, object]) -> _Label:
-        """Itself: copies of a tree, of which there are many, copy what is kept on its nodes."""
-        return self
-
-
-def placeholder(index: int) -> exp.Column:
-    """The stand-in for metric number `index` in a `Predicate`."""
-    return exp.Column(this=exp.to_identifier(f"metric#{index}", quoted=True))
-
-
 class Resolver:
     """Resolves the annotations of one model against the project's catalog and relations."""
 
     def __init__(self, catalog: Catalog, relations: RelationNames) -> None:
         self._catalog = catalog
         self._relations = relations
+        self._expanded = 0
 
     def monitor(self, annotation: Annotation) -> MonitorCall | None:
         """The monitor that the annotation calls, or None when it is a constraint."""
@@ -158,31 +122,49 @@ class Resolver:
     def predicate(self, annotation: Annotation, columns: tuple[str, ...] | None) -> Predicate:
         """Expand and split a constraint. Raises CompileError and its kin."""
         ast = parse_expression(annotation.expression, annotation.span)
+        refuse_chains(ast, annotation.span)
+        refuse_is(ast, annotation.span)
         self._require_check(ast, annotation)
         home = annotation.column or _named_candidate(ast, annotation)
         context = _Context(annotation.column, home, annotation.span, columns or ())
+        self._expanded = 0
         expanded = self._expand(ast, context)
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
             expanded = restrict(expanded, condition)
+        self._refuse_pointless(expanded, annotation)
+        refuse_ranks(expanded, metric_name, annotation.span)
         refuse_empty_ranges(expanded, annotation.span)
-        refuse_text_for_number(expanded, _metric_name, annotation.span)
+        refuse_text_for_number(expanded, metric_name, annotation.span)
         refuse_broken_regex(expanded, annotation.span)
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
         return split(expanded, context.home, annotation.span)
 
+    def _refuse_pointless(self, expanded: exp.Expr, annotation: Annotation) -> None:
+        """Refuse what demands nothing, or what can never be. Raises CompileError."""
+        range_of, settings = self._catalog.range_of, annotation.settings
+        require_conditions(expanded, range_of, annotation.span)
+        if DBT_TEST not in settings.options:
+            # What a test of dbt demands has the verdict that dbt gives it.
+            lenient = CONTRACT_TAG in settings.tags
+            refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
+
     def _require_check(self, ast: exp.Expr, annotation: Annotation) -> None:
         """A lone `@name` or `@name(..)` must say what it demands."""
-        refuse_share_of_check(ast, self._catalog, annotation.span)
-        name, _ = name_and_args(ast)
-        if name is None or name.lower() == EXPECT or self._catalog.check(name):
+        catalog = self._catalog
+        refuse_share_of_check(ast, catalog, annotation.span)
+        name, args = name_and_args(ast)
+        if name is None or name.lower() == EXPECT or catalog.check(name):
             return
-        if self._catalog.metric(name) or self._catalog.is_aggregate(name):
+        macro = catalog.metric(name)
+        if macro is not None or catalog.is_aggregate(name):
+            within = catalog.range_of(name)
+            meant = compared(ast, name, args, macro, within, annotation.column)
             raise CompileError(
                 f"@{name} is a metric and demands nothing",
                 span=annotation.span,
-                hint=f"compare it, for example: @{to_sql(ast)} > 0",
+                hint=f"compare it, for example: {meant}",
             )
 
     # --- expansion -----------------------------------------------------------------------------
@@ -226,7 +208,9 @@ class Resolver:
             raise MacroError(f"circular macro: {circle}", span=context.span)
         if name.lower() in monitor_specs():
             raise AnnotationError(
-                f"the monitor @{name} must stand alone", span=locate(context.span, name)
+                f"the monitor @{name} must stand alone",
+                span=locate(context.span, name),
+                hint=f"it learns its bounds by itself: write @{name}",
             )
         if catalog.is_scalar(name) and isinstance(node, exp.Anonymous):
             return map_children(node, lambda child: self._expand(child, context))
@@ -234,7 +218,11 @@ class Resolver:
 
     def _expand_expect(self, args: list[exp.Expr], context: _Context) -> exp.Expr:
         if len(args) != 1:
-            raise CompileError(f"expect takes one condition, not {len(args)}", span=context.span)
+            raise CompileError(
+                f"expect takes one condition, not {len(args)}",
+                span=context.span,
+                hint="join them with `and`" if args else "for example: @expect(sum(amount) > 0)",
+            )
         return exp.Paren(this=self._expand(args[0], replace(context, column=None)))
 
     def _expand_other(self, node: exp.Expr, args: list[exp.Expr], context: _Context) -> exp.Expr:
@@ -261,8 +249,12 @@ class Resolver:
                 for arg in positional
                 for value in (arg.expressions if isinstance(arg, exp.Array) else [arg])
             ]
+        given = len(positional)
         positional = _with_column(macro, positional, context)
         require_column(macro, positional, named, context.columns, context.span)
+        if not context.stack:
+            filled = len(positional) > given
+            refuse_wrong_call(macro, positional, named, filled, context.span)
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
@@ -274,6 +266,13 @@ class Resolver:
             # The pattern is an argument: the annotation is at fault, not the macro.
             error.span = context.span
             raise
+        self._expanded += len(text) + _PER_MACRO
+        if self._expanded > _MAX_EXPANDED:
+            raise MacroError(
+                "the macros of one check give too much SQL",
+                span=context.span,
+                hint=f"the last one is {macro.name}, in {macro.definition.path}",
+            )
         try:
             parsed = parse_expression(text, context.span)
         except SqlSyntaxError as error:
@@ -286,8 +285,8 @@ class Resolver:
         inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
         expanded = exp.Paren(this=self._expand(parsed, inner))
         if macro.kind == "metric":
-            expanded.meta[_METRIC] = _label(macro, positional, named, context)
-        return expanded
+            return marked_as_metric(expanded, _label(macro, positional, named, context))
+        return marked_as_check(expanded, macro.name)
 
     # --- validation ----------------------------------------------------------------------------
 
@@ -303,95 +302,6 @@ class Resolver:
             name = str(node.this)
             if not (self._catalog.is_aggregate(name) or self._catalog.is_scalar(name)):
                 raise self._catalog.unknown(name, locate(span, name))
-
-
-# --- cutting a predicate at its metrics --------------------------------------------------------
-
-
-def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
-    """Cut an expanded expression into a predicate and the metrics that it compares.
-
-    The operands of comparisons become the metrics: a metric macro's expansion under its own name,
-    any other expression of aggregates under its SQL text.
-    """
-    metrics: list[MetricUse] = []
-
-    def operand(node: exp.Expr) -> exp.Expr:
-        use = _metric_use(node, home)
-        known = [i for i, m in enumerate(metrics) if m.text == use.text]
-        if not known:
-            metrics.append(use)
-        return placeholder(known[0] if known else len(metrics) - 1)
-
-    def visit(node: exp.Expr) -> exp.Expr:
-        is_metric = _METRIC in node.meta
-        if isinstance(node, _CONNECTORS + _COMPARISONS) and not is_metric:
-            return map_children(node, visit)
-        return operand(node) if is_metric or has_aggregate(node) else node
-
-    predicate = visit(ast)
-    if not metrics:
-        raise CompileError(
-            f"the check {to_sql(ast)} compares no metric",
-            span=span,
-            hint="use a metric or an aggregate, or @satisfies(..) for a condition on every row",
-        )
-    for name in predicate.find_all(exp.Column):
-        if not name.name.startswith("metric#"):
-            raise CompileError(
-                f"{to_sql(name)} stands outside an aggregate",
-                span=locate(span, name.name),
-                hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
-            )
-    return Predicate(predicate, tuple(metrics))
-
-
-def _metric_name(node: exp.Expr) -> str | None:
-    """The name of the metric macro that a node is the expansion of."""
-    label: _Label | None = node.meta.get(_METRIC)
-    return label.name if label is not None else None
-
-
-def _metric_use(node: exp.Expr, home: str | None) -> MetricUse:
-    label: _Label | None = node.meta.get(_METRIC)
-    if label is not None:
-        return MetricUse(label.name, label.column, label.parameters, label.text, node)
-    labels = [n.meta[_METRIC] for n in node.find_all(exp.Paren) if _METRIC in n.meta]
-    text = _display(node)
-    about = {label.column for label in labels}
-    return MetricUse(text, about.pop() if len(about) == 1 else home, "", text, node)
-
-
-def _display(node: exp.Expr) -> str:
-    """The expression as a user would write it: metric macros and relations by their names."""
-
-    def rename(part: exp.Expr) -> exp.Expr:
-        label: _Label | None = part.meta.get(_METRIC)
-        if label is not None:
-            return exp.Var(this=label.text)
-        if AS_WRITTEN in part.meta:
-            part = part.meta[AS_WRITTEN]
-        if isinstance(part, exp.Column):
-            return exp.Var(this=plain(part))
-        return map_children(part, rename)
-
-    return to_sql(rename(node))
-
-
-def restrict(ast: exp.Expr, condition: exp.Expr) -> exp.Expr:
-    """Restrict every aggregate of the expression to the rows that meet the condition."""
-    restricted = map_aggregates(ast, lambda aggregate: filtered_by(aggregate, condition))
-    text = to_sql(condition)
-    for node in restricted.find_all(exp.Paren):
-        label: _Label | None = node.meta.get(_METRIC)
-        if label is not None:
-            suffix = f"where {text}"
-            node.meta[_METRIC] = replace(
-                label,
-                parameters=f"{label.parameters} {suffix}".strip(),
-                text=f"{label.text} {suffix}",
-            )
-    return restricted
 
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -419,7 +329,10 @@ def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[
     # A relation may have the name of the column: then an argument is missing.
     if _names_column(args, context.column) and len(args) >= macro.definition.required:
         return args
-    if not macro.takes_column or not macro.has_room_for(len(args) + 1):
+    # A number cannot be the column: there are too many arguments.
+    crowded = bool(args) and isinstance(args[0], exp.Literal)
+    crowded = crowded and macro.definition.parameters[:1] == ("column",)
+    if not macro.takes_column or not (crowded or macro.has_room_for(len(args) + 1)):
         return args
     return [column(context.column), *args]
 
@@ -452,7 +365,7 @@ def _label(
     positional: list[exp.Expr],
     named: dict[str, exp.Expr],
     context: _Context,
-) -> _Label:
+) -> Label:
     rest = positional
     about = context.home
     if positional and isinstance(positional[0], exp.Column) and not positional[0].table:
@@ -460,7 +373,7 @@ def _label(
     keywords = [f"{k} => {to_sql(v)}" for k, v in named.items()]
     parameters = ", ".join([*(plain(a) for a in rest), *keywords])
     shown = ", ".join([*(plain(a) for a in positional), *keywords])
-    return _Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
+    return Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
 
 
 # --- small helpers -----------------------------------------------------------------------------

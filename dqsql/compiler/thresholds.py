@@ -15,12 +15,14 @@ from sqlglot import exp
 from dqsql.compiler.bounds import interval, number
 from dqsql.compiler.comparisons import COMPARISONS, OPPOSITE, SYMBOLS, measured_side
 from dqsql.compiler.misuse import locate
-from dqsql.compiler.resolve import MetricUse, Predicate, placeholder, restrict
+from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
 from dqsql.compiler.trees import filtered_by, function_name
+from dqsql.compiler.vacuous import always
 from dqsql.dialect import call, formula, literal, parse_expression, reads_as_number, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
-from dqsql.model.project import Annotation, Severity
+from dqsql.model.metric_traits import ValueRange
+from dqsql.model.project import DBT_TEST, Annotation, Severity
 
 WARN, WARN_IF, ERROR_IF, MOSTLY, AFTER = "warn", "warn_if", "error_if", "mostly", "after"
 THRESHOLD_SETTINGS = (WARN, WARN_IF, ERROR_IF, MOSTLY)
@@ -189,6 +191,7 @@ def _row_limit(annotation: Annotation, setting: str, use: MetricUse) -> Limit:
     settings = {setting: "> 0", **annotation.settings.options}
     given = replace(annotation, settings=replace(annotation.settings, options=settings))
     met = _condition(given, setting, placeholder(0), None)
+    _refuse_idle(given, setting, met, ValueRange(low=0), "a number of failing rows")
     opposite = OPPOSITE.get(type(met))
     demand = (
         exp.Not(this=exp.Paren(this=met))
@@ -216,6 +219,7 @@ def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     if WARN not in annotation.settings.options:
         return CheckLimits(fails, None, rows)
     condition = _condition(annotation, WARN, placeholder(0), exp.GTE)
+    _refuse_idle(annotation, WARN, condition, ValueRange(0, 1), "a share of rows")
     text = _condition_text(annotation, WARN, exp.GTE)
     warns = Limit(Predicate(condition, (use,)), f"expected {text}")
     _refuse_never(annotation, WARN, fails.predicate, warns.predicate)
@@ -370,6 +374,22 @@ def _condition_text(annotation: Annotation, setting: str, operator: type[exp.Bin
 
 def _written(annotation: Annotation, setting: str) -> str:
     return str(annotation.settings.options[setting]).strip()
+
+
+def _refuse_idle(
+    annotation: Annotation, setting: str, condition: exp.Expr, within: ValueRange, what: str
+) -> None:
+    """Refuse a condition that is met whatever the data are, or never."""
+    value = number(condition.args.get("expression") or exp.Null())
+    holds = None if value is None else always(type(condition), value, within)
+    if holds is None or DBT_TEST in annotation.settings.options:
+        return
+    raise _problem(
+        annotation,
+        setting,
+        f"{setting}: {_written(annotation, setting)} {'always' if holds else 'never'} holds",
+        f"{what} is {within}",
+    )
 
 
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:

@@ -6,6 +6,7 @@ Spark evaluates the predicate; this module says what that means and why, in word
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,11 @@ from dqsql.errors import DqsqlError, IncomparableError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Severity
-from dqsql.model.results import CheckOutcome, MetricValue, Result, Status
+from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
+_COMPARES = re.compile(r"[<>=]|\bbetween\b", re.IGNORECASE)
 LEFT_TO_DBT = "left to dbt: "
 
 
@@ -110,7 +112,7 @@ def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> R
         segment=outcome.segment,
         column=check.column,
         check_name=check.name,
-        detector="constraint",
+        detector=CONSTRAINT,
         status=verdict.status,
         severity=check.severity,
         message=_message_of_dbt(check, verdict.status, single) or verdict.message,
@@ -176,7 +178,7 @@ def error_result(check: Check, error: DqsqlError, batch: str) -> Result:
         segment=None,
         column=check.column,
         check_name=check.name,
-        detector="constraint",
+        detector=CONSTRAINT,
         status=Status.SKIPPED if left else Status.ERROR,
         severity=check.severity,
         message=f"{LEFT_TO_DBT}{error.message}"
@@ -234,9 +236,8 @@ def decide(
     if demand is not None:
         broken = warning if holds else demand
         return ConstraintVerdict(status, f"{seen}, which {'warns' if mild else 'fails'}: {broken}")
-    return ConstraintVerdict(
-        status, seen if whole else f"{seen}, expected {_expected(expression, bounds)}"
-    )
+    expected = _expected(expression, bounds, observations)
+    return ConstraintVerdict(status, seen if whole else f"{seen}, expected {expected}")
 
 
 def _demand(expression: str) -> str:
@@ -321,7 +322,7 @@ def _failing_rows(observation: Observation) -> str | None:
     return f"{round((1 - value) * rows):,} of {rows:,} rows {word}"
 
 
-def _expected(expression: str, bounds: Bounds | None) -> str:
+def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Observation]) -> str:
     if bounds is None:
         return expression
     low, high = bounds.lower, bounds.upper
@@ -329,7 +330,16 @@ def _expected(expression: str, bounds: Bounds | None) -> str:
         return number_text(low)
     if low is not None and high is not None:
         return f"between {number_text(low)} and {number_text(high)}"
-    return expression
+    limit = high if low is None else low
+    if limit is None or _COMPARES.search(expression):
+        return expression
+    # The call of a macro does not say what it compares with, nor whether the limit itself is met.
+    met = all(o.value != limit for o in observations)
+    words = (
+        ("at most" if met else "less than") if low is None else "at least" if met else "more than"
+    )
+    unit = _UNITS.get(observations[0].name, "") if len(observations) == 1 else ""
+    return f"{words} {number_text(limit)}{unit}"
 
 
 def number_text(value: float) -> str:

@@ -259,7 +259,7 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     aim = f"; this bound is there to catch {catches}" if catches else ""
     told = f"{clause.metric} {seen}, {relation} {_range_words(lower, upper)}"
     if clause.method == COUNTED and status != "null":
-        told = share_words(clause, observed, lower, upper)
+        told = share_words(clause.metric, observed, lower, upper)
     return (
         f"{told}, {learned}; "
         f"a good batch breaks it with probability at most {clause.fpr:.2g} "
@@ -285,16 +285,20 @@ _COUNTED_WORDS = {
 }
 
 
-def share_words(clause: Clause, observed: float, lower: float, upper: float) -> str:
-    """Return what was seen of a counted share, and what was expected, in percent."""
-    nulls = clause.metric == "complete_ratio"
-    share, most = (1.0 - observed, 1.0 - lower) if nulls else (observed, upper)
-    what = _COUNTED_WORDS[clause.metric]
-    if nulls and np.isinf(lower):
-        expected = f"at least {_percent(1.0 - upper)}"
+def share_words(metric: str, observed: float, lower: float, upper: float) -> str:
+    """Return what was seen of a share of values, and what was expected, in percent.
+
+    `metric` is one of `COMPLETENESS_METRICS`.
+    """
+    if metric == "complete_ratio":
+        observed, lower, upper = 1.0 - observed, 1.0 - upper, 1.0 - lower
+    if np.isinf(upper):
+        expected = f"at least {_percent(lower)}"
+    elif np.isinf(lower):
+        expected = f"at most {_percent(upper)}"
     else:
-        expected = f"at most {_percent(most)}"
-    return f"{_percent(share)} of values are {what}, expected {expected}"
+        expected = f"{_percent(lower)} to {_percent(upper)}"
+    return f"{_percent(observed)} of values are {_COUNTED_WORDS[metric]}, expected {expected}"
 
 
 def _percent(share: float) -> str:

@@ -117,7 +117,7 @@ class Doctor:
         broken = {a.table for a in found if not a.mended and not a.harmless}
         if BATCHES.name not in broken:
             ledgers = self._ledgers()
-            found += self._gone(names, broken)
+            found += self._gone(names, ledgers, broken)
             found += self._batches(ledgers, broken)
         if self.repair and any(a.mended for a in found):
             self._note_repair(ledgers)
@@ -165,10 +165,16 @@ class Doctor:
 
     # --- the ledger and the tables -------------------------------------------------------------
 
-    def _gone(self, names: Collection[str], broken: Collection[str]) -> Iterator[Ailment]:
+    def _gone(
+        self, names: Collection[str], ledgers: Ledgers, broken: Collection[str]
+    ) -> Iterator[Ailment]:
         """Tables that a run has left and that are not there, or older, than then."""
         store = self.upkeep.store
-        if RUNS.name not in names or RUNS.name in broken:
+        if RUNS.name in broken:
+            return
+        if RUNS.name not in names:
+            if ledgers:
+                yield Ailment(RUNS.name, "is gone", "runs fill it again", mended=self.repair)
             return
         left = expected_versions(store)
         expected = {name: version for name, version in left.items() if name not in broken}

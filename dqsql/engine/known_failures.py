@@ -63,6 +63,12 @@ _KNOWN = (
         "something else writes there; run again when it is done",
     ),
     Known(
+        re.compile(r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS"),
+        "it has times in nanoseconds, which Spark does not read from Parquet",
+        "write microseconds; with pandas: df.to_parquet(.., coerce_timestamps='us',"
+        " allow_truncated_timestamps=True)",
+    ),
+    Known(
         re.compile(r"ExecutorLostFailure \((executor [^)]*?)\)|Slave lost|Worker lost"),
         "Spark lost executors again and again",
         "see the executors' logs; more memory may help (spark.executor.memory)",

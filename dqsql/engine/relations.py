@@ -34,32 +34,47 @@ if TYPE_CHECKING:
 _ONE_TASK = 4 * 2**20
 
 
-def register_source(spark: SparkSession, source: Source) -> None:
+def register_source(spark: SparkSession, source: Source, about: str | None = None) -> None:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
 
-    Sources that are tables need nothing. Raises SourceNotFoundError where the file is missing.
+    Sources that are tables need nothing. `about` is what people call it, by default the source's
+    name. Raises SourceNotFoundError where the file is missing or has no columns.
     """
     if source.path is None:
         return
-    reader = spark.read.format(source.file_format or "parquet").options(**_options(source))
+    file_format = source.file_format or "parquet"
+    what = about or f"the source {source.full_name}"
+    # What has no place in a sources file is a file by itself, of which there is nothing to quote.
+    place = source.span if about is None else None
+    reader = spark.read.format(file_format).options(**_options(source))
     known = known_schema(spark, source)
     if known is not None:
         reader = reader.schema(known)
     try:
         rows = reader.load(file_or_pattern(source.path))
+        if not rows.columns:
+            raise SourceNotFoundError(
+                f"{what} has no columns: {source.path} is empty",
+                span=place,
+                hint="a CSV file begins with a line of column names"
+                if file_format == "csv"
+                else None,
+            )
         if _is_one_small_file(source.path):
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
             rows = rows.coalesce(1)
         rows.createOrReplaceTempView(source.relation)
     except SPARK_FAILURES as error:
-        name = source.full_name
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
-                f"the source {name} has no files at {source.path}",
-                span=source.span,
+                f"{what} has no files at {source.path}",
+                span=place,
                 hint="check path in the sources file",
             ) from error
-        raise translate(error, f"cannot read the source {name}", source.span) from error
+        problem = translate(error, f"cannot read {what}", place)
+        if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
+            problem.hint = f"it is read as {file_format}: set `format` if it is something else"
+        raise problem from error
 
 
 def _is_one_small_file(path: str) -> bool:
@@ -67,10 +82,11 @@ def _is_one_small_file(path: str) -> bool:
     return file.is_file() and file.stat().st_size < _ONE_TASK
 
 
-def read_source(spark: SparkSession, source: Source) -> DataFrame:
-    """The rows of a source. Raises EngineError."""
-    register_source(spark, source)
-    with translated(f"cannot read the source {source.full_name}", source.span):
+def read_source(spark: SparkSession, source: Source, about: str | None = None) -> DataFrame:
+    """The rows of a source, which people call `about`. Raises EngineError."""
+    register_source(spark, source, about)
+    place = source.span if about is None else None
+    with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
         return spark.sql(f"select * from {source.relation}")
 
 

@@ -114,6 +114,8 @@ def result_of_row(row: Mapping[str, Any]) -> Result:
         upper=row["upper_bound"],
         score=row["score"],
         details=json.loads(row["details"] or "{}"),
+        warn_lower=row.get("warn_lower_bound"),
+        warn_upper=row.get("warn_upper_bound"),
     )
 
 

@@ -31,6 +31,7 @@ from dqsql.model.tables import (
     state_table_name,
     total_table_name,
 )
+from dqsql.model.wording import plural
 
 # Files that no log knows may be those of a run that is at work; a day later they are not.
 _GRACE_HOURS = 24
@@ -62,13 +63,19 @@ class Upkeep:
         """The names of the tables that there are, readable or not; `models` are those known."""
         if self.store.folder is not None:
             folders = sorted(self.store.folder.iterdir()) if self.store.folder.exists() else []
-            return [f.name for f in folders if f.name.startswith("dq_") and (f / _LOG).is_dir()]
+            return [
+                f.name
+                for f in folders
+                if f.name.startswith("dq_") and ((f / _LOG).is_dir() or f.is_file())
+            ]
         names = [table.name for table in ALL_TABLES]
         names += [name(model) for model in models for name in _OF_MODELS]
         return [n for n in names if self.unreadable(n) or self.store.table(n) is not None]
 
     def unreadable(self, name: str) -> str | None:
         """Why the log of a table cannot be read; None where it can."""
+        if self.store.folder is not None and (self.store.folder / name).is_file():
+            return "it is a file"
         try:
             found = self.store.table(name)
         except FAILURES as error:
@@ -271,7 +278,7 @@ def _filesystem(table: DeltaTable) -> pa_fs.FileSystem:
 
 
 def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:
-    """Why a file cannot be what the log says."""
+    """Why a file cannot be what the log says; all of its rows are read."""
     # The log has it as part of an URL.
     path = unquote(file.path)
     (found,) = files.get_file_info([path])
@@ -280,7 +287,8 @@ def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:
     if found.size != file.size:
         return f"has {found.size:,} bytes instead of {file.size:,}"
     try:
-        pq.read_metadata(path, filesystem=files)
+        with pq.ParquetFile(path, filesystem=files, page_checksum_verification=True) as opened:
+            rows = sum(batch.num_rows for batch in opened.iter_batches())
     except (pa.ArrowException, OSError) as error:
         return f"cannot be read: {sentence(error)}"
-    return None
+    return None if rows == file.rows else f"has {plural(rows, 'row')} instead of {file.rows:,}"

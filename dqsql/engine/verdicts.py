@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from dqsql.engine.history import stored_rows
 from dqsql.engine.storage import Store
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
+from dqsql.model.plan import Declared
 from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS
 from dqsql.model.tables import BATCHES, RESULTS
+from dqsql.model.wording import first_of
 
 _Place = tuple[str, str, str | None]  # check, batch, segment
 # Without a batch, the newest so many are looked at.
 _LOOKED_AT = 400
-_SUGGESTED = 5
+_SUGGESTED, _NEAR = 5, 3
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class VerdictFinder:
     """Finds the row that a person named.
 
     `checks` are the rows of `dq_checks`. A check may be named by its id or, where that is unique,
-    by its name: of an adopted test of dbt that is what `dbt test` calls it.
+    by its name: of an adopted test of dbt that is what `dbt test` calls it. `declared` are the
+    checks that the project has now, whether or not a run has looked at them.
     """
 
     store: Store
@@ -33,6 +37,7 @@ class VerdictFinder:
     text: str
     batch: str | None
     segment: str | None
+    declared: Sequence[Declared] = ()
 
     def row(self) -> dict[str, Any]:
         """The row. Raises UsageError: there is none, or there are several."""
@@ -44,6 +49,8 @@ class VerdictFinder:
                 hint="name the check, and add --batch and --segment",
             )
         if not found:
+            if self.batch is None and wanted == []:
+                self._refuse_unjudged(self.text)
             where = "" if self.batch is None else f" on batch {self.batch!r}"
             if self.segment is not None:
                 where += f", segment {self.segment!r}"
@@ -70,18 +77,31 @@ class VerdictFinder:
         return sorted(ids) + sorted(warns if ids else ())
 
     def _unknown(self, text: str) -> UsageError:
-        known = [*self._models(), *(r["check_name"] for r in self.checks)]
-        if text in self._models().values():
-            known = [i for i, model in self._models().items() if model == text]
+        now = {c.id: c.model for c in self.declared}
+        models = {**now, **self._models()}
+        if text in models.values():
+            known = sorted(i for i, model in models.items() if model == text)
             return UsageError(
                 f"{text!r} is a check model: a verdict is one of its checks'",
-                hint=f"its checks: {', '.join(sorted(known)[:_SUGGESTED])}; or see all of them:"
+                hint=f"its checks: {first_of(known, _SUGGESTED)}; or see all of them:"
                 f" dqsql report --text {text}",
             )
-        return UsageError(
-            f"no check {text!r} has been run",
-            hint=nearest(text, known) or "`dqsql ls` lists the checks",
-        )
+        self._refuse_unjudged(text)
+        hint = _near_of_model(text, models)
+        if hint is None:
+            names = [*(r["check_name"] for r in self.checks), *(c.name for c in self.declared)]
+            hint = nearest(text, [*models, *names]) or "`dqsql ls` lists the checks"
+        return UsageError(f"there is no check {text!r}", hint=hint)
+
+    def _refuse_unjudged(self, text: str) -> None:
+        """Refuse a check that exists and has no verdict. Raises UsageError."""
+        for check in self.declared:
+            if text in (check.id, check.name):
+                raise UsageError(
+                    f"no run has looked at the check {text!r} yet",
+                    hint=f"dqsql run --select {check.model} checks new batches with it, and with"
+                    " --batch BATCH one that was checked before",
+                )
 
     def _named(self) -> list[_Place]:
         ids = self._ids(self.text)
@@ -123,6 +143,18 @@ class VerdictFinder:
         rows = stored_rows(self.store, RESULTS, self._models()[check], [batch])
         mine = (r for r in rows if r["check_id"] == check and r["segment"] == segment)
         return next(mine, None)
+
+
+def _near_of_model(text: str, models: Mapping[str, str]) -> str | None:
+    """A hint on the id of a check that begins with the name of a model; None of other texts."""
+    model, _, name = text.partition(".")
+    own = {i.removeprefix(f"{model}."): i for i, m in models.items() if m == model}
+    if not own or not name:
+        return None
+    close = [own[n] for n in get_close_matches(name, own, n=_NEAR)]
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    return f"checks of {model}: {first_of(sorted(own.values()), _SUGGESTED)}"
 
 
 def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -19,14 +19,18 @@ import yaml
 from dqsql.dialect import prefix_end, shortened
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError, error_of
 from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
-from dqsql.loading.scanner import TextProblem
-from dqsql.loading.settings import read_check_settings
-from dqsql.loading.suspects import (
+from dqsql.loading.hints import (
+    bracketed_setting,
+    curly_quotes,
+    dotted_range,
     expression_hint,
     loose_setting,
-    lost_escape,
-    stray_names,
+    rest_hint,
+    unit_hint,
 )
+from dqsql.loading.scanner import TextProblem
+from dqsql.loading.settings import read_check_settings
+from dqsql.loading.suspects import lost_escape, stray_names
 from dqsql.model.project import Annotation, CheckSettings
 from dqsql.model.settings import SettingProblem
 
@@ -44,8 +48,7 @@ _CHECK_LIKE = re.compile(
 # Nearer to a known name than this, and a word is likely that name misspelt.
 _NEAR = 0.75
 _NUMBER = re.compile(r"\b\d")
-_AND = "SQL says and, not &&"
-_PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
+_NEVER_MET = re.compile(r"not[\s-]+null", re.IGNORECASE)
 _NOT_NULL = "did you mean @not_null?"
 _OPEN, _CLOSE = "([{", ")]}"
 _QUOTED = {"'": re.compile(r"'(?:[^']|'')*+'"), '"': re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)}
@@ -242,22 +245,23 @@ def _parse_one(
     brace = _split_settings(text)
     expression_text = text if brace is None else text[:brace]
     expression = _expression(expression_text, start + 1)
-    if expression.lower().split() == ["not", "null"]:
+    if _NEVER_MET.fullmatch(expression.strip()):
         raise AnnotationProblem(
             "this is a condition that is never met", start, f"@{expression.strip()}", _NOT_NULL
         )
     _refuse_lost_escape(expression, start + 1)
+    _refuse_other_signs(expression, start + 1)
     rest_at = len(expression)
     settings = CheckSettings()
     stop = rest_at
     if brace is not None:
         if gap := expression_text[rest_at:].strip():
-            _refuse_rest(gap, start + 1 + expression_text.index(gap, rest_at))
+            _refuse_rest(expression, gap, start + 1 + expression_text.index(gap, rest_at))
         stop = _settings_end(text, brace, start + 1)
         settings = _settings(text[brace:stop], start + 1 + brace)
         if settings.where is not None and (lost := lost_escape(settings.where)):
             raise _lost(lost[1], start + 1 + brace, text[brace:stop])
-    _check_prose(text[stop:], start + 1 + stop, known_names)
+    _check_prose(expression.strip(), text[stop:], start + 1 + stop, known_names)
     shown = comment[start : start + 1 + stop].strip()
     return ParsedAnnotation(expression.strip(), settings, start, shown)
 
@@ -273,6 +277,27 @@ def _expression(text: str, offset: int) -> str:
             if shorter is None:
                 raise _expression_problem(text, offset, error) from error
             candidate = shorter
+
+
+def _refuse_other_signs(expression: str, offset: int) -> None:
+    """Refuse `[severity: warn]`, `1..5` and curly quotes, which SQL reads in its own way."""
+    at = bracketed_setting(expression)
+    if at is not None:
+        shown = expression[at:].strip()
+        raise AnnotationProblem(
+            "settings stand in braces", offset + at, shown, f"write {{{shown.strip('[]() ')}}}"
+        )
+    if (hint := curly_quotes(expression)) is not None:
+        shown = f"@{expression.strip()}"
+        raise AnnotationProblem("SQL does not know these quotes", offset, shown, hint)
+    values = dotted_range(expression)
+    if values is not None:
+        raise AnnotationProblem(
+            f"SQL knows no range of numbers: {shortened(expression)!r}",
+            offset,
+            f"@{expression.strip()}",
+            f"write @in_range({values}), or @mean between {values.replace(', ', ' and ')}",
+        )
 
 
 def _refuse_lost_escape(expression: str, offset: int) -> None:
@@ -309,9 +334,7 @@ def _expression_problem(text: str, offset: int, error: DqsqlError) -> Annotation
     detail = _POSITION.sub("", error.message).rpartition("': ")[2]
     # sqlglot's messages about its own classes and texts say nothing to a user.
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
-    depth = sum(text.count(c) for c in _OPEN) - sum(text.count(c) for c in _CLOSE)
-    hint = "a parenthesis is not closed" if depth > 0 else "put prose before the @"
-    hint = expression_hint(shown) or hint
+    hint = expression_hint(shown) or "put prose before the @"
     return AnnotationProblem(
         f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
     )
@@ -373,13 +396,13 @@ def _refuse_repeated(text: str, offset: int) -> None:
         seen.add(key.value)
 
 
-def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:
+def _check_prose(expression: str, text: str, offset: int, known_names: Collection[str]) -> None:
     rest = text.strip()
     at = offset + len(text) - len(text.lstrip())
-    if loose_setting(rest):
-        _refuse_rest(rest, at)
+    if loose_setting(rest) or unit_hint(expression, rest):
+        _refuse_rest(expression, rest, at)
     if not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
-        _refuse_rest(rest, at)
+        _refuse_rest(expression, rest, at)
     for word in _WORD.finditer(rest):
         if word.group().lower() in known_names:
             raise AnnotationProblem(
@@ -390,12 +413,12 @@ def _check_prose(text: str, offset: int, known_names: Collection[str]) -> None:
             )
 
 
-def _refuse_rest(rest: str, offset: int) -> None:
+def _refuse_rest(expression: str, rest: str, offset: int) -> None:
     raise AnnotationProblem(
         f"text after the annotation: {shortened(rest)!r}",
         offset,
         rest,
-        loose_setting(rest) or (_AND if rest.startswith("&&") else _PROSE_ELSEWHERE),
+        rest_hint(expression.strip(), rest),
     )
 
 

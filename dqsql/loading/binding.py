@@ -27,6 +27,7 @@ from dqsql.model.project import Annotation, CheckModel, Projection
 
 # Four for each column of the widest tables that people have.
 MAX_ANNOTATIONS = 10_000
+MAX_ANNOTATION = 100_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,12 @@ def bind_model(
     count = 0
     for comment in rendering.comments:
         for found in _annotations(rendering, path, comment, binder, (known_names, words)):
-            if isinstance(found, Annotation):
-                annotations.append(found)
-            else:
+            if not isinstance(found, Annotation):
                 errors.append(found)
+            elif len(found.expression) > MAX_ANNOTATION:
+                errors.append(_too_long(found))
+            else:
+                annotations.append(found)
             count += 1
             if count > MAX_ANNOTATIONS:
                 errors.append(_too_many(found))
@@ -94,6 +97,14 @@ def bind_model(
         for item in layout.items
     )
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
+
+
+def _too_long(found: Annotation) -> AnnotationError:
+    return AnnotationError(
+        f"the annotation is longer than {MAX_ANNOTATION:,} characters",
+        span=found.span,
+        hint="keep many values in a table, and write @references(source('lists', 'values'), value)",
+    )
 
 
 def _too_many(found: Annotation | AnnotationError) -> AnnotationError:

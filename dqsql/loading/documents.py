@@ -18,6 +18,7 @@ from dqsql.model.settings import Reader, SettingProblem, read_value
 KeyPath = tuple[str | int, ...]
 # A thousand tables with a hundred columns each are fewer.
 _MAX_VALUES = 300_000
+_MAX_CHARACTERS = 10_000_000
 # Deeper nesting is refused, which Python's stack would not hold, and so are bombs of merged keys.
 DEPTH = 50
 MERGED_KEYS = 10_000
@@ -222,6 +223,9 @@ def read_document(
     `render(text, path)` renders values that contain Jinja. Raises ConfigError, or `error`.
     """
     text = read_text(file, shown)
+    if len(text) > _MAX_CHARACTERS:
+        message = f"the file is longer than {_MAX_CHARACTERS:,} characters"
+        raise error(message, span=Span(shown), hint="spread it over several files")
     marks: dict[KeyPath, tuple[int, int]] = {}
     _refuse_forbidden_characters(text, shown, error)
     loader = LimitedLoader(text)

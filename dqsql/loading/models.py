@@ -112,16 +112,27 @@ def _config_span(recorder: _Recorder, key: str) -> Span:
 
 
 def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
-    """One error for each second model of a name; Spark's views know no upper and lower case."""
+    """One error for each second model of a name; Spark's views know no upper and lower case.
+
+    And one for each name that is no text.
+    """
     seen: dict[str, ModelFile] = {}
     errors: list[DqsqlError] = []
     for file in files:
+        if not _is_text(file.path):
+            message = "the name of the file is not UTF-8 text"
+            errors.append(LoadError(message, span=Span(file.path), hint="rename the file"))
         first = seen.setdefault(file.name.lower(), file)
         if first is not file:
             names = " or ".join(dict.fromkeys(repr(f.name) for f in (first, file)))
             message = f"two check models are called {names}: {first.path} and {file.path}"
             errors.append(LoadError(message, span=Span(file.path), hint="rename one of the files"))
     return errors
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file system's bytes were UTF-8: others stand in a name as halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def load_model(

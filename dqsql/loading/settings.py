@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from dqsql.errors import nearest
+from dqsql.errors import ConfigError, nearest
 from dqsql.model.monitors import AUTO, FEATURES, monitor_specs
 from dqsql.model.project import CheckSettings, NoData, Scope, Severity
+from dqsql.model.routes import read_routes
 from dqsql.model.settings import (
     Reader,
     SettingProblem,
@@ -19,6 +20,7 @@ from dqsql.model.settings import (
     as_names,
     as_rate,
     as_text,
+    as_web_address,
     at_least,
     one_of,
     read_value,
@@ -54,6 +56,15 @@ def _scan_budget(value: Any) -> dict[str, int]:
                 "write a number, or {model: 3, total: 20}",
             )
     return {name: read_value("scan_budget", n, at_least(1)) for name, n in limits.items()}
+
+
+def _routes(value: Any) -> Any:
+    """Who hears of findings, as it is given."""
+    try:
+        read_routes(value)
+    except ConfigError as error:
+        raise SettingProblem(error.message, "on_finding", error.hint) from None
+    return value
 
 
 def _failures_limit(value: Any) -> int | None:
@@ -163,8 +174,9 @@ _PROJECT_OPTIONS: Mapping[str, Reader] = {
     **_MODEL_DEFAULTS,
     "adopt_dbt_tests": as_bool,
     "false_alarm_budget": as_text,
-    "on_finding": as_given,
+    "on_finding": _routes,
     "openlineage": as_given,
+    "report_url": as_web_address,
     "store_vars": as_bool,
 }
 

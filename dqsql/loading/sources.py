@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import yaml
+
 from dqsql.dialect import quoted
-from dqsql.errors import ConfigError
+from dqsql.errors import ConfigError, Span
 from dqsql.loading.documents import Document, Section
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.resources import expanded
 
+# The source that is proposed for files that none names.
+UNNAMED = "files"
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "delta")
 _FILE_KEYS = frozenset({"path", "location", "external", "format", "options"})
 _DESCRIBING_KEYS = frozenset(
@@ -161,6 +166,50 @@ def resolve_path(path: str, root: Path) -> str:
     if _URI.match(path):
         return path
     return str(root / expanded(path))
+
+
+def unnamed_source(path: str, shown: str, name: str) -> Source:
+    """A file or folder that no source names, as it would be read if one did.
+
+    `shown` is its path for people, `name` that of the table.
+    """
+    file_format, options = guess_format(path), {}
+    if file_format == _TABS:
+        file_format, options = "csv", {"sep": "\t"}
+    return Source(
+        name=UNNAMED,
+        table=name,
+        relation=quoted(f"dqsql_source__{UNNAMED}__{name}"),
+        span=Span(shown),
+        path=path,
+        file_format=file_format,
+        options=options,
+    )
+
+
+def declaration(shown: str, name: str, files: str, *, first: bool) -> str:
+    """What declares a file as a source, as YAML; with `sources:` where it is the `first`."""
+    lines = [
+        f"  - name: {_as_yaml(files)}",
+        "    tables:",
+        f"      - name: {_as_yaml(name)}",
+        f"        path: {_as_yaml(shown)}",
+    ]
+    return "\n".join([*(["sources:"] if first else []), *lines])
+
+
+def _as_yaml(text: str) -> str:
+    """A text in YAML; in quotes where it would be something else, as `null` or `a: b`."""
+    try:
+        same = "\n" not in text and yaml.safe_load(f"- {text}") == [text]
+    except yaml.YAMLError:
+        same = False
+    return text if same else json.dumps(text, ensure_ascii=False)
+
+
+def is_known_format(path: str) -> bool:
+    """Whether a file's name says how it is to be read."""
+    return _format_of(path) is not None
 
 
 def guess_format(path: str) -> str:

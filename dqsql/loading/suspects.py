@@ -1,4 +1,4 @@
-"""What looks like a check and is none: what to warn about, and hints on annotations with errors."""
+"""What looks like a check and is none, or not the one that is meant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from dqsql.errors import Span
 from dqsql.loading.scanner import scan
-from dqsql.loading.settings import CHECK_SETTINGS
 from dqsql.model.project import DBT_TEST, CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
@@ -70,62 +69,17 @@ def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:
             yield f"{place}: the comment {shown!r} is no check; did you mean @{shown}?"
 
 
-# --- hints on annotations ------------------------------------------------------------------------
+# --- in annotations ------------------------------------------------------------------------------
 
 
-_WORD = re.compile(r"[^\W\d]\w*")
-# Operators in sqlglot's eyes, and what is meant.
-_OPERATORS = {
-    "notnull": "not_null",
-    "isnull": "null_count > 0",
-    "between": "in_range(1, 100), or a metric: @mean between 1 and 100",
-    "like": "matches('regex'), or @satisfies(column like '..')",
-    "rlike": "matches('regex')",
-    "in": "accepted_values(..)",
-    "exists": "not_null",
-}
-_PERCENT = re.compile(r"\d\s*%\s*(?:$|and\b|or\b)", re.IGNORECASE)
-_HALF = re.compile(r"\b(and|or)\s*(?:[<>=!])", re.IGNORECASE)
-_NOTHING_BEHIND = re.compile(r"(?:[<>=!]|\b(?:and|or|between|in))\s*$", re.IGNORECASE)
-_JOINED = re.compile(r"\b(and|or)\s*$", re.IGNORECASE)
-_BETWEEN = re.compile(r"\bbetween\s+\S+\s+and\s*$", re.IGNORECASE)
-_ASSIGNED = re.compile(r"\(\s*(\w+)\s*=\s*(?:\[(.*)\]|\()", re.DOTALL)
 _LITERAL = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Behind one backslash they mean something in a regular expression or a pattern, and nothing in the
 # text of SQL, which drops the backslash.
 _LOST = frozenset("dDwWsSpPBhvAzGQE.*+?()[]{}|^$<-/&")
-_LOOSE_SETTING = re.compile(rf"\b({'|'.join(sorted(CHECK_SETTINGS))})\s*[:=]\s*(\S.*)")
 _GLUED = re.compile(r"(?<=[(\[;:,])@([^\W\d]\w*)")
 _APART = re.compile(r"^\s*@[ \t]+([^\W\d]\w*)", re.MULTILINE)
 _CALL_OR_END = re.compile(r"\s*(?:$|[(\[{)\],.;]|[<>=!]|between\b|@)", re.IGNORECASE)
-
-
-def expression_hint(text: str) -> str | None:
-    """How an expression that cannot be parsed may have been meant, or None."""
-    word = _WORD.match(text.strip())
-    meant = _OPERATORS.get(word.group().lower()) if word else None
-    if meant is not None:
-        return f"did you mean @{meant}?"
-    if text.count("'") % 2 or text.count('"') % 2:
-        return "a quote is not closed"
-    assigned = _ASSIGNED.search(text)
-    if assigned is not None:
-        listed = (assigned.group(2) or "..").strip()
-        return f"write the values one after the other: ({listed})"
-    if "&&" in _LITERAL.sub("''", text):
-        return "SQL says and, not &&"
-    if _PERCENT.search(text):
-        return "shares are numbers between 0 and 1: 0.8, not 80%"
-    half = _HALF.search(text)
-    if half is not None:
-        return f"{half.group(1)} needs a whole comparison behind it; or write: between 1 and 100"
-    joined = _JOINED.search(text)
-    if joined is not None and not _BETWEEN.search(text):
-        return f"leave {joined.group(1)} out: each @ begins a check of its own"
-    if _NOTHING_BEHIND.search(text):
-        return "something is missing at the end"
-    return None
 
 
 def lost_escape(text: str) -> tuple[int, str] | None:
@@ -135,12 +89,6 @@ def lost_escape(text: str) -> tuple[int, str] | None:
             if escape.group(1) in _LOST:
                 return literal.start() + escape.start(), escape.group()
     return None
-
-
-def loose_setting(text: str) -> str | None:
-    """The hint on prose that is a setting without its braces, or None."""
-    found = _LOOSE_SETTING.search(text)
-    return f"write {{{found.group(1)}: {found.group(2).strip()}}}" if found else None
 
 
 def stray_names(comment: str, names: Collection[str]) -> Iterator[tuple[int, str, str]]:

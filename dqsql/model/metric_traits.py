@@ -1,10 +1,15 @@
 """What is known of metrics by their names: the one place for lists of them.
 
 Detectors treat a metric by what it is: whether it grows with the number of rows, has the column's
-unit, may be negative. A metric that is in no list is an ordinary number.
+unit, may be negative. A metric that is in no list is an ordinary number. In which range its values
+lie is said by the documentation of its macro, so that a user's own metric can say it too.
 """
 
 from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
 
 # Distances between two batches' distributions; those of patterns have a prefix.
 NUMERIC_DISTANCES = ("emd", "js_div", "kl_div", "ks_dist", "cohen_d")
@@ -57,6 +62,18 @@ ROW_DRIVEN_METRICS = frozenset(
     ]
 )
 
+# Metrics that people bound from below; the others they bound from above.
+_AT_LEAST = frozenset(
+    {"min", "min_length", "row_count", "count", "count_distinct", "approx_count_distinct"}
+    | {"dist_val_count", "column_count", "completeness", "complete_ratio", "compliance"}
+    | {"uniqueness", "unique_ratio", "unique_value_ratio", "distinctness", "type_consistency"}
+    | {"predictability"}
+)
+# Numbers of rows or values that ought not to be there.
+_OUGHT_TO_BE_NONE = frozenset(
+    {"null_count", "duplicate_count", "orphan_count", "other_value_count", "dependency_violations"}
+)
+
 # What people call metrics whose names are short forms; the other names speak for themselves.
 _METRIC_WORDS = {
     **dict.fromkeys(CATEGORICAL_DISTANCES, "distance of the shares of values"),
@@ -88,3 +105,69 @@ def metric_words(metric: str) -> str:
     """Return a metric's name in words with the name behind it, or the name if it needs none."""
     words = _METRIC_WORDS.get(metric)
     return metric if words is None else f"{words} ({metric})"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """The numbers that a metric can be; an end that is `open` is not reached."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is that of shares."""
+        return self.low >= 0 and self.high == 1
+
+    def __str__(self) -> str:
+        """In words: `between 0 and 1`, `never below 0`."""
+        if math.isinf(self.high):
+            return f"never below {self.low:g}"
+        return (
+            f"never above {self.high:g}"
+            if math.isinf(self.low)
+            else f"between {self.low:g} and {self.high:g}"
+        )
+
+
+_RANGE = re.compile(r"\bRange ([\[(])\s*([^\s,]+)\s*,\s*([^\])]+?)\s*([\])])")
+
+
+def declared_range(documentation: str) -> ValueRange | None:
+    """The range that a metric's documentation names: `Range [0, 1]`, `Range (0, inf)`, or None.
+
+    An end that is no number, such as `about 1`, is not taken for one.
+    """
+    found = _RANGE.search(documentation)
+    if found is None:
+        return None
+    low, high = _end(found[2], -math.inf), _end(found[3], math.inf)
+    if math.isinf(low) and math.isinf(high):
+        return None
+    return ValueRange(low, high, found[1] == "(", found[4] == ")")
+
+
+def _end(text: str, unknown: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return unknown
+    return unknown if math.isnan(value) else value
+
+
+def usual_operator(metric: str) -> str:
+    """How people bound a metric by one number: `>=` or `<=`."""
+    return ">=" if metric in _AT_LEAST else "<="
+
+
+def usual_demand(metric: str, within: ValueRange | None) -> str:
+    """A comparison as people make them of a metric, for hints: `>= 0.95`."""
+    if within is not None and within.is_share:
+        return ">= 0.95" if metric in _AT_LEAST else "<= 0.05"
+    if metric in _OUGHT_TO_BE_NONE:
+        return "= 0"
+    if metric == "freshness":
+        return "< 24"
+    return "<= 100" if metric in ("max", "max_length") else "> 0"

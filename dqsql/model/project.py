@@ -43,6 +43,8 @@ DBT_LIMIT = "dbt_limit"
 WARN_HALF = ":warn"
 # Option of a check that is dbt's freshness of a source: `warn_after` or `error_after`.
 DBT_FRESHNESS = "dbt_freshness"
+# Tag of the checks that a contract stands for.
+CONTRACT_TAG = "contract"
 
 
 # How dqsql reaches Spark, and the formats that it keeps its tables in.

@@ -56,6 +56,8 @@ STATUS_ORDER = (
 )
 # What a person should look at.
 FINDINGS = frozenset({Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA})
+# The detector of a check that somebody wrote; those of monitors are their kinds.
+CONSTRAINT = "constraint"
 # The states of a row of `dq_findings`.
 OPEN, ACKNOWLEDGED, MUTED, RESOLVED = "open", "acknowledged", "muted", "resolved"
 

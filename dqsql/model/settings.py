@@ -21,6 +21,8 @@ Reader = Callable[[Any], Any]
 _SHOWN = 200
 _HUGE = 10**18
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
+# What ends a link in a message is no part of it.
+_WEB_ADDRESS = re.compile(r"https?://[^\s<>|()\"'`]+")
 
 
 class WrongValue(Exception):
@@ -70,6 +72,13 @@ def shown_value(value: object) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_web_address(value: Any) -> str:
+    """The address of a page."""
+    if not isinstance(value, str) or not _WEB_ADDRESS.fullmatch(value):
+        raise WrongValue("an address such as https://example.com/report.html")
+    return value
 
 
 def as_given(value: Any) -> Any:

@@ -137,7 +137,9 @@ def recompute(stored: StoredVerdict) -> Recomputed:
     """Decide on a stored verdict again, as far as its kind allows it."""
     kind = find(stored.row["detector"])
     if kind is None:
-        return Recomputed(note="its bounds were written, not learned: nothing to compute again")
+        return Recomputed(
+            note="nothing to compute again: its bounds stand in the check, they were not learned"
+        )
     if kind.recompute is None:
         return Recomputed(
             note=f"@{kind.name} is not computed again: its message and details say what it compared"

@@ -20,6 +20,7 @@ from dqsql.patterns.infer import (
 from dqsql.patterns.language import Pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, matches, spark_regex
+from dqsql.patterns.specify import specified
 from dqsql.patterns.store import (
     SizeReport,
     corpus_index,
@@ -56,6 +57,7 @@ __all__ = [
     "parse_pattern",
     "size_report",
     "spark_regex",
+    "specified",
     "tables_with",
     "tag_columns",
     "tag_pattern",

@@ -70,6 +70,11 @@ class matcher:
         return self._unicode.fullmatch(value) is not None
 
 
+def token_regex(token: Token, classes: Mapping[str, str]) -> str:
+    """A token as a regular expression of Python; `classes` are those of characters."""
+    return _element(token, classes, re.escape)
+
+
 @lru_cache(maxsize=4096)
 def _compiled(pattern: Pattern, *, ascii_only: bool) -> re.Pattern[str]:
     classes = ASCII_CLASSES if ascii_only else unicode_classes()

@@ -67,7 +67,8 @@ def write_atomically(path: Path, text: str, *, redacted: bool = True) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+        # Names of files may have bytes that are no UTF-8.
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
             file.write(redact(text) if redacted else text)
             file.flush()
             os.fsync(file.fileno())

@@ -211,9 +211,10 @@ class ConsoleListener(RunListener):
             problems.append(f"{plural(n, 'error')} ({Status.ERROR.words})")
         if n := counts[Status.FAIL]:
             problems.append(plural(n, "failure"))
-        warnings = counts[Status.WARN] + counts[Status.NO_DATA]
-        if warnings:
-            problems.append(plural(warnings, "warning"))
+        if n := counts[Status.WARN]:
+            problems.append(plural(n, "warning"))
+        if n := counts[Status.NO_DATA]:
+            problems.append(f"{plural(n, 'verdict')} without data")
         waiting = sum(len(m.waiting) for m in result.models)
         if waiting:
             problems.append(plural(waiting, "unreviewed batch", "unreviewed batches"))

@@ -15,7 +15,8 @@ from typing import Any
 import jinja2
 
 from dqsql.report.jsonable import jsonable
-from dqsql.report.page import Page, model_record, overview_record
+from dqsql.report.model_page import model_record
+from dqsql.report.page import Page, overview_record
 from dqsql.resources import resource_dir
 
 REPORT = "report.html"

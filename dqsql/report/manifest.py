@@ -12,18 +12,13 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from dqsql.model.macro_text import MACRO
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.fingerprints import Fingerprints, macro_texts, own_macros
 from dqsql.report.jsonable import timestamp
 
 SCHEMA_VERSION = 1
-# A macro with the comment right above it. This is for listing only: Jinja itself reads the files.
-_MACRO = re.compile(
-    r"(?:\{#-?(?P<comment>(?:(?!#\}).)*?)-?#\}\s*)?"
-    r"\{%[-+]?\s*macro\s+(?P<name>\w+)\s*\((?P<arguments>.*?)\)\s*[-+]?%\}",
-    re.DOTALL,
-)
 
 
 def manifest(
@@ -136,7 +131,7 @@ def macro_records(files: Iterable[MacroFile]) -> list[dict[str, Any]]:
     found = {
         match["name"]: _macro_record(file, match)
         for file in files
-        for match in _MACRO.finditer(file.text)
+        for match in MACRO.finditer(file.text)
     }
     return [found[name] for name in sorted(found)]
 

@@ -8,20 +8,19 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 
 from dqsql.errors import ConfigError, NotificationError
+from dqsql.model.routes import Route
 from dqsql.model.wording import plural
 from dqsql.report.text import printable, shorten
 
-KINDS = ("slack", "teams", "webhook", "email")
-SETTING = "on_finding"
+REPORT_URL = "report_url"
 # Where mail is handed over: smtp://user:password@host:587, smtps://.., and who writes it.
 SMTP_URL, SMTP_FROM = "DQSQL_SMTP_URL", "DQSQL_SMTP_FROM"
-_FILTERS = {"owners": "owner", "tags": "tags", "severity": "severity"}
 _TIMEOUT = 20
 # Findings that one message tells in full.
 _MAX_TOLD = 20
@@ -30,7 +29,11 @@ _MAX_TEXT = 300
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A finding that somebody should hear of: `event` is `opened` or `resolved`."""
+    """A finding that somebody should hear of: `event` is `opened` or `resolved`.
+
+    `place` is where its check was written, `file:line`; `url` its page in the report, if the
+    project says where that is.
+    """
 
     event: str
     finding_id: str
@@ -47,6 +50,23 @@ class Notice:
     tags: tuple[str, ...]
     assigned_to: str = ""
     impact: str = ""
+    place: str = ""
+    url: str = ""
+
+    @property
+    def about(self) -> str:
+        """Who looks after the finding, and where its check was written, as far as it is known."""
+        parts = (
+            self.owner and f"owner {self.owner}",
+            self.assigned_to and f"assigned to {self.assigned_to}",
+            self.place,
+        )
+        return printable(", ".join(p for p in parts if p))
+
+    @property
+    def command(self) -> str:
+        """What shows the newest verdict."""
+        return printable(f"dqsql explain {self.check_id}@{self.last_batch}")
 
     @property
     def line(self) -> str:
@@ -60,75 +80,6 @@ class Notice:
         return f"{word} {printable(self.model)}: {printable(self.label)} ({where}){about}"
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Who hears of which findings.
-
-    `kind` is one of KINDS. `address` names the environment variable with the URL of a webhook; of
-    e-mail it lists the receivers. An empty filter lets everything pass; a tag of several suffices.
-    """
-
-    kind: str
-    address: tuple[str, ...]
-    owners: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    severity: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The route for people, without secrets."""
-        return f"{self.kind} {', '.join(self.address)}"
-
-    def wants(self, notice: Notice) -> bool:
-        """Whether the finding goes this way."""
-        return (
-            (not self.owners or notice.owner in self.owners)
-            and (not self.tags or bool(set(self.tags) & set(notice.tags)))
-            and (self.severity is None or notice.severity == self.severity)
-        )
-
-
-def read_routes(setting: Any) -> tuple[Route, ...]:
-    """The routes of the project file's `on_finding`. Raises ConfigError."""
-    if setting is None:
-        return ()
-    if not isinstance(setting, Sequence) or isinstance(setting, str):
-        raise ConfigError(
-            f"{SETTING} must be a list of routes", hint=f"{SETTING}: [{{slack: SLACK_URL}}]"
-        )
-    return tuple(_route(entry) for entry in setting)
-
-
-def _route(entry: Any) -> Route:
-    given = dict(entry) if isinstance(entry, Mapping) else {}
-    kinds = [k for k in KINDS if k in given]
-    unknown = set(given) - set(KINDS) - set(_FILTERS)
-    if len(kinds) != 1 or unknown:
-        wrong = f"unknown: {', '.join(sorted(map(str, unknown)))}; " if unknown else ""
-        raise ConfigError(
-            f"a route of {SETTING} has one of {', '.join(KINDS)}, and may have owners, tags and"
-            f" severity ({wrong}found {entry!r})",
-            hint="{slack: SLACK_URL, owners: [data team], severity: error}",
-        )
-    kind = kinds[0]
-    address = _texts(given[kind])
-    if kind != "email" and (len(address) != 1 or not address[0].isidentifier()):
-        raise ConfigError(
-            f"{SETTING}: {kind} must name the environment variable that holds the address",
-            hint=f"{kind}: SLACK_URL, and in the environment SLACK_URL=https://..",
-        )
-    severity = given.get("severity")
-    if severity not in (None, "warn", "error"):
-        raise ConfigError(f"{SETTING}: severity is warn or error, not {severity!r}")
-    return Route(kind, address, _texts(given.get("owners")), _texts(given.get("tags")), severity)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(map(str, value))
-
-
 def title_of(project: str, notices: Sequence[Notice]) -> str:
     """The first line of a message: how many findings were opened and resolved."""
     opened = sum(n.event == "opened" for n in notices)
@@ -138,35 +89,42 @@ def title_of(project: str, notices: Sequence[Notice]) -> str:
     return printable(f"Data quality of {project}: {', '.join(parts)}")
 
 
+def finding_url(report_url: str | None, finding_id: str) -> str:
+    """The page of a finding in the report at an address; empty without one."""
+    if not report_url:
+        return ""
+    return f"{report_url.partition('#')[0]}#/finding/{urllib.parse.quote(finding_id, safe='')}"
+
+
 def body_of(notices: Sequence[Notice]) -> str:
     """The lines of a message: what was opened, and how to look at it; then what was resolved."""
     lines = []
     for notice in notices[:_MAX_TOLD]:
         lines.append(notice.line)
         if notice.event == "opened":
-            if notice.impact:
-                lines.append(f"    {shorten(printable(notice.impact), _MAX_TEXT)}")
-            lines.append(f"    dqsql explain {printable(notice.check_id)}@{notice.last_batch}")
-    if len(notices) > _MAX_TOLD:
-        lines.append(f"and {len(notices) - _MAX_TOLD} more: dqsql report")
-    return "\n".join(lines)
+            impact = shorten(printable(notice.impact), _MAX_TEXT)
+            told = (impact, notice.about, notice.url, notice.command)
+            lines += [f"    {line}" for line in told if line]
+    return "\n".join([*lines, *_rest(notices)])
+
+
+def _rest(notices: Sequence[Notice]) -> list[str]:
+    more = len(notices) - _MAX_TOLD
+    return [f"and {more} more: dqsql report"] if more > 0 else []
 
 
 def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any]:
     """The JSON that a webhook is sent."""
-    title, text = title_of(project, notices), body_of(notices)
+    title = title_of(project, notices)
     if kind == "slack":
-        # Three characters are Slack's markup; https://docs.slack.dev/messaging/formatting-message-text
-        for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-            title, text = title.replace(sign, code), text.replace(sign, code)
-        return {"text": f"*{title}*\n```{text.replace('```', '` ` `')}```"}
+        parts = [f"*{_slack(title)}*", *map(_slack_finding, notices[:_MAX_TOLD]), *_rest(notices)]
+        return {"text": "\n".join(parts)}
     if kind == "teams":
         # An adaptive card, which the workflows that replaced connectors take.
-        blocks = [{"type": "TextBlock", "text": title, "weight": "bolder", "wrap": True}]
-        blocks += [
-            {"type": "TextBlock", "text": line, "fontType": "monospace", "wrap": True}
-            for line in text.splitlines()
-        ]
+        blocks = [_block(title, weight="bolder")]
+        for notice in notices[:_MAX_TOLD]:
+            blocks += _teams_finding(notice)
+        blocks += [_block(line) for line in _rest(notices)]
         card = {"type": "AdaptiveCard", "version": "1.4", "body": blocks}
         kind_of_content = "application/vnd.microsoft.card.adaptive"
         return {
@@ -176,6 +134,54 @@ def payload(kind: str, project: str, notices: Sequence[Notice]) -> dict[str, Any
     names = Notice.__dataclass_fields__
     findings = [{name: getattr(n, name) for name in names} for n in notices]
     return {"project": project, "title": title, "findings": findings}
+
+
+def unset_variables(route: Route, environment: Mapping[str, str]) -> list[str]:
+    """The environment variables that a route needs and that are not set."""
+    needed = [SMTP_URL] if route.kind == "email" else [route.address[0]]
+    return [name for name in needed if not environment.get(name)]
+
+
+def _slack(text: str) -> str:
+    """A text without Slack's markup: three characters of it.
+
+    https://docs.slack.dev/messaging/formatting-message-text
+    """
+    for sign, code in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(sign, code)
+    return text
+
+
+def _slack_finding(notice: Notice) -> str:
+    """What comes of data is code, so that nothing in it is a link or a mention."""
+    if notice.event == "resolved":
+        return _slack_code(notice.line)
+    impact = [shorten(printable(notice.impact), _MAX_TEXT)] if notice.impact else []
+    link = f"<{_slack(notice.url)}|open in the report>" if notice.url else ""
+    about = ", ".join(p for p in (_slack(notice.about), link) if p)
+    parts = [_slack_code("\n".join([notice.line, *impact])), about, _slack_code(notice.command)]
+    return "\n".join(p for p in parts if p)
+
+
+def _slack_code(text: str) -> str:
+    return f"```{_slack(text).replace('```', '` ` `')}```"
+
+
+def _teams_finding(notice: Notice) -> Iterator[dict[str, Any]]:
+    yield _block(notice.line, fontType="monospace", separator=True)
+    if notice.event == "resolved":
+        return
+    if notice.impact:
+        yield _block(shorten(printable(notice.impact), _MAX_TEXT), fontType="monospace")
+    link = f"[open in the report]({notice.url})" if notice.url else ""
+    about = ", ".join(p for p in (notice.about, link) if p)
+    if about:
+        yield _block(about)
+    yield _block(notice.command, fontType="monospace", isSubtle=True)
+
+
+def _block(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "TextBlock", "text": text, "wrap": True, **more}
 
 
 def send(

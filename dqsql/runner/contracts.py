@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
-from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, UsageError, nearest
 from dqsql.loading.contracts.odcs import object_names, read_odcs
 from dqsql.model.contract import Contract
+from dqsql.model.plain_names import plain_name
 from dqsql.model.project import Project
 from dqsql.model.tables import COLUMNS
 from dqsql.report.artefacts import write_atomically
@@ -157,7 +157,7 @@ def _file_name(name: str) -> str:
 
 
 def _model_text(project: Project, contract: Contract, setting: str) -> str:
-    columns = ",\n".join(f"    {_plain(c.name)}" for c in contract.columns)
+    columns = ",\n".join(f"    {plain_name(c.name)}" for c in contract.columns)
     return (
         f"{{{{ config(contract = '{setting}') }}}}\n"
         f"select\n{columns}\nfrom {_relation(project, contract.name)}\n"
@@ -169,8 +169,4 @@ def _relation(project: Project, name: str) -> str:
     for source in project.sources:
         if source.table.lower() == name.lower():
             return f"{{{{ source('{source.name}', '{source.table}') }}}}"
-    return ".".join(_plain(part) for part in name.split("."))
-
-
-def _plain(name: str) -> str:
-    return name if name.isidentifier() else quoted(name)
+    return ".".join(plain_name(part) for part in name.split("."))

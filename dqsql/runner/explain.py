@@ -11,9 +11,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
-from dqsql.model.results import FINDINGS, result_id
-from dqsql.model.tables import CHECKS, FAILURES, METRICS
+from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
+from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import plural
 from dqsql.monitors.history import History
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 # Says in an odd row which columns make it odd.
 _ODD = "odd by"
+# Batches of which the values are shown that a check saw.
+_SEEN = 10
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Explanation:
         row: its row of dq_results, without the details.
         details: its details.
         past: the batches that it rests on, oldest first.
-        values: the stored values of the metric that it is about, by batch, its own last; empty
-            where it is about many metrics.
+        values: the stored values of what it is about, by batch, its own last; empty where it is
+            about many metrics. Of a check that somebody wrote, those that its newest verdicts saw.
         compared: its numbers, as stored and computed again.
         same: whether they are equal; None where nothing could be computed.
         note: why not, or what to know of it.
@@ -56,7 +59,7 @@ class Explanation:
     row: Mapping[str, Any]
     details: Mapping[str, Any]
     past: tuple[str, ...]
-    values: tuple[tuple[str, float | None], ...]
+    values: tuple[tuple[str, float | str | None], ...]
     compared: tuple[Compared, ...]
     same: bool | None
     note: str | None
@@ -98,7 +101,8 @@ def explain(
     with open_tables(compiled.project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)
-        row = VerdictFinder(store, checks, result, batch, segment).row()
+        declared = [d for p in compiled.plans for d in (*p.checks, *p.monitors)]
+        row = VerdictFinder(store, checks, result, batch, segment, declared).row()
         return _explained(store, row, _declared(checks, row), compiled.plans)
 
 
@@ -126,7 +130,7 @@ def _explained(
         row={k: v for k, v in row.items() if k != "details"},
         details=details,
         past=tuple(past),
-        values=_values(again, history, [*past, row["batch"]]),
+        values=_values(again, history, [*past, row["batch"]]) or _seen(store, row),
         compared=again.compared,
         same=again.same,
         note=_note(again, details, past),
@@ -178,6 +182,29 @@ def _values(
         return ()
     found = [(b, history.value(again.series, b)) for b in batches]
     return tuple((b, None if math.isnan(value) else value) for b, value in found)
+
+
+def _seen(store: Store, row: Mapping[str, Any]) -> tuple[tuple[str, float | str | None], ...]:
+    """What a check that somebody wrote saw in its batch and the newest ones before."""
+    from dqsql.engine.history import stored_rows
+
+    if row["detector"] != CONSTRAINT:
+        return ()
+    retired = BatchStatus.RETIRED.value
+    known = (
+        r["batch"]
+        for r in store.rows(BATCHES)
+        if r["model"] == row["model"] and (r["status"] != retired or r["batch"] == row["batch"])
+    )
+    place = batch_order(row["batch"])
+    until = sorted((b for b in known if batch_order(b) <= place), key=batch_order)
+    rows = stored_rows(store, RESULTS, row["model"], until[-_SEEN:])
+    found = {
+        r["batch"]: r["observed_text"] if r["observed"] is None else r["observed"]
+        for r in sorted(rows, key=lambda r: batch_order(r["batch"]))
+        if (r["check_id"], r["segment"]) == (row["check_id"], row["segment"])
+    }
+    return tuple(found.items()) if any(v is not None for v in found.values()) else ()
 
 
 def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""What people do about findings: take note, assign, mute, resolve, open again.
+"""What people do about findings: acknowledge, assign, mute, resolve, reopen.
 
 Each is a change of columns of `dq_findings` that plain SQL may make just as well; see
 `dqsql.decisions.lifecycle.heeded`.
@@ -40,6 +40,7 @@ class Incident:
     model: str
     state: str
     assigned_to: str | None = None
+    muted_until: dt.date | None = None
 
 
 def acknowledge(
@@ -53,15 +54,15 @@ def acknowledge(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
-    """Take note of the open findings of checks; `notify` is silent about them from then on.
+    """Acknowledge the open findings of checks; `notify` sends nothing about them from then on.
 
     The batches stay what they are; see `review` for these.
 
     Args:
         checks: ids of checks or findings.
         reason: why, for those who ask later.
-        mute_until: the day on which people hear of them again, in UTC; None: not while they are
-            open.
+        mute_until: the first day on which messages are sent again, in UTC; None: none while they
+            are open.
         author: who says so; by default the user of this process.
         project_dir: folder of the project.
         spark: an existing session to use.
@@ -72,7 +73,7 @@ def acknowledge(
         DqsqlError: a check has no open finding, there is no reason, a run is at work, or the tables
             cannot be written.
     """
-    said = _reason(reason, "taking note of a finding", "--reason 'ticket 123'")
+    said = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
     until = mute_until and dt.datetime.combine(mute_until, dt.time(), dt.UTC)
     change = {
         "state": ACKNOWLEDGED if until is None else MUTED,
@@ -95,7 +96,9 @@ def assign(
 ) -> tuple[Incident, ...]:
     """Say who looks after the open findings of checks; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
-        raise UsageError("a finding is assigned to somebody", hint="--to ann@example.com")
+        raise UsageError(
+            "a finding cannot be assigned to a blank name", hint="--to ann@example.com"
+        )
     change = {"assigned_to": to and to.strip()}
     return _changed(checks, change, Where(project_dir, **place), spark, step)
 
@@ -132,7 +135,7 @@ def reopen(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
-    """Take back what was said of findings: they are open, and people hear of them again.
+    """Open findings again that were acknowledged, muted or resolved; messages are sent again.
 
     Of a check that has no open finding it is the newest that was resolved; see `acknowledge`.
     """
@@ -221,7 +224,14 @@ def _changed(
         models = {row["model"] for row in chosen}
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in models])
     return tuple(
-        Incident(r["finding_id"], r["model"], r["state"], r["assigned_to"]) for r in chosen
+        Incident(
+            r["finding_id"],
+            r["model"],
+            r["state"],
+            r["assigned_to"],
+            r["muted_until"].date() if r["state"] == MUTED else None,
+        )
+        for r in chosen
     )
 
 

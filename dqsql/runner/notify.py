@@ -14,9 +14,16 @@ from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
+from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.findings import check_label
-from dqsql.report.notifications import SETTING, Notice, Route, read_routes, send
+from dqsql.report.notifications import (
+    REPORT_URL,
+    Notice,
+    finding_url,
+    send,
+    unset_variables,
+)
 from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -105,13 +112,15 @@ def tell(
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
     notices = {
-        row["finding_id"]: _notice(row, event, owners, checks)
+        row["finding_id"]: _notice(row, event, owners, checks, project.settings.get(REPORT_URL))
         for row in rows
         if (event := _due(row, now, after)) is not None
     }
     sent, problems, failed = [], [], set()
     for route in routes:
         wanted = tuple(n for n in notices.values() if route.wants(n))
+        if dry_run:
+            problems += _unset(route)
         if not wanted:
             continue
         try:
@@ -131,6 +140,14 @@ def tell(
                     row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
     return Notified(tuple(sent), tuple(problems))
+
+
+def _unset(route: Route) -> list[str]:
+    """What keeps a message from going out, found without sending one."""
+    return [
+        f"findings could not be told: the environment variable {name} is not set ({route.kind})"
+        for name in unset_variables(route, os.environ)
+    ]
 
 
 _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
@@ -156,6 +173,7 @@ def _notice(
     event: str,
     models: Mapping[str, Mapping[str, Any]],
     checks: Mapping[str, Mapping[str, Any]],
+    report: str | None,
 ) -> Notice:
     model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
     message = row["message"] or ""
@@ -178,4 +196,6 @@ def _notice(
         tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
         assigned_to=row["assigned_to"] or "",
         impact=row["impact"] or "",
+        place=f"{check['file']}:{check['line']}" if check.get("file") else "",
+        url=finding_url(report, row["finding_id"]),
     )

@@ -75,9 +75,9 @@ def suggest_from_incidents(
     found = catching(_series(project, rows), rejected, accepted)
     caught = {b for c in found for b in c.caught}
     missed = [b for b in rejected if b not in caught]
-    notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been told"]
+    notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been found"]
     if missed:
-        notes.append(f"no stored metric tells of {', '.join(missed[:_NAMED])}")
+        notes.append(f"no stored metric would have found {', '.join(missed[:_NAMED])}")
     made = tuple(_of_incident(c, rejected) for c in found)
     return _proposal(plan, made, len(accepted) + len(rejected), tuple(notes))
 
@@ -146,9 +146,9 @@ def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricS
 def _of_incident(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
     series = check.series
     reason = (
-        f"tells of {len(check.caught)} of {plural(len(rejected), 'rejected batch')}"
+        f"finds {len(check.caught)} of {plural(len(rejected), 'rejected batch')}"
         f" ({first_of(check.caught, _NAMED)});"
-        f" {len(check.alarms)} false alarms on {check.judged} accepted"
+        f" {plural(len(check.alarms), 'false alarm')} on {check.judged} accepted"
     )
     metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call
     if check.comparison:

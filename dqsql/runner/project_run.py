@@ -46,9 +46,9 @@ from dqsql.model.results import (
     RunResult,
     Status,
 )
+from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
-from dqsql.report.notifications import SETTING, read_routes
 from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
 from dqsql.runner.compilation import CompileResult, recompiled

@@ -9,9 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dqsql.decisions.lifecycle import heeded
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project
-from dqsql.model.results import Result
+from dqsql.model.results import BatchStatus, Result, Status
 from dqsql.model.table import Table
 from dqsql.model.tables import (
     BATCHES,
@@ -30,8 +31,9 @@ from dqsql.model.wording import plural
 from dqsql.monitors.grouping import grouped
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.html import REPORT, render
-from dqsql.report.page import MetricValues, ModelFacts, Page, SeriesKey, wanted_series
+from dqsql.report.page import ModelFacts, Page, open_findings
 from dqsql.report.profile import ProfileTable, saved_profiles
+from dqsql.report.series import MetricValues, SeriesKey, wanted_series
 from dqsql.runner.compilation import Place
 from dqsql.runner.review import newest_rows
 from dqsql.runner.tables import with_watched_tables
@@ -54,12 +56,16 @@ _FAILURE_BATCHES = 30
 
 @dataclass(frozen=True)
 class Report:
-    """Where the report was written, and what it covers."""
+    """Where the report was written, and what it covers.
+
+    `findings` are those that are not resolved, `waiting` the batches that wait for a review.
+    """
 
     path: Path
     models: int
     batches: int
     findings: int
+    waiting: int = 0
 
 
 def write_report(
@@ -97,7 +103,8 @@ def write_report(
         path,
         len(page.models),
         sum(len(f.batches) for f in page.models),
-        sum(row["resolved_at"] is None for f in page.models for row in f.findings),
+        open_findings(page),
+        sum(len(f.waiting) for f in page.models),
     )
 
 
@@ -148,12 +155,20 @@ def read_facts(
     store: Store, project: Project, names: Sequence[str], days: int = DAYS
 ) -> list[ModelFacts]:
     """What is stored of those of the named models that have been checked. Raises StorageError."""
-    reader = _ReportReader(store, project, newest_rows(store.rows(REVIEWS)))
-    ledger = reader.by_model(BATCHES)
+    now = dt.datetime.now(dt.UTC)
+    reader = _ReportReader(store, project, newest_rows(store.rows(REVIEWS)), now)
+    ledger = {
+        name: kept
+        for name, rows in reader.by_model(BATCHES).items()
+        if (kept := [r for r in rows if r["status"] != BatchStatus.RETIRED.value])
+    }
     tables = {t: reader.by_model(t) for t in (MODELS, CHECKS, COLUMNS, FINDINGS, MODEL_RUNS)}
     return [
         reader.model(
-            name, newest(ledger[name], days), {t: r.get(name, []) for t, r in tables.items()}
+            name,
+            newest(ledger[name], days),
+            [str(r["batch"]) for r in ledger[name] if r["status"] == BatchStatus.FLAGGED.value],
+            {t: r.get(name, []) for t, r in tables.items()},
         )
         for name in names
         if name in ledger
@@ -165,6 +180,7 @@ class _ReportReader:
     store: Store
     project: Project
     reviews: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    now: dt.datetime
 
     def by_model(self, table: Table) -> dict[str, list[Mapping[str, Any]]]:
         """The rows of a small table by model; of a dimension those in force."""
@@ -178,6 +194,7 @@ class _ReportReader:
         self,
         name: str,
         batches: Sequence[Mapping[str, Any]],
+        flagged: Sequence[str],
         rows: Mapping[Table, Sequence[Mapping[str, Any]]],
     ) -> ModelFacts:
         """What is stored of a model; `rows` are those of its small tables."""
@@ -185,9 +202,14 @@ class _ReportReader:
         from dqsql.engine.rows import result_of_row
 
         names = [str(r["batch"]) for r in batches]
-        results = [result_of_row(r) for r in stored_rows(self.store, RESULTS, name, names)]
-        results.sort(key=lambda r: (r.check_id, r.segment or "", batch_order(r.batch or "")))
+        wanted = list(dict.fromkeys((*names, *flagged)))
+        stored = [result_of_row(r) for r in stored_rows(self.store, RESULTS, name, wanted)]
+        stored.sort(key=lambda r: (r.check_id, r.segment or "", batch_order(r.batch or "")))
+        shown = set(names)
+        results = [r for r in stored if r.batch in shown]
+        failed = [r for r in stored if r.status in (Status.FAIL, Status.ERROR)]
         programs = stored_of_model(self.store, PROGRAMS, name)
+        model = next((m for m in self.project.models if m.name == name), None)
         return ModelFacts(
             name=name,
             batches=batches,
@@ -199,10 +221,15 @@ class _ReportReader:
             dimension=next(iter(rows[MODELS]), {}),
             checks=rows[CHECKS],
             columns=rows[COLUMNS],
-            findings=sorted(rows[FINDINGS], key=lambda r: batch_order(r["first_batch"])),
+            findings=sorted(
+                (heeded(r, self.now) for r in rows[FINDINGS]),
+                key=lambda r: batch_order(r["first_batch"]),
+            ),
             failures=stored_rows(self.store, FAILURES, name, names[-_FAILURE_BATCHES:]),
             costs=sorted(rows[MODEL_RUNS], key=lambda r: r["started_at"]),
-            sql=next((m.sql for m in self.project.models if m.name == name), ""),
+            waiting={b: [r for r in failed if r.batch == b] for b in flagged},
+            sql="" if model is None else model.raw_sql or model.sql,
+            file=model.path if model is not None and model.raw_sql else "",
         )
 
     def _values(

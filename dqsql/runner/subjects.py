@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.privacy import pii_columns
-from dqsql.errors import UsageError
+from dqsql.errors import UsageError, nearest
+from dqsql.loading.documents import relative_to
+from dqsql.loading.sources import UNNAMED, is_known_format, unnamed_source
 from dqsql.model.project import CheckModel, ModelConfig, Project, Source, view_name
 from dqsql.monitors.lake import Lake
+from dqsql.resources import expanded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +29,7 @@ class Subject:
     that reads the whole relation says behind FROM. `model` is set when it is a check model,
     `source` when it is a source. `private` are the columns, in lower case, of which no value may be
     shown: those of the check model, of a source those of the check models that read it.
+    `batch_by` is what is proposed for a relation without a check model.
     """
 
     name: str
@@ -34,13 +39,13 @@ class Subject:
     model: CheckModel | None = None
     source: Source | None = None
     private: frozenset[str] = frozenset()
+    batch_by: str | None = None
 
     @property
     def table(self) -> str:
         """The last part of the name, without a file's ending."""
         last = re.split(r"[/\\]", self.name)[-1]
-        stem = last.rsplit(".", 1)
-        return stem[0] if self.is_file else stem[-1]
+        return table_name(last) if self.is_file else last.rsplit(".", 1)[-1]
 
     @property
     def is_file(self) -> bool:
@@ -50,8 +55,8 @@ class Subject:
 
     @property
     def config(self) -> ModelConfig:
-        """The settings of the check model; none for other relations."""
-        return self.model.config if self.model is not None else ModelConfig()
+        """The settings of the check model; of other relations what is proposed."""
+        return self.model.config if self.model is not None else ModelConfig(batch_by=self.batch_by)
 
     @property
     def unique_id(self) -> str | None:
@@ -61,11 +66,48 @@ class Subject:
         return self.source.unique_id if self.source is not None else None
 
 
-_ENDINGS = ("parquet", "csv", "tsv", "json", "orc", "txt")
+_ENDINGS = ("parquet", "csv", "tsv", "json", "jsonl", "ndjson", "orc", "txt", "gz", "xlsx", "xls")
 
 
 def _is_file(name: str) -> bool:
-    return "/" in name or name.rpartition(".")[2] in _ENDINGS
+    return "/" in name or "\\" in name or name.rpartition(".")[2].lower() in _ENDINGS
+
+
+def file_of(project: Project, name: str) -> Path | None:
+    """The file or folder that a relation's name means, relative to the project or to where you are.
+
+    None for a name that means none: of a source, a check model or a table. Raises UsageError where
+    there is no such file.
+    """
+    named = {m.name for m in project.models} | {s.full_name for s in project.sources}
+    if name in named or not _is_file(name) or "://" in name or _GLOB.search(name):
+        return None
+    places = (project.root / expanded(name), Path.cwd() / expanded(name))
+    for path in places:
+        if path.is_dir() or (path.is_file() and is_known_format(path.name)):
+            return path.resolve()
+        if path.is_file():
+            raise UsageError(
+                f"{name} has no ending that says how to read it",
+                hint="files are .parquet, .csv, .tsv, .json, .jsonl or .orc",
+            )
+    beside = places[0].parent
+    near = nearest(places[0].name, [f.name for f in beside.iterdir()]) if beside.is_dir() else None
+    raise UsageError(f"there is no file {name}", hint=near or f"it is looked for in {project.root}")
+
+
+def source_of_file(project: Project, path: Path) -> Source | None:
+    """The source that reads a file or folder of this machine, if one does."""
+    of_files = (s for s in project.sources if s.path is not None and "://" not in s.path)
+    return next((s for s in of_files if Path(str(s.path)).resolve() == path), None)
+
+
+_GLOB = re.compile(r"[*?\[]")
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a relation's name means all files that a pattern matches."""
+    return _is_file(name) and "://" not in name and _GLOB.search(name) is not None
 
 
 @dataclass
@@ -133,10 +175,49 @@ class Subjects:
     def _other(self, name: str) -> Subject:
         from dqsql.engine.profiling import register
 
+        path = file_of(self.project, name)
+        if path is not None:
+            source = source_of_file(self.project, path)
+            return self._file(path) if source is None else self.find(source.full_name)
         found, frame = Lake(self.project, self.spark, 1).single(name)
         view = "relation__" + re.sub(r"\W+", "_", found)
         types = register(frame, view_name(view))
-        ending = name.rpartition(".")[2]
-        kind = ending if ending in _ENDINGS else "parquet"
-        reads = f"{kind}.`{name}`" if _is_file(name) else found
-        return Subject(found, view, types, reads)
+        return Subject(found, view, types, _reads(found) if _is_file(name) else found)
+
+    def _file(self, path: Path) -> Subject:
+        """A file that no source names, read as if one did."""
+        from dqsql.engine.profiling import register
+        from dqsql.engine.relations import read_source
+
+        shown = relative_to(path, self.project.root.resolve())
+        source = unnamed_source(str(path), shown, table_name(path.name))
+        frame = read_source(self.spark, source, shown)
+        view = "relation__" + re.sub(r"\W+", "_", shown)
+        files, table = declared_name(self.project, path)
+        reads = f"{{{{ source('{files}', '{table}') }}}}"
+        return Subject(shown, view, register(frame, view_name(view)), reads)
+
+
+def table_name(file: str) -> str:
+    """What a table of a file is called: its name without endings."""
+    name = re.sub(r"\W+", "_", file.partition(".")[0]).strip("_") or UNNAMED
+    return f"file_{name}" if name[0].isdigit() else name
+
+
+def _reads(files: str) -> str:
+    """How a check model reads files of another machine, once a source names them."""
+    table = table_name(re.split(r"[/\\]", files)[-1])
+    return f"{{{{ source('{UNNAMED}', '{table}') }}}}"
+
+
+def declared_name(project: Project, path: Path) -> tuple[str, str]:
+    """The source and the table that a file, or a pattern of files, is proposed as."""
+    table = table_name(path.parent.name if _GLOB.search(path.name) else path.name)
+    taken = {s.name for s in project.sources}
+    return (UNNAMED if UNNAMED not in taken else f"{UNNAMED}_{table}"), table
+
+
+def check_names(relation: str) -> tuple[str, str]:
+    """What a check model of a table or source is called: as the table, or with all of its name."""
+    table = re.sub(r"\W+", "_", relation.rpartition(".")[2])
+    return table, re.sub(r"\W+", "_", relation.replace("`", "")).strip("_")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dqsql.compiler.auto import features_of
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.keys import identifier_table
 from dqsql.compiler.scan import BatchFilter
@@ -25,7 +26,7 @@ from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
-from dqsql.runner.subjects import Subject, Subjects
+from dqsql.runner.subjects import Subject, Subjects, check_names
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
@@ -39,14 +40,22 @@ from dqsql.suggestions.across import (
     foreign_keys,
     is_key,
 )
+from dqsql.suggestions.batches import (
+    DayCounts,
+    ProposedBatches,
+    day_columns,
+    proposed_batches,
+)
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.rules import (
+    MONITOR,
     ColumnEvidence,
     column_suggestions,
     pattern_suggestion,
+    volume_suggestion,
     wants_pattern,
 )
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
@@ -76,6 +85,7 @@ class Proposal:
     `rows` are those of the accepted batches, of which `learned` were learned from and `held_out`
     measured; `batches` is 0 without `batch_by`. `suggestions` are all candidates, also those that
     exist and those that are refused, each with its reason. `notes` say what was left out.
+    `proposed` is the `batch_by` of a file that is new, if any is.
     """
 
     subject: Subject
@@ -86,6 +96,7 @@ class Proposal:
     batches: int
     suggestions: tuple[Suggestion, ...]
     notes: tuple[str, ...] = ()
+    proposed: ProposedBatches | None = None
 
     @property
     def new(self) -> tuple[Suggestion, ...]:
@@ -143,7 +154,7 @@ def _about(project: Project, subjects: Subjects, relation: str) -> Subject:
     if subject.model is not None:
         return subject
     for model in project.models:
-        same = model.name == subject.table
+        same = model.name in check_names(subject.name)
         reads = subject.unique_id in model.depends_on or subject.reads in model.raw_sql
         if same and reads and model.config.enabled:
             return subjects.find(model.name)
@@ -161,6 +172,7 @@ class _Suggesting:
     subject: Subject
     step: Step
     notes: list[str] = field(default_factory=list)
+    proposed: ProposedBatches | None = None
 
     def __post_init__(self) -> None:
         self.catalog: Catalog = catalog_of(self.project)
@@ -170,6 +182,14 @@ class _Suggesting:
 
         name = self.subject.name
         self.step(f"{name}: counting rows")
+        if self.subject.is_file:
+            self.notes.append(
+                f"no source names {name} yet; `dqsql suggest {name} --write` says how to declare it"
+            )
+        if self.subject.model is None:
+            self.proposed = self._proposed_batches()
+        if self.proposed is not None:
+            self.subject = replace(self.subject, batch_by=self.proposed.batch_by)
         batches, batch_type, total = self._batches()
         if not total:
             learns = "suggestions are learned from batches without findings of severity error"
@@ -186,7 +206,7 @@ class _Suggesting:
         try:
             measured = self._profile(rows.view + _SAMPLE)
             rows = replace(rows, learned=measured.profile.rows)
-            candidates = self._candidates(measured)
+            candidates = self._candidates(measured, len(batches))
             decided = self._validated(candidates, rows)
         finally:
             drop_views(self.spark, [view_name(rows.view + s) for s in (_SAMPLE, _ACCEPTED)])
@@ -199,7 +219,30 @@ class _Suggesting:
             len(batches),
             tuple(decided),
             tuple(self.notes),
+            self.proposed,
         )
+
+    # --- batches -------------------------------------------------------------------------------
+
+    def _proposed_batches(self) -> ProposedBatches | None:
+        """The `batch_by` for a relation that no check model reads yet, by one pass over it."""
+        private = self.subject.private
+        public = {n: t for n, t in self.subject.types.items() if n.lower() not in private}
+        columns = day_columns(self.subject.table, public)
+        if not columns:
+            return None
+        metrics = {"rows": "count(*)"}
+        for i, each in enumerate(columns):
+            metrics[f"d{i}.count"] = f"count({quoted(each.name)})"
+            metrics[f"d{i}.days"] = f"approx_count_distinct({each.day})"
+        values = Measurer(self.spark, self.project, self.catalog, self.subject.view).measure(
+            metrics
+        )
+        counts = {
+            c.name: DayCounts(int(values[f"d{i}.count"]), float(values[f"d{i}.days"] or 0))
+            for i, c in enumerate(columns)
+        }
+        return proposed_batches(columns, counts, int(values["rows"]))
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -266,8 +309,9 @@ class _Suggesting:
         measurer = Measurer(self.spark, self.project, self.catalog, view)
         return measured_profile(measurer, self.subject, self.step)
 
-    def _candidates(self, measured: ProfileWithSketches) -> list[Suggestion]:
+    def _candidates(self, measured: ProfileWithSketches, batches: int) -> list[Suggestion]:
         profile = measured.profile
+        volume = volume_suggestion(batches)
         ordered = self.subject.model is None
         evidence = ColumnEvidence(profile, self.subject.table, unique_names(), ordered)
         found = [
@@ -284,17 +328,22 @@ class _Suggesting:
             *self._foreign_keys(measured),
             *date_orders(profile),
             *self._dependencies(profile),
+            *([volume] if volume is not None and not self._watches_volume() else []),
         ]
         order = {c.name: i for i, c in enumerate(profile.columns)}
         found.sort(key=lambda s: order.get(s.column or "", len(order)))
         annotations = self.subject.model.annotations if self.subject.model is not None else ()
         return Existing.from_annotations(annotations).marked(found)
 
+    def _watches_volume(self) -> bool:
+        """Whether `monitors` of the model asks for the number of rows already."""
+        return self.subject.model is not None and "volume" in features_of(self.subject.model)
+
     def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
         """Patterns of the index of the lake, or of the one that is shipped."""
         from dqsql.engine.value_samples import sample_values
         from dqsql.monitors.index_place import lake_index, open_place
-        from dqsql.patterns import LearnedPattern, infer_pattern
+        from dqsql.patterns import LearnedPattern, infer_pattern, spark_regex, specified
 
         wanted = [c for c in profile.columns if wants_pattern(c)]
         if not wanted:
@@ -304,12 +353,22 @@ class _Suggesting:
         samples = sample_values(self.spark, self.subject.name, view, [c.name for c in wanted])
         index = lake_index(open_place(self.spark, self.project.target))
         for each in wanted:
-            found = infer_pattern(samples[each.name].spread(), index)
-            if isinstance(found, LearnedPattern):
-                share = found.nonconforming / max(1, found.rows)
-                made = pattern_suggestion(each, found.pattern, found.spark_regex, found.fpr, share)
-                if made is not None:
-                    yield made
+            values = samples[each.name].spread()
+            found = infer_pattern(values, index)
+            if not isinstance(found, LearnedPattern):
+                continue
+            share = found.nonconforming / max(1, found.rows)
+            why = f"all values match; the risk of a false alarm is about {found.fpr:.1%}"
+            wide = pattern_suggestion(each, found.pattern, found.spark_regex, share, why)
+            narrow = specified(found.parsed, values)
+            made = None
+            if narrow != found.parsed:
+                why = f"all of {len(values):,} values have this form"
+                made = pattern_suggestion(
+                    each, narrow.text, spark_regex(narrow), share, why, weaker=wide
+                )
+            if (suggested := made or wide) is not None:
+                yield suggested
 
     def _foreign_keys(self, measured: ProfileWithSketches) -> Iterator[Suggestion]:
         """Inclusion by sketches; it is verified exactly with all other candidates."""
@@ -358,7 +417,7 @@ class _Suggesting:
         tried = {
             f"s{i}": c
             for i, c in enumerate(candidates)
-            if c.verdict is not SuggestionVerdict.EXISTS and c.call != "schema"
+            if c.verdict is not SuggestionVerdict.EXISTS and c.call not in ("schema", MONITOR)
         }
         validator = Validator(
             self.spark,

@@ -13,18 +13,35 @@ from dqsql.compiler.plan import compile_model
 from dqsql.engine.measuring import made_up_model
 from dqsql.errors import ConfigError, DqsqlError, LoadError, Span, UsageError
 from dqsql.loading.annotations import AnnotationProblem, parse_comment
+from dqsql.loading.documents import relative_to
 from dqsql.loading.scanner import blank, scan
+from dqsql.loading.sources import declaration
 from dqsql.model.project import Annotation, CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.subjects import Subject
+from dqsql.runner.subjects import (
+    Subject,
+    check_names,
+    declared_name,
+    file_of,
+    is_pattern,
+    source_of_file,
+)
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document
 from dqsql.suggestions.suggestion import Suggestion
 
 _FOLDER = "checks"
+
+
+class UndeclaredFile(UsageError):
+    """A file whose checks have nowhere to read it from; `declaration` is YAML that names it."""
+
+    def __init__(self, message: str, *, hint: str, declaration: str) -> None:
+        super().__init__(message, hint=hint)
+        self.declaration = declaration
 
 
 @dataclass(frozen=True)
@@ -88,6 +105,8 @@ def _places(model: CheckModel) -> dict[str, tuple[int, int]]:
 def _new(project: Project, proposal: Proposal, accepted: Sequence[Suggestion]) -> Draft:
     subject = proposal.subject
     name = re.sub(r"\W+", "_", subject.table)
+    if not subject.is_file:
+        name = _free_name(project, subject.name)
     template = (resource_dir("templates") / "suggest" / "check.sql").read_text(encoding="utf-8")
     text = new_document(
         template,
@@ -96,6 +115,7 @@ def _new(project: Project, proposal: Proposal, accepted: Sequence[Suggestion]) -
         subject.reads,
         list(subject.types),
         accepted,
+        proposal.proposed,
     )
     return Draft(f"{_folder(project)}/{name}.sql", "", text, name, subject.name)
 
@@ -122,7 +142,7 @@ def write(where: Where, proposal: Proposal, accepted: Sequence[Suggestion]) -> D
             file is then as it was.
     """
     project = where.project()
-    _require_place(project, proposal.subject)
+    require_place(project, proposal.subject.name)
     made = draft(project, proposal, accepted)
     try:
         return _written(where, project, made, accepted)
@@ -132,30 +152,68 @@ def write(where: Where, proposal: Proposal, accepted: Sequence[Suggestion]) -> D
     return _written(where, project, draft(project, proposal, accepted, apart=True), accepted)
 
 
-def _require_place(project: Project, subject: Subject) -> None:
-    """Refuse a relation that no check file of the project could read or hold."""
-    if subject.model is not None:
+def require_place(project: Project, relation: str) -> None:
+    """Refuse a relation that no check file of the project could read or hold, before any work.
+
+    Raises UsageError; for a file that no source names UndeclaredFile.
+    """
+    if any(m.name == relation for m in project.models):
         return
-    if subject.is_file:
-        raise UsageError(
-            f"{subject.name} is a file that no source names",
-            hint="declare it under `sources:` with its path, and name the source",
-        )
     if any(m.relation is not None for m in project.models):
         raise UsageError(
             "a dbt project has no check files of its own",
             hint="name a model of dbt, or leave --write out to see the suggestions",
         )
+    path = file_of(project, relation)
+    if is_pattern(relation):
+        path = project.root.resolve() / relation
+    source = None if path is None else source_of_file(project, path)
+    if path is None or source is not None:
+        _refuse_taken(project, relation if source is None else source.full_name)
+        return
+    shown = relative_to(path, project.root.resolve())
+    name, table = declared_name(project, path)
+    file = next((s.span.file for s in project.sources), None)
+    what = "a pattern of files" if is_pattern(relation) else "a file"
+    where = f"`sources:` of {file}" if file is not None else f"{_folder(project)}/sources.yml"
+    raise UndeclaredFile(
+        f"{shown} is {what} that no source names",
+        hint=f"declare it in {where}, and then: dqsql suggest {name}.{table} --write",
+        declaration=declaration(shown, table, name, first=file is None),
+    )
+
+
+def _refuse_taken(project: Project, relation: str) -> None:
+    """Refuse a relation whose check file would be one that is about something else."""
+    source = next((s for s in project.sources if s.full_name == relation), None)
+    for model in project.models:
+        reads = source is not None and source.unique_id in model.depends_on
+        if model.name in check_names(relation) and (reads or relation in model.raw_sql):
+            return
+    path = f"{_folder(project)}/{_free_name(project, relation)}.sql"
+    if (project.root / path).exists():
+        raise _taken(path, relation)
+
+
+def _free_name(project: Project, relation: str) -> str:
+    """What a new check model is called: as the table, unless something else is called so."""
+    short, long = check_names(relation)
+    taken = any(m.name == short for m in project.models)
+    return long if taken or (project.root / _folder(project) / f"{short}.sql").exists() else short
+
+
+def _taken(path: str, relation: str) -> ConfigError:
+    return ConfigError(
+        f"{path} exists and is not about {relation}",
+        hint="rename the file, or name its check model",
+    )
 
 
 def _written(where: Where, project: Project, made: Draft, accepted: Sequence[Suggestion]) -> Draft:
     if not made.changed:
         return made
     if not made.before and (project.root / made.path).exists():
-        raise ConfigError(
-            f"{made.path} exists and is not about {made.relation}",
-            hint="rename the file, or name its check model",
-        )
+        raise _taken(made.path, made.relation)
     _require_comments_only(made)
     _write_verified(where, project, made, accepted)
     return made

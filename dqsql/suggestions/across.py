@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
-from dqsql.dialect import quoted
+from dqsql.model.plain_names import plain_name
 from dqsql.suggestions.names import words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile
 from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
@@ -94,8 +94,8 @@ def foreign_key(
     """
     if union > alone:
         return None
-    name = quoted(column.name)
-    arguments = (key.relation, quoted(key.column))
+    name = plain_name(column.name)
+    arguments = (key.relation, plain_name(key.column))
     return Suggestion(
         "ForeignKey",
         f"references {key.relation}",
@@ -104,7 +104,7 @@ def foreign_key(
         f"about {column.distinct:,.0f} values, all among the {key.distinct:,.0f} of"
         f" {key.relation}.{key.column}",
         arguments=arguments,
-        coverage=f"1 - orphan_ratio({name}, {key.relation}, {quoted(key.column)})",
+        coverage=f"1 - orphan_ratio({name}, {key.relation}, {plain_name(key.column)})",
     )
 
 
@@ -223,9 +223,9 @@ def _log_chance(dependent: ColumnProfile, rows: int, groups: float) -> float:
 
 
 def _dependency(found: Dependency, profile: Profile) -> Suggestion:
-    names = ", ".join(quoted(d) for d in found.determinant)
+    names = ", ".join(plain_name(d) for d in found.determinant)
     shown = " and ".join(found.determinant)
-    condition = f"count_distinct({names}, {quoted(found.dependent)}) = count_distinct({names})"
+    condition = f"count_distinct({names}, {plain_name(found.dependent)}) = count_distinct({names})"
     return Suggestion(
         "FunctionalDependency",
         "expect",
@@ -253,7 +253,7 @@ def date_orders(profile: Profile) -> Iterator[Suggestion]:
             first, second = order.second, order.first
         else:
             continue
-        a, b = quoted(first), quoted(second)
+        a, b = plain_name(first), plain_name(second)
         premise, condition = f"{a} is not null and {b} is not null", f"{a} <= {b}"
         yield Suggestion(
             "DateOrder",

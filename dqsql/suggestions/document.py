@@ -6,7 +6,8 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 
-from dqsql.dialect import quoted
+from dqsql.model.plain_names import plain_name
+from dqsql.suggestions.batches import ProposedBatches
 from dqsql.suggestions.suggestion import Suggestion
 
 # Nothing but white space and a comma may stand before a column that gets a line above its own.
@@ -73,22 +74,24 @@ def new_document(
     reads: str,
     columns: Sequence[str],
     suggestions: Sequence[Suggestion],
+    batches: ProposedBatches | None = None,
 ) -> str:
-    """The text of a new check model that reads a whole relation.
+    """The text of a new check model that reads a whole relation, in batches if they are proposed.
 
-    The template has the places `<<title>>`, `<<evidence>>`, `<<columns>>`, `<<reads>>` and
-    `<<checks>>`.
+    The template has the places `<<title>>`, `<<evidence>>`, `<<config>>`, `<<columns>>`,
+    `<<reads>>` and `<<checks>>`.
     """
     blocks: list[str] = []
     for number, name in enumerate(columns):
         own = [s for s in suggestions if s.column == name]
         lines = [comment_line(s, inside=True, indent="    ") for s in own]
         comma = "," if number + 1 < len(columns) else ""
-        blocks.append("\n".join([*lines, f"    {plain(name)}{comma}"]))
+        blocks.append("\n".join([*lines, f"    {plain_name(name)}{comma}"]))
     tail = [comment_line(s, inside=False) for s in suggestions if s.column not in columns]
     filled = {
         "title": title.translate(_AWAY),
         "evidence": evidence.translate(_AWAY),
+        "config": _config(batches),
         "columns": "\n".join(blocks),
         "reads": reads,
         "checks": "\n".join(tail),
@@ -97,9 +100,11 @@ def new_document(
     return text.rstrip() + "\n"
 
 
-def plain(name: str) -> str:
-    """A column's name for a select list: without backticks where it surely needs none."""
-    return name if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+", name) else quoted(name)
+def _config(batches: ProposedBatches | None) -> str:
+    if batches is None:
+        return ""
+    reason = batches.reason.translate(_AWAY)
+    return f"-- {reason}\n{{{{ config(batch_by = '{batches.batch_by}') }}}}\n\n"
 
 
 def difference(before: str, after: str, path: str) -> str:

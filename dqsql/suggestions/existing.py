@@ -46,6 +46,7 @@ _PROMISES = {
     "type_consistency": ("type",),
     "data_type": ("type",),
     "type_count": ("type",),
+    "row_count": ("volume",),
 }
 
 
@@ -114,7 +115,7 @@ def _promised(ast: exp.Expr, home: str) -> Iterator[tuple[str, str]]:
         if arguments and isinstance(arguments[0], exp.Column):
             column = arguments[0].name.lower()
         for promise in _PROMISES.get(name, ()):
-            yield column, promise
+            yield ("" if promise == "volume" else column), promise
         if name == "references":
             named = [to_sql(a).replace("`", "") for a in arguments if isinstance(a, exp.Column)]
             own = named and named[0].lower() != home

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dqsql.dialect import literal, quoted, to_sql
+from dqsql.dialect import literal, to_sql
+from dqsql.model.plain_names import plain_name
 from dqsql.suggestions.intervals import (
     floor_to,
     round_down,
@@ -38,6 +39,10 @@ _MAX_CODES = 10
 _ROWS_PER_CATEGORY = 10
 # A share of rows that the most frequent values must cover (Deequ: 0.9).
 _FRACTION = 0.9
+# Fewer batches teach a monitor nothing about weekdays.
+MIN_HISTORY = 14
+# The call of suggestions that learn their bounds by themselves.
+MONITOR = "anomaly"
 # Patterns of more alternatives are lists of values or forms, not formats.
 _MAX_ALTERNATIVES = 3
 
@@ -81,7 +86,7 @@ def _completeness(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[S
     share = column.completeness
     if share is None or not column.count:
         return
-    name, rows = quoted(column.name), column.rows
+    name, rows = plain_name(column.name), column.rows
     lower = floor_to(wald_lower(share, rows))
     bound = Suggestion(
         "RetainCompleteness",
@@ -118,7 +123,7 @@ def _type(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestio
     kind = column.detected
     if kind is None:
         return
-    name = quoted(column.name)
+    name = plain_name(column.name)
     count = f"type_count({name}, '{kind}')"
     if kind == "fractional":
         count += f" + type_count({name}, 'integral')"
@@ -147,7 +152,7 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
     if abs(1 - ratio) > SKETCH_ERROR:
         return
     score = evidence.unique_probability(column)
-    name = quoted(column.name)
+    name = plain_name(column.name)
     lower = floor_to(wilson_lower(min(1.0, ratio), column.count))
     weaker = Suggestion(
         "UniqueIfApproximatelyUnique",
@@ -182,7 +187,7 @@ def _non_negative(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[S
     summary = column.summary
     if summary is None or not summary.minimum >= 0 or column.count < MIN_ROWS:
         return
-    name = quoted(column.name)
+    name = plain_name(column.name)
     reason = f"the smallest of {column.count:,} values is {written(summary.minimum)}"
     if column.kind is Kind.TEXT:
         # Texts are compared as numbers here: `'9' >= 0` would be a cast to int, too small for some.
@@ -222,7 +227,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
         if fractional is not None:
             yield fractional
         return
-    name = quoted(column.name)
+    name = plain_name(column.name)
     yield Suggestion(
         "CategoricalRange",
         "values",
@@ -251,7 +256,7 @@ def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | N
         return None
     share = covered / values.total
     lower = floor_to(wilson_lower(share, values.total))
-    name = quoted(column.name)
+    name = plain_name(column.name)
     condition = f"{name} is null or {name} in ({', '.join(listed)})"
     return Suggestion(
         "FractionalCategoricalRange",
@@ -304,11 +309,18 @@ def _bounds(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
     yield _bounded(column, "max", "upper", None, high, f"the largest is {found.maximum:g}")
     if not spread:
         return
-    low, high = round_down(found.mean - spread), round_up(found.mean + spread)
+    high = round_up(min(found.mean + spread, found.maximum))
+    least = _mean_from(found, spread)
     why = f"the mean is {found.mean:.4g}, the standard deviation {spread:.4g}"
-    yield _bounded(column, "mean", "mean", low, high, why)
+    yield _bounded(column, "mean", "mean", least, high, why)
     low, high = round_down(0.9 * spread), round_up(1.1 * spread)
     yield _bounded(column, "stddev", "stddev", low, high, f"the standard deviation is {spread:.4g}")
+
+
+def _mean_from(found: Summary, spread: float) -> float | None:
+    """The least mean, which is none below the smallest value; None where it would say nothing."""
+    low = round_down(max(found.mean - spread, found.minimum))
+    return None if low == 0 and found.minimum >= 0 else low
 
 
 def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggestion]:
@@ -345,7 +357,7 @@ def _bounded(
         reason,
         comparison=comparison(low, high),
         settings=WARN,
-        envelope=Envelope(f"{metric}({quoted(column.name)})", low, high, widen=True),
+        envelope=Envelope(f"{metric}({plain_name(column.name)})", low, high, widen=True),
     )
 
 
@@ -397,25 +409,47 @@ def wants_pattern(column: ColumnProfile) -> bool:
 
 
 def pattern_suggestion(
-    column: ColumnProfile, pattern: str, regex: str, risk: float, nonconforming: float
+    column: ColumnProfile,
+    pattern: str,
+    regex: str,
+    nonconforming: float,
+    reason: str,
+    weaker: Suggestion | None = None,
 ) -> Suggestion | None:
     """A learned pattern as a check; None where it cannot stand in a comment.
 
-    `pattern` is in printable form, `regex` its Java regular expression, `risk` the probability of a
-    false alarm in [0, 1], `nonconforming` the share of training values in [0, 1] that do not match.
-    Patterns of more than three alternatives are lists of values or forms, not formats.
+    `pattern` is in printable form, `regex` its Java regular expression, `nonconforming` the share
+    of training values in [0, 1] that do not match, `weaker` a wider pattern. Patterns of more than
+    three alternatives are lists of values or forms, not formats.
     """
     if nonconforming > 0 or pattern.count("<|>") >= _MAX_ALTERNATIVES or not pattern_fits(pattern):
         return None
-    name = quoted(column.name)
+    name = plain_name(column.name)
     return Suggestion(
         "Pattern",
         "pattern",
         column.name,
         "pattern",
-        f"all values match; the risk of a false alarm is about {risk:.1%}",
+        reason,
         arguments=(to_sql(literal(pattern)),),
         coverage=f"compliance({name} is null or {name} rlike {to_sql(literal(regex))})",
+        weaker=weaker,
+    )
+
+
+def volume_suggestion(batches: int) -> Suggestion | None:
+    """A monitor of the number of rows, where there is a history that it can learn from."""
+    if batches < MIN_HISTORY:
+        return None
+    return Suggestion(
+        "Volume",
+        "volume",
+        None,
+        MONITOR,
+        f"{batches:,} batches say how many rows are usual",
+        arguments=("row_count",),
+        settings=WARN,
+        takes_column=False,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from dqsql.dialect import quoted
+from dqsql.model.plain_names import plain_name
 
 
 class SuggestionVerdict(StrEnum):
@@ -63,7 +63,7 @@ class Suggestion:
     def expression(self, *, inside: bool) -> str:
         """The annotation's SQL: in the column's own place (`inside`), or naming the column."""
         own = self.column is not None and self.takes_column
-        first = [quoted(self.column)] if own and not inside and self.column is not None else []
+        first = [plain_name(self.column)] if own and not inside and self.column is not None else []
         arguments = ", ".join([*first, *self.arguments])
         call = f"{self.call}({arguments})" if arguments else self.call
         return f"{call} {self.comparison}".rstrip()

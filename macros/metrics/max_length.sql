@@ -1,2 +1,2 @@
-{# Length in characters of the longest value. Null without values. #}
+{# Length in characters of the longest value. Range [0, inf); null without values. #}
 {% macro metric_max_length(column) %} max(length({{ column }})) {% endmacro %}

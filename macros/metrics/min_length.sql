@@ -1,2 +1,2 @@
-{# Length in characters of the shortest value. Null without values. #}
+{# Length in characters of the shortest value. Range [0, inf); null without values. #}
 {% macro metric_min_length(column) %} min(length({{ column }})) {% endmacro %}

@@ -4,7 +4,8 @@ select
     cast(b.batch_start as date) as day,
     count(distinct r.batch) as batches,
     count(*) filter (where r.status in ('fail', 'error')) as failures,
-    count(*) filter (where r.status in ('warn', 'no_data')) as warnings,
+    count(*) filter (where r.status = 'warn') as warnings,
+    count(*) filter (where r.status = 'no_data') as without_data,
     case
         when count(*) filter (where r.status = 'error') > 0 then 'error'
         when count(*) filter (where r.status = 'fail') > 0 then 'fail'

@@ -25,13 +25,15 @@ from pyspark.sql import SparkSession
 import dqsql
 
 CHECKS = """\
-    -- @completeness >= 0 @mean > -1e300 @stddev >= 0 @max > -1e300 @approx_count_distinct >= 0
-    -- @mean > -1e300 {scope: cumulative} @stddev >= 0 {scope: cumulative}
-    -- @approx_count_distinct >= 0 {scope: cumulative}
+    -- @completeness is not null @mean > -1e300 @stddev is not null @max > -1e300
+    -- @approx_count_distinct is not null
+    -- @mean > -1e300 {scope: cumulative} @stddev is not null {scope: cumulative}
+    -- @approx_count_distinct is not null {scope: cumulative}
     v,
     -- @median > -1e300 @quantile(0.9) > -1e300 @min > -1e300
     w,
-    -- @completeness >= 0 @entropy >= 0 @mean_length >= 0 @entropy >= 0 {scope: cumulative}
+    -- @completeness is not null @entropy is not null @mean_length is not null
+    -- @entropy is not null {scope: cumulative}
     s
 """
 PROFILE = """\

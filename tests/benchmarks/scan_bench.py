@@ -34,18 +34,18 @@ COLUMNS = {
     "ts": "timestamp",
 }
 
-COUNTS = [f"@completeness({c}) >= 0" for c in COLUMNS]
+COUNTS = [f"@completeness({c}) is not null" for c in COLUMNS]
 COUNTS += [f"@{m}({c}) > -1e300" for c in NUMERIC for m in ("min", "max", "mean", "stddev")]
 COUNTS += [f"@{m}_length({c}) >= 0" for c in STRINGS for m in ("min", "max", "mean")]
-SKETCHES = [f"@approx_count_distinct({c}) >= 0" for c in COLUMNS]
+SKETCHES = [f"@approx_count_distinct({c}) is not null" for c in COLUMNS]
 SKETCHES += [f"@median({c}) > -1e300" for c in NUMERIC]
 # Where a frequency table is counted anyway, the distinct count comes from there.
 COUNTED = {"s1", "s2", "s3", "s4", "id"}
 SKETCHES_REST = [s for s in SKETCHES if not any(f"distinct({c})" in s for c in COUNTED)]
-FREQUENCIES = [f"@entropy({c}) >= 0" for c in STRINGS]
-FREQUENCIES += [f"@count_distinct({c}) >= 0" for c in STRINGS]
-FREQUENCIES += [f"@most_frequent_ratio({c}) >= 0" for c in STRINGS]
-FREQUENCIES += ["@uniqueness(id) = 1", "@count_distinct(id) >= 0"]
+FREQUENCIES = [f"@entropy({c}) is not null" for c in STRINGS]
+FREQUENCIES += [f"@count_distinct({c}) is not null" for c in STRINGS]
+FREQUENCIES += [f"@most_frequent_ratio({c}) is not null" for c in STRINGS]
+FREQUENCIES += ["@uniqueness(id) = 1", "@count_distinct(id) is not null"]
 
 PROFILES = {
     "counts, nulls, min/max/mean/stddev, lengths": (COUNTS, ""),

@@ -308,20 +308,23 @@ def test_the_column_of_a_check_is_first_in_rows_that_are_cut() -> None:
 def test_a_check_is_explained_by_its_expression_not_by_bounds_that_are_left_out() -> None:
     """A row count of 3 fails `row_count < 3`: "at most 3" would say that it passes."""
 
-    def facts(detector: str) -> dict[str, str | None]:
+    def facts(detector: str, lower: float | None = None) -> dict[str, str | None]:
         row = {
             "detector": detector,
             "check_name": "few",
             "observed": 3.0,
             "observed_text": None,
-            "lower_bound": None,
+            "lower_bound": lower,
             "upper_bound": 3.0,
             "score": None,
         }
         found = Explanation("id", row, {"expression": "row_count < 3"}, (), (), (), None, None)
         return {name: text for name, text in _facts(found).items() if text is not None}
 
-    assert facts("constraint") == {"check": "row_count < 3", "observed": "3"}
+    seen = {"check": "row_count < 3", "observed": "3"}
+    assert facts("constraint") == {**seen, "upper": "3"}
+    assert facts("constraint", 1.5) == {**seen, "lower": "1.5", "upper": "3"}
+    assert facts("constraint", 3.0) == {**seen, "expected": "3"}
     assert facts("anomaly")["band"] == "at most 3"
 
 

@@ -25,9 +25,27 @@ from .models import of_column, of_model
         ("@completnes > 0.5", UnknownNameError, 11, "'completnes'", "'completeness'"),
         ("@mean > 0 and  meen < 3", UnknownNameError, 25, "'meen'", "'mean'"),
         ("@mean", CompileError, 10, "demands nothing", "@mean > 0"),
-        ("@max(x)", CompileError, 10, "demands nothing", "@max(x) > 0"),
-        ("@expect()", CompileError, 10, "one condition, not 0", None),
-        ("@expect(1, 2)", CompileError, 10, "one condition, not 2", None),
+        ("@max(x)", CompileError, 10, "demands nothing", "@max(x) <= 100"),
+        ("@max(5)", CompileError, 10, "demands nothing", "example: @max <= 5"),
+        ("@min_length(5)", CompileError, 10, "demands nothing", "example: @min_length >= 5"),
+        ("@mean(y, 5)", CompileError, 10, "demands nothing", "example: @mean(y) <= 5"),
+        ("@mean(9, 5)", CompileError, 10, "demands nothing", "example: @mean between 5 and 9"),
+        ("@avg(5)", CompileError, 10, "demands nothing", "example: @avg <= 5"),
+        ("@quantile(0.9, 5)", CompileError, 10, "demands nothing", "@quantile(0.9) <= 5"),
+        ("@quantile(95)", CompileError, 10, "demands nothing", "example: @quantile(0.95) > 0"),
+        ("@quantile(y, 95)", CompileError, 10, "demands nothing", ": @quantile(y, 0.95) > 0"),
+        ("@quantile(0.5)", CompileError, 10, "demands nothing", "example: @quantile(0.5) > 0"),
+        ("@mean is 3", CompileError, 10, "behind `is`, and 3", "write mean = 3"),
+        ("@expect(sum(x) is not 3)", CompileError, 10, "and 3 is none", "write sum(x) <> 3"),
+        ("@completeness", CompileError, 10, "demands nothing", "@completeness >= 0.95"),
+        ("@completeness(95)", CompileError, 10, "demands nothing", "@completeness >= 0.95"),
+        ("@null_count", CompileError, 10, "demands nothing", "@null_count = 0"),
+        ("@expect(sum(x))", CompileError, 10, "sum(x) is a number", "@expect(sum(x) > 0)"),
+        ("@expect(sum(x) / count(*))", CompileError, 10, "is a number and demands", "> 0)"),
+        ("@expect(uniqueness(x))", CompileError, 10, "uniqueness(x) is a number", "> 0)"),
+        ("@max > 0 and mean", CompileError, 10, "mean(x) is a number", "@expect(mean(x) > 0)"),
+        ("@expect()", CompileError, 10, "one condition, not 0", "@expect(sum(amount) > 0)"),
+        ("@expect(1, 2)", CompileError, 10, "one condition, not 2", "with `and`"),
         ("@expect(x > 1)", UnknownNameError, 18, "outside an aggregate", "@satisfies"),
         ("@x > 3", UnknownNameError, 11, "outside an aggregate", "@satisfies"),
         ("@expect(1 > 0)", CompileError, 10, "compares no metric", "@satisfies"),
@@ -42,10 +60,16 @@ from .models import of_column, of_model
             "quotes: 'paid'",
         ),
         ("@mean > 3 {where: dayy > 1}", UnknownNameError, 28, "no column 'dayy'", "'day'"),
-        ("@quantile < 3", MacroError, 10, "needs 'rank'", None),
-        ("@quantile(rnk => 1) < 3", MacroError, 10, "no parameter 'rnk'", None),
-        ("@in_range(1)", MacroError, 10, "needs 'high'", None),
-        ("@not_null(x, y)", MacroError, 10, "got 2 arguments", None),
+        ("@quantile < 3", MacroError, 11, "@quantile needs 'rank'", "example: @quantile(0.9)"),
+        ("@quantile(rnk => 1) < 3", MacroError, 20, "no parameter 'rnk'", "'rank'"),
+        ("@in_range(1)", MacroError, 11, "@in_range needs 'high'", "@in_range(1, 100)"),
+        ("@in_range(low => 1)", MacroError, 11, "needs 'high'", "(low => 1, high => 100)"),
+        ("@in_range(1-5)", MacroError, 11, "needs 'high'", "@in_range(1, 5)"),
+        ("@accepted_values()", MacroError, 11, "needs 'value'", "@accepted_values('a', 'b')"),
+        ("@references(other.id)", MacroError, 11, "needs 'key'", "@references(other, id)"),
+        ("@in_range(1, 2, 3)", MacroError, 11, "got 4 arguments", "column, low, high"),
+        ("@quantile(0.5, rank => 0.5) < 3", MacroError, 25, "got 'rank' twice", None),
+        ("@not_null(x, y)", MacroError, 11, "got 2 arguments and takes 1", "@not_null"),
         ('@mean > 3 {where: "x >"}', SqlSyntaxError, 10, "cannot parse", None),
         ("@expect(sum(x) over () > 1)", UnsupportedExpressionError, 10, "a window", "SELECT"),
         ("@expect(sum(x) > (select 1))", UnsupportedExpressionError, 10, "a subquery", "SELECT"),
@@ -57,13 +81,20 @@ from .models import of_column, of_model
             "SELECT",
         ),
         ("@expect(max(s) = 'a' 'b')", UnsupportedExpressionError, 10, "'concat'", "SELECT"),
-        ("@avh > 1", AnnotationError, 11, "must stand alone", None),
         ("@not_null >= 0.9", CompileError, 11, "no number", "@completeness"),
         ("@unique between 0.5 and 1", CompileError, 11, "no number", "@uniqueness"),
         ("@in_range(1, 2) > 0.9", CompileError, 11, "no number", "@compliance(condition)"),
         ("@mean between 5 and -1.5", CompileError, 16, "no value is", "first: -1.5 and 5"),
         ("@in_range(10, 2)", CompileError, 10, "no value is between 10 and 2", "2 and 10"),
         ("@freshness < '24 hours'", CompileError, 24, "freshness is a number", "write 24"),
+        ("@freshness < interval 1 day", CompileError, 23, "INTERVAL '1' DAY is none", "write 24"),
+        ("@mean < interval 1 day", CompileError, 18, "mean is a number", "write a number"),
+        ("@mean > 5 < 10", CompileError, 10, "compares a comparison", "mean > 5 and mean < 10"),
+        ("@freshness < 24h", UnknownNameError, 23, "'24h' is no number", "write 24"),
+        ("@mean < 5k", UnknownNameError, 18, "'5k' is no number", "write 5000"),
+        ("@max <= today", UnknownNameError, 18, "'today'", "current_date()"),
+        ("@avh > 3", AnnotationError, 11, "must stand alone", "write @avh"),
+        ("@anomaly('mean')", CompileError, 20, "'mean' is none", "@anomaly(mean)"),
         ("@freshness < '2 days'", CompileError, 24, "is a text that is none", "write 48"),
         ("@mean > 'high'", CompileError, 19, "mean is a number, and 'high'", "without quotes"),
         ("@matches(r'^ORD-(\\d{3}$')", CompileError, 10, "is broken: missing )", "backslash"),
@@ -91,7 +122,7 @@ from .models import of_column, of_model
         ("@not_null {period: 7}", CompileError, 21, "a setting of monitors", "@avh"),
         ("@mean > 3 {fpr: 0.1}", CompileError, 21, "a setting of monitors", "@anomaly"),
         ('@mean > 1 {where: "y >"}', SqlSyntaxError, 10, "'y >': something is missing", None),
-        ("@predictability > 0", MacroError, 10, "needs 'from'", None),
+        ("@predictability > 0", MacroError, 11, "needs 'from'", "(from => other_column)"),
         ("@predictability(from => z) > 0", UnknownNameError, 34, "no column 'z'", None),
         (
             "@predictability(from => y, measure => 'f2') > 0",
@@ -149,12 +180,13 @@ def test_error_of_a_column_annotation(
         ("@not_null", 5, "needs a column"),
         ("@freshness < 24", 5, "needs a column"),
         ("@skewness < 2", 4, "has no argument"),
-        ("@row_count(x) > 1", 4, "got 1 arguments"),
+        ("@row_count(x) > 1", 5, "got 1 argument and takes none"),
+        ("@expect(5 < mean(x) < 10)", 4, "compares a comparison"),
         ("@row_cuont > 1", 5, "'row_cuont'"),
         ("@accepted_values(1, 2)", 5, "needs a column, and 1 is none"),
         ("@accepted_values(-1)", 5, "needs a column, and -1 is none"),
         ("@mean('x') > 1", 5, "needs a column, and 'x' is none"),
-        ("@accepted_values(x)", 4, "needs 'value'"),
+        ("@accepted_values(x)", 5, "needs 'value'"),
     ],
 )
 def test_error_of_a_model_annotation(
@@ -164,6 +196,125 @@ def test_error_of_a_model_annotation(
     assert message in error.message and "Line 1" not in error.message
     assert error.span is not None
     assert (error.span.line, error.span.column) == (9, position)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "position", "message", "hint"),
+    [
+        ("@completeness >= 95", 27, "completeness(x) >= 95 never holds", "did you mean >= 0.95?"),
+        ("@completeness <= 95", 27, "<= 95 always holds", "a share is between 0 and 1: did"),
+        ("@95 <= completeness", None, "", ""),
+        ("@completeness between 95 and 100", 24, "never holds", "between 0.95 and 1?"),
+        ("@completeness between 0 and 1", 24, "always holds", "a share is between 0 and 1"),
+        ("@completeness in (95, 96)", 24, "never holds", "a share is between 0 and 1"),
+        ("@uniqueness > 1", 24, "uniqueness(x) > 1 never holds", "did you mean = 1?"),
+        ("@distinctness <= 1", 27, "always holds", "did you mean < 1?"),
+        ("@distinctness > 0", 26, "always holds", "between 0 and 1"),
+        ("@unique_value_ratio >= 50", 33, "never holds", "did you mean >= 0.5?"),
+        ("@compliance(x > 3) >= 95", 32, "compliance(x > 3) >= 95 never holds", ">= 0.95?"),
+        ("@expect(completeness(y) = 100)", 36, "completeness(y) = 100", "did you mean = 1?"),
+        ("@completeness <> 2", 27, "<> 2 always holds", "a share is between 0 and 1"),
+        ("@row_count >= 0", 24, "row_count >= 0 always holds", "never below 0: did you mean > 0?"),
+        ("@null_count < 0", 24, "never holds", "did you mean = 0?"),
+        ("@null_count > -1", 24, "always holds", "did you mean > 0?"),
+        ("@min_length >= 0", 25, "always holds", "did you mean > 0?"),
+        ("@type_consistency < 0.2", 30, "never holds", "between 0.2 and 1"),
+        ("@mean > 3 and completeness <= 95", 40, "always holds", "<= 0.95?"),
+        ("@completeness > 0.9 {where: y > 1} @completeness > 9", 61, "never holds", "> 0.09?"),
+        ('@completeness >= 0.9 {warn: ">= 95"}', 42, "never holds", ">= 0.95?"),
+        ('@not_null {warn_if: ">= 0", error_if: "> 3"}', 21, "warn_if: >= 0 always", "below 0"),
+        ('@not_null {mostly: 0.9, warn: ">= 95"}', 34, "warn: >= 95 never holds", "0 and 1"),
+        ("@quantile(95) < 4", 20, "the rank of quantile is between 0 and 1", "did you mean 0.95?"),
+        ("@quantile(-0.5) < 4", 21, "and -0.5 is not", "0.5 is the median"),
+        ("@expect(percentile(x, array(0.5, 99)) is null)", 43, "rank of percentile", "0.99?"),
+        ("@healthy(y, low => 2) and completeness > 2", 51, "never holds", "did you mean > 0.02?"),
+        ("@mostly_there(95)", 24, "@mostly_there always fails: completeness(x) >= 95", ">= 0.95?"),
+        ("@mostly_there(0)", 24, "@mostly_there always passes: completeness(x) >= 0", "> 0?"),
+        ("@grade > 101", 19, "grade(x) > 101 never holds", "grade(x) is between 0 and 100"),
+    ],
+)
+def test_comparisons_that_say_nothing(
+    compile_model: CompileModel, annotation: str, position: int | None, message: str, hint: str
+) -> None:
+    compiled = compile_model(of_column(annotation), OWN_RANGES)
+    if position is None:
+        # An annotation begins with a name: this is prose.
+        assert compiled.errors == ()
+        return
+    (error,) = compiled.errors
+    assert isinstance(error, CompileError) and error.span is not None and error.hint is not None
+    assert message in error.message and hint in error.hint
+    assert (error.span.line, error.span.column) == (6, position)
+
+
+OWN_RANGES = {
+    "macros/grades.sql": """\
+{# A grade. Range [0, 100]; null without values. #}
+{% macro metric_grade(column) %} avg({{ column }}) {% endmacro %}
+
+{# The range [0, 1] of something else. #}
+{% macro metric_free(column) %} avg({{ column }}) {% endmacro %}
+
+{% macro check_mostly_there(column, low) %} completeness({{ column }}) >= {{ low }} {% endmacro %}
+
+{% macro check_graded(column, low=0) %}
+    completeness({{ column }}) >= {{ low }} and grade({{ column }}) > 3
+{% endmacro %}
+"""
+}
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "@completeness = 1",
+        "@completeness >= 1",
+        "@completeness <= 0",
+        "@completeness between 0.5 and 100",
+        "@row_count > 0",
+        "@null_count = 0",
+        "@null_count <= 0",
+        "@null_count in (0, -1)",
+        "@min > -1",
+        "@grade between 90 and 100",
+        "@grade = 100",
+        "@free >= 95",
+        "@graded",
+        "@graded(0.5)",
+        "@entropy is not null",
+        "@quantile(0) > 3 and quantile(1) < 9",
+        "@quantile(rank => 0.5) > 3",
+        "@expect(bool_and(x > 3))",
+        "@expect(bool_and(x > 3) is not true)",
+        "@mean is distinct from 3",
+        "@mean is not distinct from 3",
+        "@expect(max(y) or any(x > 3))",
+        "@expect(count(*) > 0 and not bool_or(x > 3))",
+    ],
+)
+def test_comparisons_that_say_something(compile_model: CompileModel, annotation: str) -> None:
+    assert compile_model(of_column(annotation), OWN_RANGES).errors == ()
+
+
+@pytest.mark.parametrize(
+    ("annotation", "position", "message", "hint"),
+    [
+        ("@references(ref('customers'), id)", 27, "check model 'customers'", "orders, shop.orders"),
+        ("@references(ref('order'), id)", 27, "no check model 'order'", "did you mean 'orders'?"),
+        ("@references(ref('stoks'), id)", 27, "'stoks'", "did you mean source('shop', 'stocks')?"),
+        ("@references(ref('stocks'), id)", 27, "'stocks'", "it is a source: write source('shop'"),
+        ("@references(source('shop', 'order'), id)", 38, "no source shop.order", "'shop.orders'"),
+        ("@references(source('x', 'order'), id)", 35, "no source x.order", "'shop.orders'"),
+    ],
+)
+def test_unknown_relations(
+    compile_model: CompileModel, annotation: str, position: int, message: str, hint: str
+) -> None:
+    sources = "sources:\n  - name: shop\n    tables:\n      - name: orders\n      - name: stocks\n"
+    (error,) = compile_model(of_column(annotation), {"checks/sources.yml": sources}).errors
+    assert message in error.message and error.span is not None
+    assert error.span.column == position
+    assert error.hint is not None and hint in error.hint
 
 
 def test_unknown_column_whose_name_is_part_of_another_word(compile_model: CompileModel) -> None:

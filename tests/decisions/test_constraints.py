@@ -7,9 +7,11 @@ from dqsql.model.plan import Bounds
 from dqsql.model.project import NoData, Severity
 
 
-def message(observation: Observation, expression: str, bounds: Bounds | None = None) -> str:
+def message(
+    observation: Observation, expression: str, bounds: Bounds | None = None, *, holds: bool = True
+) -> str:
     return decide(
-        True,
+        holds,
         [observation],
         expression=expression,
         bounds=bounds,
@@ -46,3 +48,21 @@ def test_rows_are_counted_where_the_check_is_about_all_of_them() -> None:
 
     assert seen("completeness(whereabouts)").endswith(" is 0.5 (4 of 8 rows null)")
     assert seen("completeness(x) where y > 1") == "completeness(x) where y > 1 is 0.5"
+
+
+def test_of_a_macro_that_compares_the_bound_is_told() -> None:
+    share = Observation("count_if(x <= 15) / count(x)", "expect", 0.317897)
+
+    def told(expression: str, *bounds: float | None, seen: Observation = share) -> str:
+        text = message(seen, expression, Bounds("m0", *bounds), holds=False)
+        return text.partition(", expected ")[2]
+
+    assert told("on_time(15, 0.5)", 0.5) == "at least 0.5"
+    assert told("late(15, 0.1)", None, 0.1) == "at most 0.1"
+    # The macro compares by > and <: the limit itself is not good enough.
+    assert told("on_time(15, 0.317897)", 0.317897) == "more than 0.317897"
+    assert told("late(15, 0.317897)", None, 0.317897) == "less than 0.317897"
+    assert told("x between 0 and 2", 0.0) == "x between 0 and 2"
+    assert told("completeness >= 0.9", 0.9) == "completeness >= 0.9"
+    age = Observation("freshness(ts)", "freshness", 30.5)
+    assert told("fresh(ts, 24)", None, 24.0, seen=age) == "at most 24 hours"

@@ -57,6 +57,38 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
         },
         "checks/m.sql:2:4: the expression is nested deeper",
     ),
+    "100,000 values": (
+        {"checks/m.sql": f"select a -- @accepted_values({','.join(['9'] * 60_000)})\nfrom t\n"},
+        "checks/m.sql:1:13: the annotation is longer than 100,000 characters",
+    ),
+    "macros that call each other twice": (
+        {
+            "checks/m.sql": "select a -- @m0 > 0\nfrom t\n",
+            "macros/m.sql": "".join(
+                f"{{% macro metric_m{i}(c) %}}m{i + 1}({{{{ c }}}}) + m{i + 1}({{{{ c }}}})"
+                "{% endmacro %}\n"
+                for i in range(30)
+            )
+            + "{% macro metric_m30(c) %}sum({{ c }}){% endmacro %}",
+        },
+        "checks/m.sql:1:13: the macros of one check give too much SQL",
+    ),
+    "an infinite number": (
+        {"checks/m.sql": "select {{ 1e999 | int }} as a -- @mean > 0\n"},
+        "checks/m.sql:1:1: Jinja: name 'inf' is not defined",
+    ),
+    "half of a character": (
+        {"checks/m.sql": "select '{{ '\\ud800' }}' as a -- @min_length > 0\n"},
+        "checks/m.sql:1:1: Jinja: '\\ud800' is half of a character, which no file can hold",
+    ),
+    "tags to be stripped": (
+        {"checks/m.sql": "select '{{ ('<a' * 2000000) | striptags }}' as a -- @mean > 0\n"},
+        "checks/m.sql:1:1: Jinja: striptags is given a text of more than 100,000 characters",
+    ),
+    "a YAML file of 10 MB": (
+        {"checks/m.sql": MODEL, "checks/sources.yml": f"x: {'a' * 10_000_000}\n"},
+        "checks/sources.yml:1:1: the file is longer than 10,000,000 characters",
+    ),
     "300 case": (
         expect("sum(" + "case when a then " * 300 + "1" + " end" * 300 + ") > 0"),
         "checks/m.sql:2:5",

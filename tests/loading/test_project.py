@@ -167,12 +167,27 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "YAML: month must be in 1..12",
             "dqsql_project.yml:2:11",
         ),
+        (
+            {"dqsql_project.yml": "name: a\non_finding: [{slak: X}]"},
+            "route 1 of 'on_finding' has an unknown key 'slak'",
+            "dqsql_project.yml:2:1",
+        ),
+        (
+            {"dqsql_project.yml": "name: a\non_finding: [{email: a@b.c}, {slack: 'https://x'}]"},
+            "route 2 of 'on_finding': slack must name the environment variable",
+            "dqsql_project.yml:2:1",
+        ),
         ({"dqsql_project.yml": "version: 1"}, "has no name", "dqsql_project.yml:1:1"),
         ({"dqsql_project.yml": "name: a-b"}, "not usable", "dqsql_project.yml:1:1"),
         ({"dqsql_project.yml": "- a"}, "must hold a mapping", "dqsql_project.yml:1:1"),
         (
             {"dqsql_project.yml": "name: a\nseverity: wran"},
             "must be 'warn' or 'error'",
+            "dqsql_project.yml:2:1",
+        ),
+        (
+            {"dqsql_project.yml": "name: a\nreport_url: quality.html"},
+            "'report_url' must be an address such as https://",
             "dqsql_project.yml:2:1",
         ),
         (

@@ -328,4 +328,6 @@ def test_what_is_not_computed_again_is_told() -> None:
         assert note(kind) == (
             f"@{kind} is not computed again: its message and details say what it compared"
         )
-    assert note("check") == "its bounds were written, not learned: nothing to compute again"
+    assert note("constraint") == (
+        "nothing to compute again: its bounds stand in the check, they were not learned"
+    )

@@ -107,13 +107,20 @@ def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql
     assert families.tables() == before
 
 
-def test_a_constraint_has_nothing_to_compute(
-    families: Project, stored: list[dict[str, Any]]
+def test_a_check_shows_what_it_saw_and_has_nothing_to_compute(
+    families: Project, stored: list[dict[str, Any]], dqsql: DqSql
 ) -> None:
-    row = of(stored, LAST, "constraint")
+    row = of(stored, LAST, "constraint", column_name="note")
     found = explain(id_of(row), project_dir=families.root, spark=families.spark)
     assert (found.same, found.compared) == (None, ())
     assert found.note is not None
+    seen = {r["batch"] for r in stored if r["check_id"] == row["check_id"]}
+    assert [b for b, _ in found.values] == sorted(b for b in seen if b <= LAST)[-10:]
+    assert found.values[-1] == (LAST, row["observed"])
+    shown = dqsql(families, "explain", id_of(row)).output
+    assert "  lower      0.9\n" in shown
+    assert f"  what it saw in the newest batches:\n    {found.values[0][0]}  " in shown
+    assert "were not learned" in shown
 
 
 def test_a_check_without_a_batch_and_its_failing_rows(
@@ -137,8 +144,10 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
     check = of(stored, LAST, "novelty")["check_id"]
     cases = {
         f"{check}@1999-01-01": f"there is no verdict '{check}@1999-01-01'",
-        "nonsense@2024-01-01": "no check 'nonsense' has been run",
-        "nonsense": "no check 'nonsense' has been run",
+        "nonsense@2024-01-01": "there is no check 'nonsense'",
+        "nonsense": "there is no check 'nonsense'",
+        "sales.foo": "there is no check 'sales.foo'\n  hint: checks of sales: sales.",
+        check.replace("nov", "no"): f"did you mean '{check}'",
         "sales": "'sales' is a check model: a verdict is one of its checks'",
     }
     for text, message in cases.items():
@@ -148,3 +157,19 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
     result = dqsql(families, "explain", check, "--batch", "x")
     assert result.exit_code == 2
     assert "on batch 'x'" in result.output
+
+
+def test_a_check_that_no_run_has_looked_at_yet(families: Project, tmp_path: Path) -> None:
+    copy = Project(tmp_path / "shop", families.spark)
+    shutil.copytree(families.root, copy.root)
+    file = copy.root / "checks" / "sales.sql"
+    file.write_text(f"{file.read_text()}\n-- @row_count > 1 {{name: fresh}}\n", encoding="utf-8")
+    cases = {
+        "sales.fresh": "no run has looked at the check 'sales.fresh' yet",
+        "fresh": "no run has looked at the check 'fresh' yet",
+        "sales.fersh": "did you mean 'sales.fresh'",
+    }
+    for text, message in cases.items():
+        with pytest.raises(UsageError) as caught:
+            explain(text, project_dir=copy.root, spark=copy.spark)
+        assert message in str(caught.value)

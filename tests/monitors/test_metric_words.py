@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from dqsql.decisions.program import COUNTED, Clause, ClauseVerdict, Program, ProgramVerdict
+from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import (
     CATEGORICAL_DISTANCES,
     NUMERIC_DISTANCES,
@@ -12,6 +16,7 @@ from dqsql.model.metric_traits import (
     metric_words,
 )
 from dqsql.monitors.kinds.avh import _NUMERIC, _TEXT
+from dqsql.monitors.kinds.avh.words import message
 
 _SPEAKS = {"min", "max", "mean", "median", "sum", "count"}
 _WATCHED = {*_NUMERIC, *_TEXT, *NUMERIC_DISTANCES, *CATEGORICAL_DISTANCES, *PATTERN_DISTANCES}
@@ -28,3 +33,39 @@ def test_a_short_form_is_told_in_words(metric: str) -> None:
 def test_a_name_that_speaks_for_itself_stays() -> None:
     assert [metric_words(m) for m in sorted(_SPEAKS)] == sorted(_SPEAKS)
     assert metric_words("pat_kl_div") == "distance of the distribution of text shapes (pat_kl_div)"
+
+
+def _broken(metric: str, method: str, observed: float, lower: float) -> ClauseVerdict:
+    clause = Clause(
+        metric=metric,
+        transform=Transform(),
+        lower=lower,
+        upper=math.inf,
+        center=1.0,
+        spread=0.1,
+        fpr=0.001,
+        method=method,
+        catches=(),
+        history_size=30,
+        first_batch="1",
+        last_batch="30",
+    )
+    return ClauseVerdict(clause, observed, lower, math.inf, 3.0, "fail", "")
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_share_of_nulls_is_told_once_and_in_percent(first: int) -> None:
+    """A bound that issues chose and the one on counted nulls are about the same rows."""
+    shares = [
+        _broken("complete_ratio", "student_t", 0.425439, 0.763651),
+        _broken("complete_ratio", COUNTED, 0.425439, 0.765),
+    ]
+    clauses = (shares[first], _broken("mean", "student_t", 3.0, 5.0), shares[1 - first])
+    program = Program("arr_delay", tuple(c.clause for c in clauses), 0.01, "calibrated", 0, 0)
+    told = message("arr_delay", program, ProgramVerdict(program, "fail", 3.0, clauses, ""))
+    assert told == (
+        "arr_delay is unlike its history: 57.5 % of values are null, expected at most 23.5 %,"
+        " mean is 3 (expected at least 5); learned from 1 to 30"
+    )
+    alone = ProgramVerdict(program, "fail", 3.0, clauses[first * 2 : first * 2 + 1], "")
+    assert "57.5 % of values are null, expected at most 23.6 %" in message("x", program, alone)

@@ -7,6 +7,8 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from deltalake import DeltaTable
+
 from dqsql import write_report
 from tests.report.packed import unpacked
 
@@ -48,6 +50,31 @@ def test_it_reads_the_tables_only(families: Project, dqsql: DqSql, tmp_path: Pat
 
     (told,) = json.loads(dqsql(root, "report", "--text", "sales", *chosen[-2:]).stdout)["models"]
     assert (told["name"], len(told["batches"])) == ("sales", 30)
+
+
+def test_what_waits_and_is_open_is_there_however_old_and_retired_batches_are_not(
+    families: Project, tmp_path: Path
+) -> None:
+    root = tmp_path / "shop"
+    shutil.copytree(families.root, root, ignore=shutil.ignore_patterns("data"))
+    tables = root / "warehouse" / "dq"
+    # As if a review had been due for long, and a check had failed last in January.
+    ledger = DeltaTable(tables / "dq_batches")
+    ledger.update(updates={"status": "'flagged'"}, predicate="batch = '2024-01-10'")
+    ledger.update(updates={"status": "'retired'"}, predicate="batch = '2024-01-30'")
+    made = write_report(root, days=2, spark=families.spark)
+    overview, model = pages(made.path)
+    assert model["batches"] == ["2024-01-28", TENFOLD]
+    waiting = [b for w in overview["waiting"] for b in w["batches"]]
+    assert waiting == ["2024-01-10", TENFOLD]
+    assert made.waiting == len(waiting)
+    # What is open and is about the retired batch only is told all the same.
+    unresolved = [f for f in overview["findings"] if f["state"] != "resolved"]
+    assert made.findings == len(unresolved)
+    assert [LAST] in [f["batches"] for f in unresolved]
+    assert {f["check"] for f in unresolved} <= {c["id"] for c in model["checks"]}
+    assert model["sql"]["file"] == "checks/sales.sql"
+    assert model["sql"]["text"].startswith("{{ config(batch_by = 'day'")
 
 
 def test_an_empty_warehouse(families: Project, dqsql: DqSql, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from dqsql.errors import ConfigError, NotificationError
-from dqsql.report.notifications import Notice, payload, read_routes, send, title_of
+from dqsql.model.routes import read_routes
+from dqsql.report.notifications import Notice, body_of, finding_url, payload, send, title_of
 
 
 def notice(**more: Any) -> Notice:
@@ -141,6 +142,42 @@ def test_webhooks(webhook: Webhook, kind: str, text_of: Callable[[Any], str]) ->
         assert "dqsql explain m.c.not_null@2025-03-03" in text
 
 
+def test_a_message_names_owner_place_and_the_page_of_the_report() -> None:
+    url = finding_url("https://dq.example.com/a&b.html#/", "m.c.x@2025-03-01#2")
+    assert url == "https://dq.example.com/a&b.html#/finding/m.c.x%402025-03-01%232"
+    more = {"place": "checks/m.sql:8", "assigned_to": "bob", "url": url}
+    about = "owner ann, assigned to bob, checks/m.sql:8"
+    told = notice(**more)
+    assert told.about == about
+    assert body_of([told]).splitlines()[1:] == [
+        f"    {about}",
+        f"    {url}",
+        "    dqsql explain m.c.not_null@2025-03-03",
+    ]
+    lines = payload("slack", "shop", [told])["text"].splitlines()
+    assert lines[1].startswith("```FAIL m: not_null on c (3 batches")
+    assert lines[2] == f"{about}, <{url.replace('&', '&amp;')}|open in the report>"
+    assert lines[3] == "```dqsql explain m.c.not_null@2025-03-03```"
+    body = payload("teams", "shop", [told])["attachments"][0]["content"]["body"]
+    assert f"{about}, [open in the report]({url})" in [block["text"] for block in body]
+    assert payload("webhook", "shop", [told])["findings"][0]["place"] == "checks/m.sql:8"
+    # Nothing is known of it but the check, and what is over needs no command.
+    bare = notice(owner="")
+    assert body_of([bare]).splitlines()[1:] == ["    dqsql explain m.c.not_null@2025-03-03"]
+    assert "explain" not in payload("slack", "shop", [notice(event="resolved")])["text"]
+    assert finding_url(None, "x") == ""
+
+
+def test_texts_of_data_are_code_in_slack() -> None:
+    """A message that quotes values must not link, nor mention anybody."""
+    evil = notice(message="``` <!channel> http://evil.example", owner="<!here>")
+    text = payload("slack", "shop", [evil])["text"]
+    assert "<" not in text
+    _, code, about = text.split("```")[:3]
+    assert "&lt;!channel&gt; http://evil.example" in code
+    assert about.strip() == "owner &lt;!here&gt;"
+
+
 def test_mail() -> None:
     with serving(MailServer()) as server:
         environment = {
@@ -183,14 +220,17 @@ def test_routes() -> None:
         [{"slack": "https://hooks.example.com/secret"}],
         [{"slack": "A", "teams": "B"}],
         [{"slack": "A", "owner": "ann"}],
-        [{"slack": "A", "severity": "high"}],
+        [{"slack": "A", "severity": "eror"}],
         [{"owners": ["ann"]}],
         ["slack"],
+        [{"email": "ann"}],
+        [{"slak": "https://hooks.example.com/secret"}],
     ],
 )
 def test_wrong_settings(setting: Any) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as raised:
         read_routes(setting)
+    assert raised.value.hint and "example.com/secret" not in str(raised.value)
 
 
 def test_many_findings_are_one_message_of_bounded_length() -> None:

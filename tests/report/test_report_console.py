@@ -110,6 +110,20 @@ def test_error_is_told_apart_from_the_severity_of_that_name(
     assert "1 could not be computed, 1 fail" in repr(make_run(model))
 
 
+def test_what_had_no_data_is_counted_apart_from_warnings(
+    make_result: Callable[..., Result],
+    make_model: Callable[..., ModelResult],
+    make_run: Callable[..., RunResult],
+) -> None:
+    empty = [make_result(str(i), Status.NO_DATA) for i in range(3)]
+    console = Console()
+    console.listener.run_finished(make_run(make_model(*empty)))
+    assert "Completed with 3 verdicts without data\n" in console.text
+    assert "WARN=0 FAIL=0 NODATA=3" in console.text
+    console.listener.run_finished(make_run(make_model(*empty, make_result("4", Status.WARN))))
+    assert "Completed with 1 warning, 3 verdicts without data\n" in console.text
+
+
 def test_quiet_prints_failures_and_errors_only(
     make_result: Callable[..., Result],
     make_model: Callable[..., ModelResult],

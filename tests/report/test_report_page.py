@@ -1,78 +1,28 @@
-"""The report: the data that its pages are drawn of, and what a browser draws; no Spark."""
+"""The data that the report's pages are drawn of; no Spark."""
 
 from __future__ import annotations
 
-import datetime as dt
-import html
 import io
-import itertools
 import re
-import shutil
-import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from dqsql.cli.commands.report import lines_of_model
 from dqsql.decisions.lifecycle import updated_findings
 from dqsql.model.results import Result, Status
-from dqsql.monitors.grouping import grouped
 from dqsql.report.html import PageServer, render
-from dqsql.report.page import ModelFacts, Page, model_record, overview_record
-from dqsql.report.profile import ProfileTable, profile_table
+from dqsql.report.model_page import model_record
+from dqsql.report.page import finding_lines, open_findings, overview_record, waiting_lines
+from dqsql.report.profile import profile_table
 from dqsql.report.terminal import Terminal
 from dqsql.runner.report import newest
 from tests.report.packed import unpacked
-
-MADE = dt.datetime(2025, 3, 1, tzinfo=dt.UTC)
-EVIL = "<script>alert('x')</script>\"><img src=x onerror=console.error(1)>"
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-
-
-def page_of(*facts: ModelFacts, profiles: Sequence[ProfileTable] = ()) -> Page:
-    period = "the newest 90 days of each model"
-    return Page("nyc", "local", MADE, "0.1.0", period, facts, tuple(profiles))
-
-
-def facts(*results: Result, statuses: dict[str, str] | None = None, **more: Any) -> ModelFacts:
-    batches = sorted({r.batch for r in results if r.batch})
-    given: dict[str, Any] = {
-        "name": "flights",
-        "batches": [
-            {"batch": b, "status": (statuses or {}).get(b, "accepted"), "rows": 1000}
-            for b in batches
-        ],
-        "results": results,
-        "groups": grouped(results),
-        "values": {},
-        "programs": [],
-        "reviews": {},
-        "dimension": {},
-        "findings": updated_findings([], results, MADE) or (),
-    }
-    return ModelFacts(**{**given, **more})
-
-
-def month(make_result: Callable[..., Result], odd: float, **more: Any) -> list[Result]:
-    """Thirty days of means from 60 to 100, of which the last is odd."""
-    return [
-        make_result(
-            f"2025-01-{day:02d}",
-            Status.FAIL if day == 30 else Status.PASS,
-            observed=odd if day == 30 else 70.0 + day % 7,
-            lower=60.0,
-            upper=100.0,
-            **more,
-        )
-        for day in range(1, 31)
-    ]
+from tests.report.pages import EVIL, MADE, facts, month, page_of
 
 
 def test_nothing_needs_to_be_loaded() -> None:
@@ -113,6 +63,110 @@ def test_verdicts_are_letters_and_equal_bounds_are_told_once(
     (series,) = check["series"]
     assert (series["lower"], series["upper"]) == (60.0, 100.0)
     assert (series["values"][-1], series["bad"]) == (802.287, "0" * 29 + "1")
+
+
+def test_batches_that_wait_for_a_review_are_told_with_what_failed(
+    make_result: Callable[..., Result],
+) -> None:
+    other = {"check_id": "flights.x", "check_name": "not_null", "column": "x", "message": "x"}
+    results = [
+        make_result("1", Status.FAIL, observed=99.0),
+        make_result("2", Status.FAIL, observed=98.0),
+        make_result("2", Status.WARN, **other),
+        make_result("3", Status.FAIL, observed=97.0),
+        make_result("3", Status.FAIL, segment="EWR", **other),
+        make_result("3", Status.FAIL, segment="LGA", **other),
+        make_result("4", Status.FAIL, **other),
+    ]
+    made = facts(*results, statuses={"1": "flagged", "2": "flagged", "3": "flagged"})
+    seen = "mean between 5 and 60 on dep_delay: observed {}, expected 5 to 60"
+    first, second = waiting_lines(made)
+    assert (first["model"], first["batches"]) == ("flights", ["1", "2"])
+    assert [text for _, text in first["failed"]] == [seen.format(98)]
+    assert second["batches"] == ["3"]
+    assert [text for _, text in second["failed"]] == [
+        seen.format(97),
+        "not_null on x: x (in EWR and 1 more segment)",
+    ]
+    overview = overview_record(page_of(made))
+    assert overview["waiting"] == [first, second]
+    assert overview["models"][0]["ledger"] == "fff."
+
+
+def test_findings_that_nobody_resolved_are_there_however_old(
+    make_result: Callable[..., Result],
+) -> None:
+    """Their check may have no verdict on any batch of the report."""
+    old = make_result("2024-01-01", Status.FAIL, check_id="flights.gone", observed=99.0)
+    known = updated_findings([], [old], MADE)
+    made = facts(make_result("2025-01-01"), findings=known)
+    (line,) = finding_lines(made)
+    assert (line["batches"], line["state"], line["spark"]) == (["2024-01-01"], "open", None)
+    assert open_findings(page_of(made)) == 1
+    check = next(c for c in model_record(made)["checks"] if c["id"] == "flights.gone")
+    assert (check["strip"], check["series"], check["messages"]) == (".", [], [])
+    assert check["label"] == "mean between 5 and 60 on dep_delay"
+    resolved = [{**row, "state": "resolved"} for row in known or ()]
+    assert finding_lines(facts(make_result("2025-01-01"), findings=resolved)) == []
+    assert open_findings(page_of(facts(make_result("2025-01-01"), findings=resolved))) == 0
+
+
+def test_a_finding_says_what_it_follows_from_and_shows_what_it_saw(
+    make_result: Callable[..., Result],
+) -> None:
+    nulls = {"check_id": "flights.nulls", "check_name": "completeness > 0.9"}
+    nulls |= {"message": "completeness(dep_delay) is 0.2, expected completeness > 0.9"}
+    before = [make_result(f"2025-01-{d:02d}", observed=20.0 + d) for d in range(1, 9)]
+    results = [
+        *before,
+        make_result("2025-01-09", Status.FAIL, observed=99.0),
+        make_result("2025-01-09", Status.FAIL, **nulls),
+    ]
+    lines = {f["check"]: f for f in finding_lines(facts(*results))}
+    mean = lines["flights.dep_delay.mean_between_5_and_60"]
+    assert mean["cause"] == ["flights.nulls", "completeness > 0.9 on dep_delay"]
+    assert mean["spark"]["values"] == [*(20.0 + d for d in range(1, 9)), 99.0]
+    assert mean["spark"]["bad"] == "0" * 8 + "1"
+    assert lines["flights.nulls"]["cause"] is None
+    # The label says already what was expected.
+    assert lines["flights.nulls"]["message"] == "completeness(dep_delay) is 0.2"
+
+
+def test_messages_of_segments_are_in_the_order_of_batches(
+    make_result: Callable[..., Result],
+) -> None:
+    results = [
+        make_result(f"2025-01-{d:02d}", Status.FAIL, segment=s)
+        for s in ("EWR", "LGA")
+        for d in range(1, 21)
+    ]
+    (check,) = model_record(facts(*results))["checks"]
+    told = [batch for batch, *_ in check["messages"]]
+    assert told == sorted(told, reverse=True)
+    assert {segment for _, segment, *_ in check["messages"]} == {"EWR", "LGA"}
+
+
+def test_what_a_monitor_learned_from_is_told(make_result: Callable[..., Result]) -> None:
+    history = ["2025-01-01", "2025-01-30", 28]
+    learned = make_result(
+        "2025-01-31", Status.WARN, detector="anomaly", details={"history": history}
+    )
+    (check,) = model_record(facts(learned))["checks"]
+    assert check["messages"][0][-1] == "28 batches, 2025-01-01 to 2025-01-30"
+
+
+def test_the_line_of_a_check_is_one_of_the_models_file(make_result: Callable[..., Result]) -> None:
+    row = {"check_id": make_result().check_id, "file": "checks/flights.sql", "line": 8}
+    text = "-- a\n\nselect 1 -- @x\n\n"
+    made = facts(make_result(), checks=[row], sql=text, file="checks/flights.sql")
+    record = model_record(made)
+    assert record["sql"] == {"file": "checks/flights.sql", "text": text.rstrip()}
+    assert (record["checks"][0]["place"], record["checks"][0]["line"]) == (
+        "checks/flights.sql:8",
+        8,
+    )
+    elsewhere = facts(make_result(), checks=[row], sql=text, file="checks/other.sql")
+    assert model_record(elsewhere)["checks"][0]["line"] is None
 
 
 def test_series_of_a_program_are_whole(make_result: Callable[..., Result]) -> None:
@@ -196,9 +250,38 @@ def test_the_newest_batches() -> None:
 def test_one_model_as_text(make_result: Callable[..., Result]) -> None:
     stream = io.StringIO()
     lines = list(lines_of_model(facts(*month(make_result, 802.287)), Terminal(stream)))
-    assert lines[:2] == ["flights", "30 batches, 2025-01-01 to 2025-01-30"]
+    extent = "30 batches, 2025-01-01 to 2025-01-30; numbers are of the newest"
+    assert lines[:3] == ["flights", extent, "▁ pass, █ fail"]
     assert "FAIL mean between 5 and 60 on dep_delay: since 2025-01-30, 1 batch" in lines
-    assert lines[-1].split()[-2:] == ["▁" * 29 + "█", "802.287"]
+    strip, value = lines[-1].split()[-9:-7]
+    assert (strip, value) == ("▁" * 29 + "█", "802.287")
+    assert lines[-1].endswith(" mean between 5 and 60 on dep_delay")
+
+
+def test_a_model_as_text_says_what_its_strips_and_numbers_are(
+    make_result: Callable[..., Result],
+) -> None:
+    days = [f"2025-01-{d:02d}" for d in range(1, 32)] + [f"2025-02-{d:02d}" for d in range(1, 21)]
+    shares = {"metrics": {"compliance(dep_delay > 0)": 1.0}}
+    means = {"metrics": {"mean(dep_delay)": 20.0}}
+    results = [
+        make_result(day, Status.FAIL if day == days[-1] else Status.PASS, details=means)
+        for day in days
+    ]
+    results += [make_result(day, check_id="z", check_name="z", details=shares) for day in days]
+    made = facts(*results, statuses={days[-1]: "flagged"})
+    lines = list(lines_of_model(made, Terminal(io.StringIO())))
+    assert lines[1] == (
+        "51 batches, 2025-01-01 to 2025-02-20; strips show the newest 40, numbers are of the newest"
+    )
+    broken = make_result(days[-1], Status.ERROR, check_id="y", check_name="y", observed=None)
+    empty = make_result(days[-1], Status.NO_DATA, check_id="x", check_name="x", observed=None)
+    many = lines_of_model(facts(*results, broken, empty), Terminal(io.StringIO()))
+    assert list(many)[2] == "▁ pass, █ fail or could not be computed, ▃ no data"
+    assert "1 batch waits for a review" in lines
+    assert "  2025-02-20: dqsql review list --select flights" in lines
+    assert lines[-2].endswith("▁█ 20        mean(dep_delay)")
+    assert lines[-1].endswith("▁▁ 20        share of rows that pass")
 
 
 def test_the_report_is_served_on_this_machine_only() -> None:
@@ -216,217 +299,3 @@ def test_the_report_is_served_on_this_machine_only() -> None:
         finally:
             server.shutdown()
             thread.join()
-
-
-# --- in a browser ------------------------------------------------------------------------------
-
-
-def drawn(folder: Path, page: Page, place: str = "#/", width: int = 1280) -> str:
-    """The document that a browser makes of a report; it must not complain."""
-    file = folder / "report.html"
-    # Charts are drawn when they come into sight, which a browser without a screen may never tell;
-    # before printing all of them are.
-    # How far the page is wider than the window is told, on a phone (some browsers' windows
-    # have at least 500 pixels).
-    draw = """<script>
-        setTimeout(() => dispatchEvent(new Event('beforeprint')), 1000);
-        setTimeout(() => {
-            const page = document.documentElement;
-            page.setAttribute('data-beyond', page.scrollWidth - page.clientWidth);
-        }, 2000)
-    </script>"""
-    file.write_text(render(page) + draw, encoding="utf-8")
-    options = (
-        *("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"),
-        *(f"--window-size={width},6000", f"--user-data-dir={folder / 'browser'}"),
-        *("--virtual-time-budget=5000", "--dump-dom"),
-    )
-    done = subprocess.run(
-        [str(BROWSER), *options, f"{file.as_uri()}{place}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
-
-
-def points(path: str) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in re.findall(r"([\d.]+),([\d.]+)", path)]
-
-
-def check_that_anomalies_lie_outside(document: str, count: int) -> None:
-    """No red dot lies on the band at its place, in the coordinates of the picture."""
-    found = 0
-    for picture in re.findall(r"<svg[^>]*>.*?</svg>", document, re.DOTALL):
-        bands = [points(d) for d in re.findall(r'class="band" d="([^"]+)"', picture)]
-        for x, y in re.findall(r'class="odd" cx="([\d.]+)" cy="([\d.]+)"', picture):
-            found += 1
-            edges = [py for band in bands for px, py in band if px == float(x)]
-            assert edges, "the band is drawn where the anomaly is"
-            assert not min(edges) <= float(y) <= max(edges)
-            assert 0 <= float(y) <= 168
-    assert found == count
-
-
-@needs_browser
-@pytest.mark.parametrize(
-    ("odd", "broken"), [(802.287, True), (-5e9, True), (101.0, False), (58.0, False)]
-)
-def test_an_anomaly_is_drawn_outside_of_its_band(
-    make_result: Callable[..., Result], tmp_path: Path, odd: float, broken: bool
-) -> None:
-    made = facts(*month(make_result, odd))
-    document = drawn(tmp_path, page_of(made), "#/model/flights")
-    check_that_anomalies_lie_outside(document, 1)
-    assert ('data-break="y"' in document) == broken
-
-
-@needs_browser
-def test_an_axis_is_whole_where_nothing_was_as_it_should_be(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    bounds = {"observed": 2 / 3, "lower": 1.0, "upper": 1.0}
-    made = facts(*(make_result(str(i), Status.FAIL, **bounds) for i in range(3)))
-    document = drawn(tmp_path, page_of(made), "#/model/flights")
-    check_that_anomalies_lie_outside(document, 3)
-    assert "data-break" not in document.partition("<script")[0]
-
-
-@needs_browser
-def test_texts_of_data_stay_texts_in_the_browser(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    results = [
-        make_result(f"{EVIL}{i}", Status.FAIL, segment=EVIL, check_name=EVIL, message=EVIL)
-        for i in range(2)
-    ]
-    made = facts(*results, name=EVIL, sql=EVIL, dimension={"owner": EVIL, "tags": [EVIL]})
-    (finding,) = made.findings
-    for place in (
-        "#/",
-        f"#/model/{quote(EVIL, '')}",
-        f"#/finding/{quote(finding['finding_id'], '')}",
-    ):
-        document = drawn(tmp_path, page_of(made), place)
-        assert "<img" not in document
-        assert html.escape(EVIL, quote=False) in document
-
-
-@needs_browser
-def test_a_finding_has_what_a_person_needs(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    check = {"check_id": "flights.dep_delay.mean_between_5_and_60", "where": "dest = 'LAX'"}
-    check |= {"expression": "mean between 5 and 60", "file": "checks/flights.sql", "line": 12}
-    check |= {"tags": ["ops"], "description": None}
-    failures = [{"check_id": check["check_id"], "batch": "2025-01-30", "row": '{"id": 7}'}]
-    made = facts(
-        *month(make_result, 802.287),
-        dimension={"owner": "ann"},
-        checks=[check],
-        failures=failures,
-        sql="select dep_delay from flights",
-    )
-    finding = made.findings[0]["finding_id"]
-    document = html.unescape(drawn(tmp_path, page_of(made), f"#/finding/{quote(finding, '')}"))
-    for words in (
-        "mean between 5 and 60 where dest = 'LAX'",
-        "60 to 100",
-        "802.3 on 2025-01-30",
-        "checks/flights.sql:12",
-        "ann",
-        "dqsql explain flights.dep_delay.mean_between_5_and_60@2025-01-30",
-        "dqsql review accept flights 2025-01-30 --reason",
-        "<td>7</td>",
-        "select dep_delay from flights",
-    ):
-        assert words in document, words
-
-
-@needs_browser
-def test_what_could_not_be_computed_is_no_failure_and_no_severity(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    nothing = dict.fromkeys(("observed", "lower", "upper"))
-    made = facts(make_result("2025-01-01", Status.ERROR, message="no such function", **nothing))
-    overview = drawn(tmp_path, page_of(made))
-    assert "1 could not be computed, 0 failures, 0 warnings" in overview
-    assert 'aria-label="flights: 1 could not be computed"' in overview
-    finding = quote(made.findings[0]["finding_id"], "")
-    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
-    assert "could not be computed: the run exits with 2" in document
-    assert "error: the run exits with 1 when the check is not met" in document
-    assert "dqsql run --select flights" in document
-    assert "<pre>dqsql review" not in document
-    for empty in ("Allowed", "Seen"):
-        assert f"<dt>{empty}</dt>" not in document
-
-
-@needs_browser
-def test_an_axis_has_three_marks_and_a_band_is_of_its_batch(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    """Where one batch has no upper bound, no slope leads there from the bound of another."""
-    results = [
-        make_result(str(i), observed=0.12 + 0.0123 * i, lower=0.1, upper=None if i == 4 else 0.28)
-        for i in range(1, 10)
-    ]
-    odd = make_result("9", Status.FAIL, check_id="x", observed=0.27)
-    made = facts(*results, odd)
-    document = drawn(tmp_path, page_of(made), "#/check/flights/" + results[0].check_id)
-    assert document.count('class="grid"') >= 3
-    for band in re.findall(r'class="(?:band|edge)" d="M?([^"]+)"', document):
-        for part in band.rstrip("Z").split("M"):
-            corners = points(part)
-            steps = itertools.pairwise(corners)
-            assert all(x == to_x or y == to_y for (x, y), (to_x, to_y) in steps)
-
-
-@needs_browser
-def test_a_finding_of_a_program_says_which_metric_it_saw(
-    make_result: Callable[..., Result], tmp_path: Path
-) -> None:
-    clauses = [
-        {"metric": m, "status": s, "observed": o, "lower": None, "upper": 6.0}
-        | {"series": ["fare", m, "", "delta"]}
-        for m, s, o in (("max", "pass", 5.0), ("p75", "fail", 7.0))
-    ]
-    made = facts(
-        make_result("1", Status.FAIL, detector="avh", column="fare", details={"clauses": clauses})
-    )
-    finding = quote(made.findings[0]["finding_id"], "")
-    document = drawn(tmp_path, page_of(made), f"#/finding/{finding}")
-    assert "upper quartile (p75) on fare: 7 on 1" in document
-    assert "upper quartile (p75) on fare: at most 6" in document
-    assert "<dt>Monitor</dt>" in document
-
-
-@needs_browser
-def test_nothing_is_wider_than_a_phone(make_result: Callable[..., Result], tmp_path: Path) -> None:
-    long = "customer_country_of_residence_at_the_time_of_the_order_" * 2
-    days = (dt.date(2025, 1, 1) + dt.timedelta(days=i) for i in range(60))
-    results = [
-        make_result(day.isoformat(), Status.FAIL, column=long, check_name=long, message=long)
-        for day in days
-    ]
-    row = "{" + ", ".join(f'"column_{i}": "word word"' for i in range(30)) + "}"
-    failures = [{"check_id": results[0].check_id, "batch": results[-1].batch, "row": row}]
-    made = facts(*results, name=long, dimension={"owner": long, "tags": [long]}, failures=failures)
-    other = facts(make_result("2025-01-01", Status.FAIL))
-    finding = quote(made.findings[0]["finding_id"], "")
-    for place in ("#/", f"#/model/{long}", f"#/finding/{finding}", "#/checks"):
-        document = drawn(tmp_path, page_of(made, other), place, width=360)
-        assert 'data-beyond="0"' in document, place
-
-
-@needs_browser
-def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_path: Path) -> None:
-    made = facts(*month(make_result, 802.287), dimension={"owner": "ann", "tags": ["daily"]})
-    overview = drawn(tmp_path, page_of(made), width=360)
-    assert 'aria-label="flights: 1 fail, 29 pass"' in overview
-    assert "1 failure, 0 warnings" in overview
-    checks = drawn(tmp_path, page_of(made), "#/checks")
-    assert "96.6%" in checks
-    assert "No batch of these models has been checked yet" in drawn(tmp_path, page_of())

@@ -123,7 +123,7 @@ def test_the_index_of_peculiarity_is_that_of_the_formula(new_project: NewProject
         "    word -- @index_of_peculiarity(form => 'text') < 99 {where: length(word) < 7}\n"
         "from {{ source('raw', 't') }}\n"
         "-- @index_of_peculiarity(word, 'text') < 99\n"
-        "-- @novelty(mode => 'paper')\n-- @most_frequent_ratio(word) <= 1",
+        "-- @novelty(mode => 'paper')\n-- @most_frequent_ratio(word) is not null",
         f"select * from values {rows} as t(day, part, word)",
     )
     project.run()

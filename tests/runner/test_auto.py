@@ -147,7 +147,7 @@ def test_what_would_have_caught_rejected_batches(new_project: NewProject) -> Non
     review("m", [LAST], "reject", "prices in cents", **options)
     told = call(project, "suggest", "m", "--from-incidents")
     assert "@max <= 22" in told
-    assert f"tells of 1 of 1 rejected batch ({LAST}); 0 false alarms on 38 accepted" in told
+    assert f"finds 1 of 1 rejected batch ({LAST}); 0 false alarms on 38 accepted" in told
     assert "@row_count" not in told
 
 

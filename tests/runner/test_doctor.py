@@ -117,6 +117,39 @@ def test_a_file_that_is_gone_or_cut(tables: StoredRuns) -> None:
     assert tables.again() == list(DAYS)
 
 
+def test_a_file_of_the_right_length_with_other_bytes(tables: StoredRuns) -> None:
+    (file, *_) = sorted((tables.folder / "dq_results").rglob("*.parquet"))
+    content = bytearray(file.read_bytes())
+    # Behind the four bytes of the magic number: the header of the first page.
+    content[4:40] = bytes(36)
+    file.write_bytes(content)
+    found = tables.doctor()
+    assert found.exit_code == 1
+    assert " cannot be read: " in found.ailments[0].what
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.again() != []
+
+
+@pytest.mark.parametrize("table", ["dq_results", "dq_batches", "dq_state__m"])
+def test_a_file_in_the_place_of_a_table(tables: StoredRuns, table: str) -> None:
+    shutil.rmtree(tables.folder / table)
+    (tables.folder / table).write_text("x")
+    found = tables.doctor()
+    assert found.exit_code == 1
+    assert found.ailments[0].what == "its log cannot be read: it is a file"
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.doctor().exit_code == 0
+
+
+def test_runs_that_were_deleted(tables: StoredRuns) -> None:
+    shutil.rmtree(tables.folder / "dq_runs")
+    found = tables.doctor()
+    assert found.exit_code == 1
+    assert [(a.table, a.what) for a in found.ailments] == [("dq_runs", "is gone")]
+    assert tables.doctor(repair=True).exit_code == 0
+    assert tables.doctor().ailments == ()
+
+
 def test_a_table_put_back_from_a_copy(tables: StoredRuns, tmp_path: Path) -> None:
     shutil.copytree(tables.folder / "dq_results", tmp_path / "copy")
     shutil.copytree(tables.folder / "dq_batches", tmp_path / "ledger")

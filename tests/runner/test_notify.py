@@ -39,10 +39,27 @@ def events(server: Webhook) -> list[tuple[str, int]]:
     return [(f["event"], f["batches"]) for sent in server.taken for f in sent["findings"]]
 
 
+def test_a_dry_run_says_what_is_missing(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = "on_finding: [{slack: NOT_SET}, {webhook: HOOK}, {email: a@example.com}]"
+    project = routed(new_project(MODEL, data("1")), setting)
+    monkeypatch.setenv("HOOK", "http://127.0.0.1:1")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    monkeypatch.delenv("DQSQL_SMTP_URL", raising=False)
+    found = notify(project.root, spark=project.spark, dry_run=True)
+    assert found.sent == ()
+    assert found.problems == (
+        "findings could not be told: the environment variable NOT_SET is not set (slack)",
+        "findings could not be told: the environment variable DQSQL_SMTP_URL is not set (email)",
+    )
+
+
 def test_each_finding_is_told_once(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = routed(new_project(MODEL, data("1", "null")), "on_finding: [{webhook: HOOK}]")
+    setting = "on_finding: [{webhook: HOOK}]\nreport_url: https://dq.example.com/report.html"
+    project = routed(new_project(MODEL, data("1", "null")), setting)
     options: dict[str, Any] = {"project_dir": project.root, "spark": project.spark}
     with serving(Webhook()) as server:
         monkeypatch.setenv("HOOK", server.url)
@@ -51,6 +68,9 @@ def test_each_finding_is_told_once(
         server.status, server.taken = 200, []
         ((_, notices),) = notify(**options, dry_run=True).sent
         assert [n.label for n in notices] == ["not_null on x"]
+        assert notices[0].place == "checks/m.sql:4"
+        page = "#/finding/m.x.not_null%402024-01-02"
+        assert notices[0].url == f"https://dq.example.com/report.html{page}"
         assert events(server) == []
         # What was not taken is told by the next run, and what was told is not told again.
         project.data(data("1", "null", "null"))

@@ -59,11 +59,13 @@ PRIVATE = [
     "same",
 ]
 ON_EVERY = (
-    "@not_null @unique_ratio >= 0 @count_distinct > 0 @entropy >= 0 @most_frequent_ratio >= 0"
+    "@not_null @unique_ratio is not null @count_distinct > 0 @entropy is not null"
+    " @most_frequent_ratio is not null"
 )
 ON_ORDERED = "@max is not null @min is not null @expect(max({c}) is not null) @freshness >= 0"
 ON_NUMBERS = (
-    "@mean > 0 @sum > 0 @stddev >= 0 @median > 0 @quantile(0.9) > 0 @range >= 0 @in_range(0, 10)"
+    "@mean > 0 @sum > 0 @stddev is not null @median > 0 @quantile(0.9) > 0 @range is not null"
+    " @in_range(0, 10)"
     " @less_than(5) @positive @anomaly(max({c})) @avh"
 )
 ON_TEXTS = (
@@ -71,7 +73,7 @@ ON_TEXTS = (
     " @expect(mode({c}) is not null) @expect(any_value({c}) is not null)"
     " @expect(size(collect_set({c})) > 0) @expect(first({c}) = 'x') @unique"
     " @expect(size(collect_set({c})) > 0) {{name: in_one_batch_{c}}}"
-    " @uniqueness > 2 {{scope: cumulative}} @entropy > 9 {{scope: cumulative}}"
+    " @expect(uniqueness({c}) + 1 > 2) {{scope: cumulative}} @entropy > 9 {{scope: cumulative}}"
 )
 ON_NESTED = "@expect(size(collect_list({c})) > 0) @expect(any_value({c}) is not null) @not_null"
 
@@ -92,8 +94,8 @@ def model(settings: str) -> str:
         f"select\n  day,\n{columns}\n  id from {{{{ source('raw', 't') }}}}\n"
         "-- @expect(max(address.street) = 'x') @expect(max(phones[0]) = 'x')\n"
         "-- @expect(max(map_keys(contacts)[0]) = 'x') @expect(max(upper(name)) = 'x')\n"
-        "-- @unique(name, born) @mutual_information(name, born) >= 0 @novelty\n"
-        "-- @predictability(name, born) >= 0 @satisfies(salary < 0)\n"
+        "-- @unique(name, born) @mutual_information(name, born) is not null @novelty\n"
+        "-- @predictability(name, born) is not null @satisfies(salary < 0)\n"
     )
 
 
@@ -158,7 +160,7 @@ def test_what_is_stored_of_private_values_depends_on_the_key(
         sql = (
             "{{ config(batch_by = 'day', pii = ['name']) }}\n"
             "select day,\n"
-            "  name, -- @avh @uniqueness >= 0 {scope: cumulative}\n"
+            "  name, -- @avh @uniqueness is not null {scope: cumulative}\n"
             "  id from {{ source('raw', 't') }}\n"
         )
         project = new_project(sql, DATA, name=name)

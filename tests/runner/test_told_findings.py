@@ -121,14 +121,27 @@ def test_commands_about_findings(root: Path) -> None:
     past = call("mute", CHECK, "--until", "2025-01-01", "--reason", "known")
     assert "--until 2025-01-01 is not in the future" in past
     told = call("mute", CHECK, "--until", "2999-01-01", "--reason", "known")
-    assert told.strip() == f"{CHECK}@2025-03-01: muted"
+    assert told.strip() == f"{CHECK}@2025-03-01: muted until 2999-01-01"
     assert "assigned to bob" in call("assign", CHECK, "--to", "bob")
     assert "muted until 2999-01-01, assigned to bob: known" in call("list")
     assert "assigned" not in call("assign", CHECK, "--to", "")
     assert ": acknowledged" in call("acknowledge", CHECK, "--reason", "seen")
     assert '"state": "acknowledged"' in call("list", "--output", "json")
+    assert "acknowledging a finding needs a reason" in call("acknowledge", CHECK, "--reason", " ")
     call("resolve", CHECK, "--reason", "over")
     assert call("list").strip() == "No finding is open."
+
+
+def test_what_notify_says(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(*words: str) -> str:
+        options = ("--project-dir", str(root))
+        return CliRunner().invoke(cli, ["notify", *words, *options], standalone_mode=False).output
+
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        assert "Would send to" in call("--dry-run")
+        assert "Sent to" in call()
+        assert call().strip() == "Nothing to send."
 
 
 @pytest.mark.parametrize(

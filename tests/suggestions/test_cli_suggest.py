@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from dqsql.cli.main import cli
@@ -128,8 +129,50 @@ def test_without_a_terminal_writing_needs_yes(call: Callable[..., Result]) -> No
     result = call("suggest", "shop.orders", "--write", "--yes")
     assert result.exit_code == 0 and "Wrote 3 checks" in result.output
     assert "@max <= 10" in Path("checks/orders.sql").read_text()
+    # What is called as the table is something else's: the new check model has the whole name.
+    result = call("suggest", "shop.orders", "--write", "--yes")
+    assert result.exit_code == 0 and "Wrote 3 checks to checks/shop_orders.sql" in result.output
     result = call("suggest", "shop.orders", "--write", "--yes")
     assert result.exit_code == 2 and "exists and is not about shop.orders" in result.output
+
+
+def test_what_cannot_be_written_is_refused_before_any_work(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def worked(*_: Any, **__: Any) -> None:
+        raise AssertionError("it looked at rows")
+
+    monkeypatch.setattr(suggesting, "suggest", worked)
+    Path("visits 2025.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    result = call("suggest", "visits 2025.csv", "--write", "--yes")
+    assert result.exit_code == 2
+    assert "visits 2025.csv is a file that no source names" in result.stderr
+    assert "in checks/sources.yml, and then: dqsql suggest files.visits_2025" in result.stderr
+    assert yaml.safe_load(result.stdout) == {
+        "sources": [
+            {"name": "files", "tables": [{"name": "visits_2025", "path": "visits 2025.csv"}]}
+        ]
+    }
+    Path("checks/sources.yml").write_text(result.stdout, encoding="utf-8")
+    for taken in ("visits_2025", "files_visits_2025"):
+        Path(f"checks/{taken}.sql").write_text("select 1 as b", encoding="utf-8")
+    for relation in ("files.visits_2025", "visits 2025.csv", "visits_2025.csv"):
+        result = call("suggest", relation, "--write", "--yes")
+        assert result.exit_code == 2 and result.stdout == ""
+        assert ("exists and is not about files" in result.stderr) is (relation != "visits_2025.csv")
+    assert "there is no file visits_2025.csv" in result.stderr
+    Path("other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    result = call("suggest", "other.csv", "--write", "--yes")
+    assert "`sources:` of checks/sources.yml, and then: dqsql suggest files_other." in result.stderr
+    assert yaml.safe_load(result.stdout)[0]["name"] == "files_other"
+    for file, name in (("null.csv", "null"), ("2025.csv", "file_2025"), ("a: #b.csv", "a_b")):
+        Path(file).write_text("a,b\n1,2\n", encoding="utf-8")
+        (source,) = yaml.safe_load(call("suggest", file, "--write", "--yes").stdout)
+        assert source["tables"] == [{"name": name, "path": file}]
+    result = call("suggest", "data/2025/*.csv", "--write", "--yes")
+    assert "is a pattern of files that no source names" in result.stderr
+    (source,) = yaml.safe_load(result.stdout)
+    assert source["tables"] == [{"name": "file_2025", "path": "data/2025/*.csv"}]
 
 
 @pytest.mark.usefixtures("terminal")

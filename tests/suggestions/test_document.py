@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql.loading.scanner import blank, scan
-from dqsql.suggestions.document import comment_line, difference, inserted, new_document, plain
+from dqsql.model.plain_names import plain_name
+from dqsql.suggestions.batches import ProposedBatches
+from dqsql.suggestions.document import comment_line, difference, inserted, new_document
 from dqsql.suggestions.suggestion import Suggestion
 
 
@@ -23,13 +25,13 @@ def test_own_line_where_a_column_stands_alone_else_the_end() -> None:
     assert found == (
         "select\n    -- complete: @not_null\n    a,  -- first\n    b, c\n"
         "    -- complete: @not_null\n    , d\nfrom t\n"
-        "-- complete: @not_null(`c`)\n-- complete: @schema\n"
+        "-- complete: @not_null(c)\n-- complete: @schema\n"
     )
 
 
 def test_a_column_behind_select_gets_no_line_above_it() -> None:
     assert inserted("select a\nfrom t\n", [check("a")], {"a": (1, 8)}) == (
-        "select a\nfrom t\n-- complete: @not_null(`a`)\n"
+        "select a\nfrom t\n-- complete: @not_null(a)\n"
     )
 
 
@@ -49,13 +51,22 @@ def test_only_comments_change(columns: list[str]) -> None:
     assert blank(found, scan(found).comments).split() == blank(TEXT, scan(TEXT).comments).split()
     assert found.count("@not_null") == len(columns)
     changed = difference(f"{TEXT}\n", inserted(f"{TEXT}\n", [check("c")], PLACES), "t")
-    assert [x for x in changed.splitlines() if x[0] in "+-"][2:] == ["+-- complete: @not_null(`c`)"]
+    assert [x for x in changed.splitlines() if x[0] in "+-"][2:] == ["+-- complete: @not_null(c)"]
 
 
 def test_new_document_quotes_what_needs_it() -> None:
-    template = "-- <<title>>\n-- <<evidence>>\nselect\n<<columns>>\nfrom <<reads>>\n\n<<checks>>\n"
+    template = "-- <<title>>\n-- <<evidence>>\n<<config>>select\n<<columns>>\nfrom <<reads>>\n"
+    template += "\n<<checks>>\n"
     text = new_document(template, "t", "e", "x", ["order_id", "select"], [check("select")])
     assert text == (
         "-- t\n-- e\nselect\n    order_id,\n    -- complete: @not_null\n    `select`\nfrom x\n"
     )
-    assert plain("order") == "`order`"
+    assert plain_name("order") == "`order`"
+
+
+def test_new_document_with_batches() -> None:
+    template = "<<config>>select\n<<columns>>\nfrom <<reads>>\n<<checks>>"
+    batches = ProposedBatches("to_date(at)", "each day is a batch")
+    assert new_document(template, "t", "e", "x", ["at"], [], batches) == (
+        "-- each day is a batch\n{{ config(batch_by = 'to_date(at)') }}\n\nselect\n    at\nfrom x\n"
+    )

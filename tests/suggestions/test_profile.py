@@ -135,8 +135,29 @@ def test_unknown_relations_and_none(lake: Where, spark: SparkSession) -> None:
 
 
 def test_files_are_relations(lake: Where, spark: SparkSession) -> None:
+    """A file that a source names is that source; any other is read as a source would be."""
     (found,) = profile(lake, ["data/none.parquet"], spark=spark)
-    assert found.rows == 0 and Path(found.relation).name == "none.parquet"
+    assert found.rows == 0 and found.relation == "lake.none"
+    folder = Path(lake.project_dir) / "data"
+    (folder / "days.csv").write_text("day,n\n2024-01-01,1\n2024-01-02,2\n", encoding="utf-8")
+    (folder / "days.tsv").write_text("day\tn\n2024-01-01\t1\n", encoding="utf-8")
+    (folder / "empty.csv").touch()
+    for name in ("days.csv", "days.tsv"):
+        (found,) = profile(lake, [f"data/{name}"], spark=spark)
+        assert found.relation == f"data/{name}"
+        assert [(c.name, c.spark_type) for c in found.columns] == [("day", "date"), ("n", "int")]
+    times = pd.DataFrame({"at": pd.to_datetime(["2024-01-01"]).astype("datetime64[ns]")})
+    times.to_parquet(folder / "nanos.parquet")
+    wrong = {
+        "data/nanos.parquet": "cannot read data/nanos.parquet: it has times in nanoseconds",
+        "data/empty.csv": "data/empty.csv has no columns",
+        "data/dayz.csv": "there is no file data/dayz.csv\n  hint: did you mean 'days.csv'",
+        "data/gone/x.csv": "there is no file data/gone/x.csv\n  hint: it is looked for in",
+    }
+    for name, message in wrong.items():
+        with pytest.raises(DqsqlError) as caught:
+            profile(lake, [name], spark=spark)
+        assert message in str(caught.value) and caught.value.span is None
 
 
 def test_values_of_private_columns_are_not_shown(lake: Where, spark: SparkSession) -> None:

@@ -45,6 +45,7 @@ from dqsql.suggestions.rules import (
     ColumnEvidence,
     column_suggestions,
     pattern_suggestion,
+    volume_suggestion,
     wants_pattern,
 )
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
@@ -125,6 +126,20 @@ def test_numbers_that_are_not_finite_have_no_bounds() -> None:
     assert {*suggestions(column("x", "double", summary=wild))} == {"CompleteIfComplete"}
 
 
+@pytest.mark.parametrize(
+    ("numbers", "mean"),
+    [
+        (Summary(0.0, 810.4, 83.0, 83.6), "<= 167"),
+        (Summary(2.0, 800.0, 83.0, 83.6), "between 2 and 167"),
+        (Summary(-5.0, 800.0, 83.0, 83.6), "between -0.6 and 167"),
+        (Summary(1.0, 5.0, 3.0, 9.0), "between 1 and 5"),
+    ],
+)
+def test_means_are_not_beyond_the_values(numbers: Summary, mean: str) -> None:
+    found = suggestions(column("seconds", "double", summary=numbers, distinct=300.0))
+    assert found["HasMean"].comparison == mean
+
+
 def test_bounds_and_keys() -> None:
     numbers = Summary(-12.0, 512.0, 10.0, 4.0)
     found = suggestions(column("delay", "int", summary=numbers, distinct=300.0))
@@ -139,8 +154,8 @@ def test_texts_that_read_as_numbers_are_compared_as_numbers() -> None:
     found = suggestions(
         column("n", "string", types={"integral": 1_000}, summary=Summary(0.0, 9e9, 5.0, 1.0))
     )
-    assert "try_cast(`n` as double) >= 0" in found["NonNegativeNumbers"].expression(inside=True)
-    assert "type_count(`n`, 'integral') = count(`n`)" in found["RetainType"].expression(inside=True)
+    assert "try_cast(n as double) >= 0" in found["NonNegativeNumbers"].expression(inside=True)
+    assert "type_count(n, 'integral') = count(n)" in found["RetainType"].expression(inside=True)
 
 
 def test_values_that_cannot_stand_in_a_comment_are_not_listed() -> None:
@@ -157,7 +172,7 @@ def test_frequent_values_where_the_list_is_open() -> None:
     many = Distribution(tuple(f"v{i}" for i in range(50)), (800, 100, *[1] * 48), other=52)
     found = suggestions(column("lang", "string", distinct=100.0, distribution=many))
     fraction = found["FractionalCategoricalRange"]
-    assert fraction.arguments == ("`lang` is null or `lang` in ('v0', 'v1')",)
+    assert fraction.arguments == ("lang is null or lang in ('v0', 'v1')",)
     assert fraction.comparison == ">= 0.87"
 
 
@@ -172,7 +187,7 @@ def test_foreign_keys_need_inclusion_and_for_numbers_a_name() -> None:
     assert [c.name for c, _ in foreign_key_pairs(profile, "orders", [key])] == ["customer_id"]
     found = foreign_key(named, key, 500.0, 502.0)
     assert found is not None
-    assert found.annotation(inside=True) == "@references(shop.customers, `id`)"
+    assert found.annotation(inside=True) == "@references(shop.customers, id)"
     assert foreign_key(named, key, 512.0, 502.0) is None
 
 
@@ -229,7 +244,7 @@ def test_order_of_dates_in_either_direction() -> None:
     orders = (TimeOrder("a", "b", 900, 900, 10), TimeOrder("a", "c", 900, 20, 20))
     profile = Profile("t", 1_000, (), (*orders, TimeOrder("a", "d", 900, 500, 0)))
     conditions = [s.arguments[1] for s in date_orders(profile)]
-    assert conditions == ["`a` <= `b`", "`c` <= `a`"]
+    assert conditions == ["a <= b", "c <= a"]
 
 
 # --- verdicts ----------------------------------------------------------------------------------
@@ -327,15 +342,26 @@ def test_a_learned_pattern_of_codes_is_suggested() -> None:
     assert wants_pattern(profiled)
     learned = infer_pattern(codes, general_index())
     assert isinstance(learned, LearnedPattern)
-    found = pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.02, 0.0)
+    found = pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.0, "why")
     assert found is not None
     assert found.annotation(inside=True) == f"@pattern('{learned.pattern}')"
     assert "<digit>" in learned.pattern
     assert found.coverage is not None
     assert learned.spark_regex in found.coverage.replace("\\\\", "\\")
     # One that training values break, or whose braces Jinja would take, is none.
-    assert pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.02, 0.01) is None
-    assert pattern_suggestion(profiled, "{{<digit>+", "x", 0.02, 0.0) is None
+    assert pattern_suggestion(profiled, learned.pattern, learned.spark_regex, 0.01, "") is None
+    assert pattern_suggestion(profiled, "{{<digit>+", "x", 0.0, "") is None
     # A list of values is no format.
-    assert pattern_suggestion(profiled, "a<|>b<|>c<|>d", "x", 0.02, 0.0) is None
+    assert pattern_suggestion(profiled, "a<|>b<|>c<|>d", "x", 0.0, "") is None
     assert not wants_pattern(column("parcel", "bigint", distinct=900.0))
+
+
+def test_what_learns_needs_a_history() -> None:
+    found = volume_suggestion(14)
+    assert found is not None
+    assert found.annotation(inside=False) == "@anomaly(row_count) {severity: warn}"
+    assert volume_suggestion(13) is None and volume_suggestion(0) is None
+    for text in ("anomaly(row_count, day_of_week)", "row_count between 5 and 9"):
+        written = Annotation(text, CheckSettings(), Span("m.sql"))
+        (marked,) = Existing.from_annotations([written]).marked([found])
+        assert marked.verdict is SuggestionVerdict.EXISTS

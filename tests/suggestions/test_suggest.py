@@ -108,16 +108,11 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
     proposal = suggest(where, "orders", spark=spark)
     assert proposal.batches == 8
     said = {s.annotation(inside=False): s for s in proposal.new}
-    key = "@references(`customer_id`, shop.customers, `id`)"
+    key = "@references(customer_id, shop.customers, id)"
     assert said[key].measured == 1.0
-    assert (
-        "@expect(count_distinct(`city`, `country`) = count_distinct(`city`)) {severity: warn}"
-        in said
-    )
-    assert not any("(`country`, `city`)" in text for text in said)
-    assert any(
-        s.rule == "DateOrder" and "`ordered_on` <= `shipped_on`" in t for t, s in said.items()
-    )
+    assert "@expect(count_distinct(city, country) = count_distinct(city)) {severity: warn}" in said
+    assert not any("(country, city)" in text for text in said)
+    assert any(s.rule == "DateOrder" and "ordered_on <= shipped_on" in t for t, s in said.items())
     mean = next(s for s in proposal.new if (s.column, s.call) == ("amount", "mean"))
     assert mean.held == mean.batches == 8 and "8 batches" in mean.reason
     # The user's own check stands.
@@ -133,12 +128,12 @@ def test_model_with_batches(shop: Path, spark: SparkSession) -> None:
         ORDERS.splitlines()
     )
     codes = text[: text.index("    , parcel")].splitlines()
-    assert any(x.endswith(": @pattern('<upper>+-<digit>+')") for x in codes[-5:])
+    assert any(x.endswith(": @pattern('<upper>+-<digit>{4}')") for x in codes[-5:])
     # Next to its column where it stands alone on its line, at the end where it does not.
     above = text[: text.index("    , order_id --")].splitlines()
     assert above[-1].lstrip().startswith("-- ") and any(x.endswith(": @unique") for x in above)
-    assert text.index("@not_null(`warehouse`)") > text.index("from {{")
-    assert text.index("`country`") > text.index("from {{")
+    assert text.index("@not_null(warehouse)") > text.index("from {{")
+    assert text.index("@not_null(country)") > text.index("from {{")
 
     again = suggest(where, "shop.orders", spark=spark)
     assert again.new == ()
@@ -178,3 +173,49 @@ def test_shares_that_make_no_sense(shop: Path) -> None:
         suggest(Where(shop), "orders", sample=0.6, holdout=0.5)
     with pytest.raises(UsageError, match="--sample 0 is not"):
         suggest(Where(shop), "orders", sample=0)
+
+
+VISITS = """\
+sources:
+  - name: shop
+    tables:
+      - {name: visits, path: data/visits.parquet}
+"""
+
+
+def test_a_table_with_days_gets_batches_and_what_learns(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    root = make_project({"checks/sources.yml": VISITS})
+    (root / "data").mkdir()
+    draw, rows = np.random.default_rng(3), 1_600
+    born = dt.date(1980, 1, 1)
+    frame = pd.DataFrame(
+        {
+            "visit_id": [f"V-{n:05d}" for n in range(rows)],
+            "birth_date": [born + dt.timedelta(days=int(n) % 40) for n in range(rows)],
+            "created_at": [
+                dt.datetime(2025, 3, 1) + dt.timedelta(minutes=18 * n) for n in range(rows)
+            ],
+            "seconds": np.round(draw.exponential(80, rows), 1),
+        }
+    )
+    frame["created_at"] = frame["created_at"].astype("datetime64[us]")
+    write_parquet(frame, root / "data/visits.parquet")
+    where = Where(root)
+    proposal = suggest(where, "shop.visits", spark=spark)
+    assert proposal.proposed is not None
+    assert proposal.proposed.batch_by == "to_date(created_at)"
+    assert proposal.batches == 20
+    said = {s.annotation(inside=True): s for s in proposal.new}
+    assert "@anomaly(row_count) {severity: warn}" in said
+    assert "@pattern('V-<digit>{5}')" in said
+    assert "@non_negative" in said and not any("between -" in text for text in said)
+    made = write(where, proposal, proposal.new)
+    config = "created_at has 20 days with 80 rows each on average, and no nulls: each day is a"
+    assert config in made.after and "{{ config(batch_by = 'to_date(created_at)') }}" in made.after
+    result = dqsql.run(root, spark=spark)
+    assert result.exit_code == 0, [f.message for f in result.findings]
+    assert len({r.batch for m in result.models for r in m.results}) == 20
+    again = suggest(where, "shop.visits", spark=spark)
+    assert (again.new, again.proposed) == ((), None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
@@ -27,7 +28,7 @@ def command() -> None:
 
 
 @command.command("export", cls=Command)
-@click.argument("model")
+@click.argument("model", shell_complete=complete_model)
 @option("--output-file", type=_FILE, help="Write it there, not to stdout.")
 @options(*PROJECT)
 @with_session

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
-from dqsql.model.results import Status
+from dqsql.model.results import CONSTRAINT, Status
 from dqsql.model.wording import plural
 from dqsql.report.console import styled_label
 from dqsql.report.text import number, printable, shorten
@@ -21,13 +22,12 @@ if TYPE_CHECKING:
     from dqsql.runner.explain import Explanation
 
 _SHOWN_VALUES = 10
-_CHECK = "constraint"
 _SHOWN_ROWS = 10
 _ROW_WIDTH = 400  # characters
 
 
 @click.command("explain", cls=Command)
-@click.argument("result", metavar="RESULT")
+@click.argument("result", metavar="RESULT", shell_complete=complete_check)
 @option("--batch", metavar="BATCH", help="If RESULT is a check's id.")
 @option("--segment", metavar="SEGMENT", help="With --batch: of this segment.")
 @options(*PROJECT, "output")
@@ -80,6 +80,8 @@ def _print(session: Session, found: Explanation) -> None:
     for name, text in _facts(found).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
+    if found.values and row["detector"] == CONSTRAINT:
+        session.say("  what it saw in the newest batches:")
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))
     _print_again(session, found)
@@ -90,16 +92,20 @@ def _print(session: Session, found: Explanation) -> None:
 
 def _facts(found: Explanation) -> dict[str, str | None]:
     row = found.row
-    # The bounds of a check do not say whether they are met themselves; its expression does.
-    band = None if row["detector"] == _CHECK else _band(row["lower_bound"], row["upper_bound"])
+    written = row["detector"] == CONSTRAINT
+    lower, upper = row["lower_bound"], row["upper_bound"]
+    exact = written and lower is not None and lower == upper
     return {
         "check": found.details.get("expression") or row["check_name"],
         "where": found.where,
         "written": found.place,
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
-        "expected": _expected(found),
+        "expected": _cell(lower) if exact else _expected(found),
         **(found.details.get("thresholds") or {}),
-        "band": band,
+        # The bounds of a check do not say whether they are met themselves; its expression does.
+        "lower": _cell(lower) if written and not exact and lower is not None else None,
+        "upper": _cell(upper) if written and not exact and upper is not None else None,
+        "band": None if written else _band(lower, upper),
         "score": None if row["score"] is None else _cell(row["score"]),
         "decided by": _method(found),
         "history": _history(found),

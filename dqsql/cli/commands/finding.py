@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
@@ -22,13 +23,15 @@ from dqsql.report.text import printable
 if TYPE_CHECKING:
     from dqsql.runner.finding import Incident
 
-_CHECKS = click.argument("checks", nargs=-1, required=True, metavar="CHECK...")
+_CHECKS = click.argument(
+    "checks", nargs=-1, required=True, metavar="CHECK...", shell_complete=complete_check
+)
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
 @click.group("finding")
 def command() -> None:
-    """List open findings, take note of them, assign, mute, resolve and open them again.
+    """List open findings, acknowledge, assign, mute, resolve and reopen them.
 
     CHECK is the id of a check, as `dqsql ls` has it, or of a finding. Batches stay as they are:
     see `dqsql review` for these.
@@ -74,7 +77,7 @@ def _print(session: Session, row: Mapping[str, Any]) -> None:
 @options("reason", "author", *PROJECT, "output")
 @with_session
 def take_note(session: Session, **given: Any) -> int:
-    """Take note of the open findings of CHECKs: no message tells of them any more."""
+    """Acknowledge the open findings of CHECKs: no more messages are sent about them."""
     from dqsql.runner.finding import acknowledge
 
     return _changed(session, acknowledge, **given)
@@ -88,18 +91,18 @@ def take_note(session: Session, **given: Any) -> int:
     "mute_until",
     type=_DAY,
     required=True,
-    help="Tell of them again from this day on.",
+    help="The first day on which messages are sent again.",
 )
 @options(*PROJECT, "output")
 @with_session
 def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
-    """Take note of the open findings of CHECKs, and hear of them again from a day on."""
+    """Acknowledge the open findings of CHECKs until a day, from which messages are sent again."""
     from dqsql.runner.finding import acknowledge
 
     if mute_until.date() <= datetime.now(UTC).date():
         raise UsageError(
             f"--until {mute_until:%Y-%m-%d} is not in the future",
-            hint="it is the first day on which people hear of the findings again, in UTC",
+            hint="it is the first day on which messages are sent again, in UTC",
         )
     return _changed(session, acknowledge, mute_until=mute_until.date(), **given)
 
@@ -135,7 +138,7 @@ def settle(session: Session, **given: Any) -> int:
 @options("author", *PROJECT, "output")
 @with_session
 def open_again(session: Session, **given: Any) -> int:
-    """Take back what was said of findings: they are open, and people hear of them again."""
+    """Open findings again that were acknowledged, muted or resolved; messages are sent again."""
     from dqsql.runner.finding import reopen
 
     return _changed(session, reopen, **given)
@@ -153,5 +156,6 @@ def _changed(
     session.print_outcome(findings=[asdict(f) for f in found])
     for each in found:
         assigned = f", assigned to {each.assigned_to}" if each.assigned_to else ""
-        session.say(printable(f"{each.finding_id}: {each.state}{assigned}"))
+        until = f" until {each.muted_until:%Y-%m-%d}" if each.muted_until else ""
+        session.say(printable(f"{each.finding_id}: {each.state}{until}{assigned}"))
     return 0

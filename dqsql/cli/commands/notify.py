@@ -19,10 +19,10 @@ from dqsql.report.text import printable
 @options("output")
 @with_session
 def command(session: Session, *, dry_run: bool, **where: Any) -> int:
-    """Tell of findings as `on_finding` of the project says; `dqsql run` does so at its end.
+    """Send messages about findings as `on_finding` says; `dqsql run` does so at its end.
 
-    Each finding is told once when it is opened and once when it is resolved. Exits with 2 when a
-    message was not taken.
+    There is one message when a finding is opened and one when it is resolved. Exits with 2 when a
+    message was not delivered.
     """
     from dqsql.runner.notify import notify
 
@@ -32,11 +32,11 @@ def command(session: Session, *, dry_run: bool, **where: Any) -> int:
     sent = [{"route": r.name, "findings": [asdict(n) for n in ns]} for r, ns in outcome.sent]
     session.print_outcome(code, sent=sent, problems=list(outcome.problems))
     for route, notices in outcome.sent:
-        session.say(f"{'Would tell' if dry_run else 'Told'} {printable(route.name)}:")
+        session.say(f"{'Would send' if dry_run else 'Sent'} to {printable(route.name)}:")
         for notice in notices:
             session.say(f"  {notice.line}")
     for problem in outcome.problems:
         session.warn(problem)
     if not outcome.sent and not outcome.problems:
-        session.say("Nothing to tell.")
+        session.say("Nothing to send.")
     return code

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
-from dqsql.model.results import Status
-from dqsql.model.wording import plural
+from dqsql.model.results import RESOLVED, Status
+from dqsql.model.wording import first_of, plural
 from dqsql.report.console import styled_label
-from dqsql.report.page import ModelFacts, finding_lines, model_record
+from dqsql.report.model_page import model_record
+from dqsql.report.page import ModelFacts, finding_lines
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import number, padded, printable, shorten
 
@@ -24,8 +26,18 @@ if TYPE_CHECKING:
 _EMPTY = "No batch of these models has been checked yet"
 # What a verdict is in a strip: low where all is well.
 _BLOCKS = {"p": "▁", "w": "▅", "f": "█", "e": "█", "n": "▃", "s": "·", ".": " "}
+_WORDS = {
+    "p": "pass",
+    "w": "warn",
+    "f": "fail",
+    "e": "could not be computed",
+    "n": "no data",
+    "s": "skipped",
+}
 _COLORS = {"p": "green", "w": "yellow", "n": "yellow", "f": "red", "e": "red"}
-_LABEL, _STRIP = 44, 40
+_LABEL, _STRIP, _METRIC = 44, 40, 50
+# Batches that are named.
+_NAMED = 5
 
 
 @click.command("report", cls=Command)
@@ -44,6 +56,7 @@ _LABEL, _STRIP = 44, 40
     "--text",
     "text_of",
     metavar="MODEL",
+    shell_complete=complete_model,
     help="Print one model to the terminal instead.",
 )
 @option(
@@ -94,14 +107,19 @@ def command(
             **where,
         )
     session.print_outcome(
-        path=str(made.path), models=made.models, batches=made.batches, findings=made.findings
+        path=str(made.path),
+        models=made.models,
+        batches=made.batches,
+        findings=made.findings,
+        waiting=made.waiting,
     )
     if not made.models:
         session.say(f"{_EMPTY}: the report is empty until `dqsql run`.")
     else:
+        waiting = f", {plural(made.waiting, 'batch')} to be reviewed" if made.waiting else ""
         session.say(
             f"{plural(made.models, 'check model')}, {plural(made.batches, 'batch')},"
-            f" {plural(made.findings, 'open finding')}."
+            f" {plural(made.findings, 'open finding')}{waiting}."
         )
     session.say(printable(f"Wrote {made.path}"))
     return 0
@@ -151,13 +169,16 @@ def _serve(session: Session, page: Page, port: int) -> int:
 
 
 def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
-    """The open findings of a model, then a line for each check with a strip of its history."""
+    """What is wrong in a model, then a line for each check with a strip of its history."""
     record = model_record(facts)
     batches = record["batches"]
     yield out.style(facts.name, "bold")
-    yield f"{plural(len(batches), 'batch')}, {batches[0]} to {batches[-1]}"
+    extent = f"{plural(len(batches), 'batch')}, {batches[0]} to {batches[-1]}"
+    drawn = f"strips show the newest {_STRIP}, " if len(batches) > _STRIP else ""
+    yield f"{extent}; {drawn}numbers are of the newest"
+    yield from _legend(record["checks"], out)
     for finding in finding_lines(facts):
-        if finding["state"] == "resolved":
+        if finding["state"] == RESOLVED:
             continue
         since = finding["batches"][0]
         word = styled_label(Status(finding["status"]), out)
@@ -165,25 +186,55 @@ def lines_of_model(facts: ModelFacts, out: Terminal) -> Iterator[str]:
         count = plural(len(finding["batches"]), "batch")
         yield f"{word} {finding['label']}: since {since}, {count}"
         yield f"  {finding['message']}"
+        if finding["cause"] is not None:
+            yield f"  follows from {finding['cause'][1]}"
+    yield from _waiting(facts)
     column = None
     for check in sorted(record["checks"], key=lambda c: (c["column"], c["rank"], c["label"])):
         if check["column"] != column:
             column = check["column"]
             yield ""
             yield out.style(column or "the whole model", "bold")
-        yield _line(check["label"], check["strip"], check["series"], out)
+        yield _line(check, out)
 
 
-def _line(label: str, letters: str, series: list[dict[str, object]], out: Terminal) -> str:
-    shown = letters[-_STRIP:]
-    text = padded(shorten(label, _LABEL), _LABEL)
+def _legend(checks: Iterable[Mapping[str, Any]], out: Terminal) -> Iterator[str]:
+    """What the marks in the strips of these checks are."""
+    shown = {letter for check in checks for letter in check["strip"][-_STRIP:]}
+    words: dict[str, list[str]] = {}
+    for letter, word in _WORDS.items():
+        if letter in shown:
+            words.setdefault(_BLOCKS[letter] if out.unicode else letter, []).append(word)
+    if words:
+        yield ", ".join(f"{mark} {' or '.join(meant)}" for mark, meant in words.items())
+
+
+def _waiting(facts: ModelFacts) -> Iterator[str]:
+    """The batches that wait for a review, and what to do about them."""
+    batches = list(facts.waiting)
+    if not batches:
+        return
+    named = printable(first_of(batches, _NAMED))
+    yield ""
+    yield f"{plural(len(batches), 'batch')} {'waits' if len(batches) == 1 else 'wait'} for a review"
+    yield f"  {named}: dqsql review list --select {printable(facts.name)}"
+
+
+def _line(check: Mapping[str, Any], out: Terminal) -> str:
+    shown = check["strip"][-_STRIP:]
+    text = padded(shorten(check["label"], _LABEL), _LABEL)
     strip = "".join(_styled(letter, out) for letter in shown) if out.unicode else shown
     newest = ""
-    if series:
-        values = series[0]["values"]
-        assert isinstance(values, list)
-        newest = "" if values[-1] is None else number(values[-1])
+    for series in check["series"][:1]:
+        value = series["values"][-1]
+        newest = "" if value is None else f"{number(value):<9} {_named(series)}"
     return f"  {text} {strip}{' ' * (_STRIP - len(shown))} {newest}".rstrip()
+
+
+def _named(series: Mapping[str, Any]) -> str:
+    """What a number is of: a monitor has many metrics, and a check need not name its own."""
+    what = series["metric"] or series["title"]
+    return "share of rows that pass" if what.startswith("compliance(") else shorten(what, _METRIC)
 
 
 def _styled(letter: str, out: Terminal) -> str:

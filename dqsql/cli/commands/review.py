@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dqsql.cli.completion import complete_model
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
@@ -39,7 +40,7 @@ def _verdict(function: Callable[..., None]) -> Callable[..., None]:
         option("--until", "last", metavar="BATCH", help="All that wait, up to it."),
         option("--from", "first", metavar="BATCH", help="All that wait, from it on."),
         click.argument("batches", nargs=-1, metavar="[BATCH...]"),
-        click.argument("model"),
+        click.argument("model", shell_complete=complete_model),
     ):
         function = decorate(function)
     return function

@@ -18,6 +18,7 @@ from dqsql.report.text import padded, printable
 if TYPE_CHECKING:
     from dqsql.model.project import Project
     from dqsql.runner.suggest import Proposal
+    from dqsql.runner.where import Where
     from dqsql.suggestions.suggestion import Suggestion
 
 _SHARE = click.FloatRange(0, 1)
@@ -96,6 +97,8 @@ def command(
     place = Where(**where)
     if from_incidents and monitors:
         raise UsageError("--from-incidents and --monitors are two questions: ask one")
+    if write:
+        _require_place(session, place, relation)
     with session.progress() as progress:
         if monitors:
             proposal = suggest_monitors(place, relation, step=progress.step)
@@ -123,6 +126,19 @@ def command(
     return 0
 
 
+def _require_place(session: Session, place: Where, relation: str) -> None:
+    """Refuse what nothing could be written for; for a file, print the YAML that names it."""
+    from dqsql.runner.suggestion_files import UndeclaredFile, require_place
+
+    try:
+        require_place(place.project(), relation)
+    except UndeclaredFile as error:
+        if not session.json:
+            for line in error.declaration.splitlines():
+                session.out.line(line)
+        raise
+
+
 # --- what is shown -----------------------------------------------------------------------------
 
 
@@ -136,6 +152,10 @@ def _explain(session: Session, proposal: Proposal) -> None:
     session.say(f"{printable(proposal.subject.name)}: {what}")
     refused = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.REFUSED]
     existing = [s for s in proposal.suggestions if s.verdict is SuggestionVerdict.EXISTS]
+    if proposal.proposed is not None:
+        reason = session.out.style(printable(proposal.proposed.reason), "dim")
+        config = printable(f"config(batch_by = '{proposal.proposed.batch_by}')")
+        session.say(f"  {'':>7}  {'':<20}  {config}  {reason}")
     for suggestion in proposal.new:
         session.say("  " + _line(session, suggestion))
     if refused:
@@ -169,6 +189,7 @@ def _record(proposal: Proposal, path: str, text: str, *, written: bool) -> dict[
         "learned_rows": proposal.learned,
         "held_out_rows": proposal.held_out,
         "batches": proposal.batches,
+        "batch_by": None if proposal.proposed is None else proposal.proposed.batch_by,
         "suggestions": [_suggestion_record(s) for s in proposal.suggestions],
         "notes": list(proposal.notes),
         "path": path,

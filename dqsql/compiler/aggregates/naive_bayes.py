@@ -233,7 +233,7 @@ class _NaiveBayesScan:
         for number, state in enumerate(self.states):
             mine = f"filter (where {TABLE} = {number})"
             entries = formula(f"array_sort(collect_list(named_struct({entry})) {mine})")
-            query = query.select(aliased(entries, state.name))
+            query = query.select(aliased(entries, state.name), copy=False)
         query = query.from_(self._least(counts, keys).subquery("entries"))
         return query.group_by(*map(column, keys))
 

@@ -18,10 +18,9 @@ from dqsql.model.contract import (
     is_logical,
     spark_type,
 )
-from dqsql.model.project import Annotation, CheckModel, CheckSettings
+from dqsql.model.project import CONTRACT_TAG, Annotation, CheckModel, CheckSettings
 
 SETTING = "contract"
-TAG = "contract"
 _KEYS = ("file", "object", "columns", "key", "extra", "checks")
 _COLUMN_KEYS = ("type", "required", "unique", "description", "checks")
 _HINT = "contract = 'contracts/orders.odcs.yaml', or {columns: {id: bigint not null}, key: [id]}"
@@ -143,7 +142,7 @@ def contract_annotations(contract: Contract, model: CheckModel) -> Iterator[Anno
     if types:
         closed = ", closed => true" if contract.closed else ""
         text = column_list_text(types).replace("\\", "\\\\").replace("'", "\\'")
-        columns = ContractCheck(f"schema_is('{text}'{closed})", name=TAG)
+        columns = ContractCheck(f"schema_is('{text}'{closed})", name=CONTRACT_TAG)
         yield _annotation(columns, contract, None)
     known = None if model.columns is None else {c.lower() for c in model.columns}
     for column in contract.columns:
@@ -176,7 +175,7 @@ def _annotation(check: ContractCheck, contract: Contract, column: str | None) ->
         severity=check.severity,
         where=check.where,
         name=check.name,
-        tags=(TAG,),
+        tags=(CONTRACT_TAG,),
         description=check.description,
     )
     return Annotation(expression, settings, replace(contract.span, text=expression), column)

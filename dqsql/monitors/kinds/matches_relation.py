@@ -357,7 +357,8 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
             raise CompileError(
                 f"the model {model.name} has no column {name!r}",
                 span=annotation.span,
-                hint=nearest(name, model.columns or ()),
+                hint=nearest(name, model.columns or ())
+                or f"its columns are {', '.join(model.columns or ())}",
             )
     return []
 

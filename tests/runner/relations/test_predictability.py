@@ -199,7 +199,7 @@ def test_state_is_bounded_and_its_merge_too(project: Project, table: Table) -> N
     project.write(
         "a",
         "{{ config(batch_by='b') }}\nselect b, word, k from a_t\n"
-        "-- @predictability(k, from => word) >= 0 {scope: cumulative}",
+        "-- @predictability(k, from => word) is not null {scope: cumulative}",
     )
     project.run()
     buckets = "array(pmod(hash(0, word), 262144))"

@@ -19,7 +19,7 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
         raise CompileError(
             "@anomaly needs a metric",
             span=use.annotation.span,
-            hint="for example @anomaly(row_count, holt_winters(period => 7))",
+            hint="for example @anomaly(row_count), or @anomaly(mean) beside a column",
         )
     column = use.annotation.column
     return [WatchedMetric(Family.ANY, "metric", use.arguments[0], column, in_context=True)]

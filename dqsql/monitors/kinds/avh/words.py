@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from dqsql.decisions.program import (
@@ -13,7 +14,7 @@ from dqsql.decisions.program import (
     share_words,
     transform_words,
 )
-from dqsql.model.metric_traits import metric_words
+from dqsql.model.metric_traits import COMPLETENESS_METRICS, metric_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
 
@@ -34,6 +35,7 @@ def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
             f"{column} keeps {kept} of {len(program.clauses)} learned bounds;"
             " the others' metrics have no value, as in accepted batches before"
         )
+    broken = _each_share_once(broken)
     told = ", ".join(_short(c) for c in broken[:_SHOWN_CLAUSES])
     more = len(broken) - _SHOWN_CLAUSES
     rest = f" and {more} more bound{'s' if more > 1 else ''} broken" if more > 0 else ""
@@ -44,22 +46,36 @@ def message(column: str, program: Program, verdict: ProgramVerdict) -> str:
     )
 
 
+def _each_share_once(broken: Sequence[ClauseVerdict]) -> list[ClauseVerdict]:
+    """Without further bounds on a share of values that is told already.
+
+    The bound on the counted values is the one that is told.
+    """
+    counted = {c.clause.metric: c for c in reversed(broken) if c.clause.method == COUNTED}
+    found: dict[object, ClauseVerdict] = {}
+    for number, verdict in enumerate(broken):
+        metric = verdict.clause.metric
+        key = metric if metric in COMPLETENESS_METRICS else number
+        found.setdefault(key, counted.get(metric, verdict))
+    return list(found.values())
+
+
 def _short(verdict: ClauseVerdict) -> str:
     name = metric_words(verdict.clause.metric)
     if verdict.status == "null":
         return f"{name} has no value"
     low, high = verdict.lower, verdict.upper
-    if verdict.clause.method == COUNTED:
-        return share_words(verdict.clause, verdict.observed, low, high)
+    transform = verdict.clause.transform
+    # Bounds are told in the metric's own unit; a scale would only puzzle.
+    words = transform_words(transform) if transform.lag else ""
+    if verdict.clause.metric in COMPLETENESS_METRICS:
+        return share_words(verdict.clause.metric, verdict.observed, low, high) + words
     if math.isinf(low):
         expected = f"at most {high:.6g}"
     elif math.isinf(high):
         expected = f"at least {low:.6g}"
     else:
         expected = f"{low:.6g} to {high:.6g}"
-    transform = verdict.clause.transform
-    # Bounds are told in the metric's own unit; a scale would only puzzle.
-    words = transform_words(transform) if transform.lag else ""
     return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
 
 

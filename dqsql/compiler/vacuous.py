@@ -1,0 +1,219 @@
+"""Refuses comparisons that always hold, or never, since a metric cannot have other values.
+
+`@completeness >= 95` fails every batch, `@completeness <= 95` none. The range of a metric is what
+the documentation of its macro says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from dqsql.compiler.bounds import number
+from dqsql.compiler.comparisons import MIRROR, OPERATORS, SYMBOLS
+from dqsql.compiler.misuse import locate
+from dqsql.dialect import to_sql
+from dqsql.errors import CompileError, Span
+from dqsql.model.metric_traits import ValueRange
+
+_PERCENT = 100
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric in an expanded expression: how it is written, and its range."""
+
+    text: str
+    within: ValueRange
+
+
+MetricAt = Callable[[exp.Expr], Measured | None]
+"""The metric that a node is, if it has a range."""
+IsMetric = Callable[[exp.Expr], bool]
+CheckAt = Callable[[exp.Expr], str | None]
+"""The name of the check macro that a node is the expansion of."""
+
+
+def refuse_idle_comparisons(
+    expanded: exp.Expr,
+    is_metric: IsMetric,
+    metric_at: MetricAt,
+    check_at: CheckAt,
+    span: Span,
+    *,
+    lenient: bool = False,
+) -> None:
+    """Refuse what a metric's range makes true or false whatever the data are.
+
+    In a macro's expansion a part may be so, for example by a default, as long as the whole is not.
+    `lenient` allows what always holds. Raises CompileError.
+    """
+    _Comparisons(is_metric, metric_at, check_at, span, lenient).truth(expanded, inside=None)
+
+
+def always(operator: type[exp.Expr], value: float, within: ValueRange) -> bool | None:
+    """Whether `metric operator value` is always true or always false; None where it depends."""
+    below = value < within.low or (value == within.low and within.low_open)
+    above = value > within.high or (value == within.high and within.high_open)
+    if operator in (exp.EQ, exp.NEQ):
+        return (operator is exp.NEQ) if below or above else None
+    if operator in (exp.LT, exp.LTE):
+        wrong = below or (value == within.low and operator is exp.LT)
+        return True if above or (value == within.high and operator is exp.LTE) else _no(wrong)
+    wrong = above or (value == within.high and operator is exp.GT)
+    return True if below or (value == within.low and operator is exp.GTE) else _no(wrong)
+
+
+def _no(wrong: bool) -> bool | None:
+    return False if wrong else None
+
+
+@dataclass(frozen=True)
+class _Idle:
+    """A comparison that says nothing."""
+
+    text: str
+    holds: bool
+    hint: str
+    word: str
+
+
+@dataclass
+class _Comparisons:
+    is_metric: IsMetric
+    metric_at: MetricAt
+    check_at: CheckAt
+    span: Span
+    lenient: bool
+    _found: list[_Idle] = field(default_factory=list)
+
+    def truth(self, node: exp.Expr, inside: str | None) -> bool | None:
+        """What a condition is for all data, None where that depends on them.
+
+        `inside` is the check macro whose expansion the node is in. Raises CompileError.
+        """
+        check = self.check_at(node)
+        if check is not None and inside is None:
+            known = self.truth(node.this, check)
+            if known is not None and self._found:
+                outcome = "always passes" if known else "always fails"
+                raise self._problem(self._found[0], f"@{check} {outcome}: ")
+            return known
+        if self.is_metric(node):
+            return None
+        if isinstance(node, exp.Paren):
+            return self.truth(node.this, inside)
+        if isinstance(node, exp.Not):
+            known = self.truth(node.this, inside)
+            return None if known is None else not known
+        if isinstance(node, exp.And | exp.Or):
+            parts = [self.truth(node.left, inside), self.truth(node.right, inside)]
+            decisive = isinstance(node, exp.Or)
+            if decisive in parts:
+                return decisive
+            return None if None in parts else not decisive
+        idle = self._idle(node)
+        if idle is None or (idle.holds and self.lenient):
+            return None
+        if inside is None:
+            raise self._problem(idle)
+        self._found.append(idle)
+        return idle.holds
+
+    def _problem(self, idle: _Idle, beginning: str = "") -> CompileError:
+        holds = "always holds" if idle.holds else "never holds"
+        return CompileError(
+            f"{beginning}{idle.text} {holds}", span=_place(self.span, idle.word), hint=idle.hint
+        )
+
+    def _idle(self, node: exp.Expr) -> _Idle | None:
+        if isinstance(node, exp.Between):
+            return self._between(node)
+        if isinstance(node, exp.In):
+            return self._listed(node)
+        kind = next((o for o in OPERATORS if type(node) is o), None)
+        if kind is None:
+            return None
+        metric, other = node.this, node.expression
+        if number(other) is None:
+            metric, other, kind = other, metric, MIRROR[kind]
+        measured, value = self.metric_at(metric), number(other)
+        if measured is None or value is None:
+            return None
+        holds = always(kind, value, measured.within)
+        if holds is None:
+            return None
+        meant = _meant(kind, value, measured.within)
+        text = f"{measured.text} {SYMBOLS[kind]} {to_sql(other)}"
+        return _Idle(text, holds, _hint(measured, meant), to_sql(other))
+
+    def _between(self, node: exp.Between) -> _Idle | None:
+        measured = self.metric_at(node.this)
+        low, high = number(node.args["low"]), number(node.args["high"])
+        if measured is None or low is None or high is None:
+            return None
+        within = measured.within
+        nowhere = always(exp.GTE, low, within) is False or always(exp.LTE, high, within) is False
+        everywhere = always(exp.GTE, low, within) and always(exp.LTE, high, within)
+        if not nowhere and not everywhere:
+            return None
+        shown = f"{to_sql(node.args['low'])} and {to_sql(node.args['high'])}"
+        meant = None
+        if nowhere and _is_percent(within, low) and _is_percent(within, high):
+            meant = f"between {_share(low)} and {_share(high)}"
+        return _Idle(
+            f"{measured.text} between {shown}",
+            not nowhere,
+            _hint(measured, meant),
+            "between",
+        )
+
+    def _listed(self, node: exp.In) -> _Idle | None:
+        measured = self.metric_at(node.this)
+        values = [number(v) for v in node.expressions]
+        if measured is None or not values:
+            return None
+        if not all(v is not None and always(exp.EQ, v, measured.within) is False for v in values):
+            return None
+        shown = ", ".join(to_sql(v) for v in node.expressions)
+        return _Idle(f"{measured.text} in ({shown})", False, _hint(measured, None), "in")
+
+
+def _place(span: Span, word: str) -> Span:
+    """Where the number stands that says nothing, rather behind a comparison than elsewhere."""
+    compared = re.search(rf"(?<!=)[<>=]\s*({re.escape(word)})(?![\w.])", span.text)
+    if compared is None or "\n" in span.text[: compared.start()]:
+        return locate(span, word.lstrip("-"))
+    return replace(span, column=span.column + compared.start(1), text=word)
+
+
+def _hint(measured: Measured, meant: str | None) -> str:
+    what = "a share is" if measured.within.is_share else f"{measured.text} is"
+    return f"{what} {measured.within}" + (f": did you mean {meant}?" if meant else "")
+
+
+def _meant(kind: type[exp.Binary], value: float, within: ValueRange) -> str | None:
+    """The comparison that people mean who write one that says nothing."""
+    if kind is exp.NEQ:
+        return None
+    symbol = SYMBOLS[kind]
+    if _is_percent(within, value):
+        share = value / _PERCENT
+        return None if always(kind, share, within) is not None else f"{symbol} {_share(value)}"
+    upwards = kind in (exp.GT, exp.GTE)
+    if value == within.low and not within.low_open:
+        return f"> {within.low:g}" if upwards else f"= {within.low:g}"
+    if value == within.high and not within.high_open:
+        return f"= {within.high:g}" if upwards else f"< {within.high:g}"
+    return f"> {within.low:g}" if upwards and value < within.low else None
+
+
+def _is_percent(within: ValueRange, value: float) -> bool:
+    return within.is_share and 1 < value <= _PERCENT
+
+
+def _share(percent: float) -> str:
+    return f"{percent / _PERCENT:.12g}"

@@ -1,0 +1,319 @@
+"""How people may have meant an annotation that cannot be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from dqsql.loading.settings import CHECK_SETTINGS
+
+_WORD = re.compile(r"[^\W\d]\w*")
+# Operators in sqlglot's eyes, and what is meant.
+_OPERATORS = {
+    "notnull": "not_null",
+    "isnull": "null_count > 0",
+    "between": "in_range(1, 100), or a metric: @mean between 1 and 100",
+    "like": "matches('regex'), or @satisfies(column like '..')",
+    "rlike": "matches('regex')",
+    "in": "accepted_values(..)",
+    "exists": "not_null",
+}
+_STRING = re.compile(r"""(?<!\w)(?:'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*")""", re.DOTALL)
+_PERCENT = re.compile(r"\d\s*%\s*(?:$|and\b|or\b)", re.IGNORECASE)
+_HALF = re.compile(r"\b(and|or)\s*(?:[<>=!])", re.IGNORECASE)
+_NOTHING_BEHIND = re.compile(r"(?:[<>=!]|\b(?:and|or|between|in))\s*$", re.IGNORECASE)
+_JOINED = re.compile(r"\b(and|or)\s*$", re.IGNORECASE)
+_WHOLE_BETWEEN = re.compile(r"\bbetween\s+\S+\s+and\s*$", re.IGNORECASE)
+_ASSIGNED = re.compile(r"\(\s*(\w+)\s*=\s*(?:\[(.*)\]|\()", re.DOTALL)
+_COLON = re.compile(r"[(,]\s*([^\W\d]\w*)\s*:\s*(?!:)")
+_CURLY_QUOTES = re.compile("[\u2018\u2019\u201a\u201b\u201c\u201d\u201e]")
+_NUMBER = re.compile(r"(?<![\w.])-?(?:\d+(?:\.\d+)?|\.\d+)(?![\w])")
+_BETWEEN = re.compile(r"^(.*?)\s*\bbetween\b(.*)$", re.IGNORECASE | re.DOTALL)
+# What stands bare where a text in quotes is wanted.
+_BARE_PATTERN = re.compile(r"^\s*(pattern|matches)\s*[(/](.*?)[)/]?\s*$", re.IGNORECASE | re.DOTALL)
+_COLUMN_BEFORE = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)\s*,\s*(?=\S)")
+_RANGE_DOTS = re.compile(r"(-?\d+(?:\.\d+)?)\s*\.\.+\s*(-?\d+(?:\.\d+)?)")
+# Operators of other languages, of typographers and of fast fingers.
+_MISTYPED: Mapping[str, str] = {
+    "=>": ">=",
+    "=<": "<=",
+    "> =": ">=",
+    "< =": "<=",
+    "! =": "<>",
+    ">==": ">=",
+    "<==": "<=",
+    "===": "=",
+    "=!": "<>",
+    "!>": "<=",
+    "!<": ">=",
+    "\u2265": ">=",
+    "\u2264": "<=",
+    "\u2260": "<>",
+}
+_OPERATOR = re.compile(
+    "|".join(re.escape(o).replace(r"\ ", r"\s+") for o in sorted(_MISTYPED, key=len, reverse=True))
+)
+_IN_WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(rf"^:?\s*(?:is\s+|must\s+be\s+|should\s+be\s+)?(?:{words})\s+", re.IGNORECASE), o)
+    for words, o in (
+        (r"(?:greater|more|larger|bigger|higher)(?:\s+than)?\s+or\s+equal(?:\s+to)?", ">="),
+        (r"(?:less|fewer|smaller|lower)(?:\s+than)?\s+or\s+equal(?:\s+to)?", "<="),
+        (r"greater\s+than|more\s+than|larger\s+than|bigger\s+than|higher\s+than|above|over", ">"),
+        (r"less\s+than|fewer\s+than|smaller\s+than|lower\s+than|below|under", "<"),
+        (r"at\s+least|not\s+less\s+than|min(?:imum)?|from", ">="),
+        (r"at\s+most|not\s+more\s+than|up\s+to|max(?:imum)?", "<="),
+        (r"equals?(?:\s+to)?|equal", "="),
+    )
+)
+_IS_SYMBOL = re.compile(r"^is\s*([<>=!]+)\s*(\S+)", re.IGNORECASE)
+_COMMA_IN_NUMBER = re.compile(r"^,(\d+)\b")
+_LAST_NUMBER = re.compile(r"(?<![\w.])\d+$")
+_UNIT = re.compile(
+    r"^(hours?|hrs?|days?|weeks?|minutes?|mins?|seconds?|secs?|percent|percents|pct|rows?|"
+    r"characters?|chars?|thousand|million|billion|[kmbhd])\b",
+    re.IGNORECASE,
+)
+_HOURS: Mapping[str, float] = {"w": 168, "d": 24, "h": 1, "m": 1 / 60, "s": 1 / 3600}
+_LOOSE_SETTING = re.compile(rf"\b({'|'.join(sorted(CHECK_SETTINGS))})\s*[:=]\s*(\S.*)", re.DOTALL)
+_BRACKETED_SETTING = re.compile(rf"[\[(]\s*(?:{'|'.join(sorted(CHECK_SETTINGS))})\s*:(?!:)")
+AND = "SQL says and, not &&"
+PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
+
+
+def expression_hint(text: str) -> str | None:
+    """How an expression that cannot be parsed may have been meant, or None."""
+    return next((hint for rule in _RULES if (hint := rule(text)) is not None), None)
+
+
+# --- rules on whole expressions ----------------------------------------------------------------
+
+
+def _operator_name(text: str) -> str | None:
+    word = _WORD.match(text.strip())
+    meant = _OPERATORS.get(word.group().lower()) if word else None
+    return None if meant is None else f"did you mean @{meant}?"
+
+
+def curly_quotes(text: str) -> str | None:
+    """The hint on quotes as typographers set them, or None."""
+    curly = _CURLY_QUOTES.search(_blanked(text))
+    return "write straight quotes: 'a text'" if curly and "`" not in text else None
+
+
+def _unquoted(text: str) -> str | None:
+    found = _BARE_PATTERN.match(text)
+    if found is None or not found.group(2).strip() or re.search(r"['\"]", text):
+        return None
+    name, body = found.group(1).lower(), found.group(2).strip()
+    what, prefix = ("pattern", "") if name == "pattern" else ("regular expression", "r")
+    named = _COLUMN_BEFORE.match(body)
+    column = named.group() if named else ""
+    return f"quote the {what}: @{name}({column}{prefix}'{body[len(column) :]}')"
+
+
+def _open_quote(text: str) -> str | None:
+    return "a quote is not closed" if text.count("'") % 2 or text.count('"') % 2 else None
+
+
+def _assigned(text: str) -> str | None:
+    found = _ASSIGNED.search(text)
+    if found is None:
+        return None
+    return f"write the values one after the other: ({(found.group(2) or '..').strip()})"
+
+
+def _and(text: str) -> str | None:
+    return AND if "&&" in _STRING.sub("''", text) else None
+
+
+def _percent(text: str) -> str | None:
+    return "shares are numbers between 0 and 1: 0.8, not 80%" if _PERCENT.search(text) else None
+
+
+def _mistyped(text: str) -> str | None:
+    found = _OPERATOR.search(_outside_brackets(text))
+    if found is None:
+        return None
+    meant = f"{text[: found.start()].strip()} {_symbol(found)} {text[found.end() :].strip()}"
+    return f"did you mean @{meant}?"
+
+
+def _symbol(mistyped: re.Match[str]) -> str:
+    return _MISTYPED[" ".join(mistyped.group().split())]
+
+
+def _between(text: str) -> str | None:
+    found = _BETWEEN.match(_STRING.sub("''", text))
+    if found is None:
+        return None
+    head, numbers = found.group(1).strip(), _NUMBER.findall(_dashed(found.group(2)))
+    if len(numbers) == 2:
+        return f"write @{head} between {' and '.join(numbers)}"
+    low = float(numbers[0]) if numbers else 5.0
+    high = 2 * low if low > 0 else low + 10
+    return f"between needs two bounds: @{head} between {low:g} and {high:g}"
+
+
+def _dashed(text: str) -> str:
+    """`5 - 10` and `5-10` are two numbers here."""
+    return re.sub(r"(?<=\d)\s*[-\u2013]\s*(?=\.?\d)", " ", text)
+
+
+def _half(text: str) -> str | None:
+    found = _HALF.search(text)
+    if found is None:
+        return None
+    word = found.group(1)
+    return f"{word} needs a whole comparison behind it; or write: between 1 and 100"
+
+
+def _joined(text: str) -> str | None:
+    found = _JOINED.search(text)
+    if found is None or _WHOLE_BETWEEN.search(text):
+        return None
+    return f"leave {found.group(1)} out: each @ begins a check of its own"
+
+
+def _missing_end(text: str) -> str | None:
+    return "something is missing at the end" if _NOTHING_BEHIND.search(text) else None
+
+
+def _open_bracket(text: str) -> str | None:
+    bare = _STRING.sub("''", text)
+    depth = sum(bare.count(c) for c in "([{") - sum(bare.count(c) for c in ")]}")
+    return "a parenthesis is not closed" if depth > 0 else None
+
+
+def _colon(text: str) -> str | None:
+    found = _COLON.search(_STRING.sub("''", text))
+    return f"name a parameter so: {found.group(1)} => .." if found else None
+
+
+def _no_comma(text: str) -> str | None:
+    bare = _STRING.sub("''", text)
+    return "is a comma missing?" if re.search(r"\([^()]*[\w']\s+['\w][^()]*\)", bare) else None
+
+
+_RULES: tuple[Callable[[str], str | None], ...] = (
+    _operator_name,
+    curly_quotes,
+    _unquoted,
+    _open_quote,
+    _assigned,
+    _and,
+    _percent,
+    _half,
+    _joined,
+    _mistyped,
+    lambda text: _missing_end(text) if _WHOLE_BETWEEN.search(text) else None,
+    _between,
+    _missing_end,
+    _open_bracket,
+    _colon,
+    _no_comma,
+)
+
+
+# --- what follows an annotation ----------------------------------------------------------------
+
+
+def rest_hint(expression: str, rest: str) -> str:
+    """How what follows an annotation may have been meant."""
+    if rest.startswith("{"):
+        return 'one pair of braces holds all settings: {severity: warn, where: "a > 0"}'
+    if (loose := loose_setting(rest)) is not None:
+        return loose
+    if rest.startswith("&&"):
+        return AND
+    if rest.startswith((")", "]")):
+        return "a parenthesis too many is closed"
+    if re.search(r"\bbetween\b", expression, re.IGNORECASE) and _NUMBER.match(rest):
+        return _between(f"{expression} {rest}") or PROSE_ELSEWHERE
+    return _comparison_hint(expression, rest) or _call_hint(expression, rest) or PROSE_ELSEWHERE
+
+
+def _comparison_hint(expression: str, rest: str) -> str | None:
+    digits = _LAST_NUMBER.search(expression)
+    comma = _COMMA_IN_NUMBER.match(rest)
+    if digits is not None and comma is not None:
+        whole, more = digits.group(), comma.group(1)
+        is_thousands = len(more) == 3 and int(whole) > 0
+        return f"numbers have no comma: write {whole}{'' if is_thousands else '.'}{more}"
+    if digits is not None and (unit := unit_hint(expression, rest)) is not None:
+        return unit
+    mistyped = _OPERATOR.match(rest)
+    if mistyped is not None:
+        meant = f"{expression} {_symbol(mistyped)} {rest[mistyped.end() :].strip()}"
+        return f"did you mean @{meant}?"
+    if (symbols := _IS_SYMBOL.match(rest)) is not None:
+        return f"did you mean @{expression} {symbols.group(1)} {symbols.group(2)}?"
+    for words, operator in _IN_WORDS:
+        found = words.match(rest)
+        value = _NUMBER.search(rest, found.end()) if found else None
+        if value is not None:
+            return f"did you mean @{expression} {operator} {value.group()}?"
+    return None
+
+
+def _call_hint(expression: str, rest: str) -> str | None:
+    if not re.fullmatch(r"[^\W\d]\w*(?:\(.*\))?", expression, re.DOTALL):
+        return None
+    given = rest.lstrip(":= ").rstrip()
+    numbers = _NUMBER.findall(given)
+    if len(numbers) == 1 and numbers[0] == given.rstrip(".;,"):
+        return f"compare it, for example: @{expression} >= {given}"
+    is_condition = expression.lower() in ("expect", "satisfies") and given
+    if "(" not in expression and (is_condition or given[:1] in ("'", '"') or len(numbers) > 1):
+        return f"put it into parentheses: @{expression}({given})"
+    return None
+
+
+def unit_hint(expression: str, rest: str) -> str | None:
+    """The hint on a unit behind a number: `@freshness < 2 days`; None where none stands there."""
+    digits, unit = _LAST_NUMBER.search(expression), _UNIT.match(rest)
+    if digits is None or unit is None:
+        return None
+    word = unit.group(1).lower()
+    if expression.lower().startswith("freshness") and word[0] in _HOURS:
+        hours = float(digits.group()) * _HOURS[word[0]]
+        return f"freshness is in hours: write {hours:.6g}"
+    if word.startswith(("percent", "pct")):
+        return f"shares are numbers between 0 and 1: {float(digits.group()) / 100:g}"
+    return "a number has no unit"
+
+
+def loose_setting(text: str) -> str | None:
+    """The hint on prose that is a setting without its braces, or None."""
+    found = _LOOSE_SETTING.search(text)
+    if found is None:
+        return None
+    value = found.group(2).strip()
+    if text.lstrip().startswith(("(", "[")):
+        value = value.rstrip(")] ")
+    return f"write {{{found.group(1)}: {value.rstrip('}').strip()}}}"
+
+
+def bracketed_setting(text: str) -> int | None:
+    """The offset of settings in other brackets than braces: `[severity: warn]`; None without."""
+    found = _BRACKETED_SETTING.search(_blanked(text))
+    return found.start() if found else None
+
+
+def _blanked(text: str) -> str:
+    """The text with its string literals blanked, each character in its place."""
+    return _STRING.sub(lambda m: " " * len(m.group()), text)
+
+
+def _outside_brackets(text: str) -> str:
+    """What of a text stands in no parentheses and no string literal."""
+    kept, depth = [], 0
+    for char in _blanked(text):
+        depth += (char in "([{") - (char in ")]}")
+        kept.append(" " if depth > 0 else char)
+    return "".join(kept)
+
+
+def dotted_range(text: str) -> str | None:
+    """`1, 5` of `1..5` in a text, or None."""
+    found = _RANGE_DOTS.search(_blanked(text))
+    return f"{found.group(1)}, {found.group(2)}" if found else None

@@ -1,0 +1,160 @@
+"""What the pages of one model show: its checks with their history, its findings and its SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dqsql.model.batches import batch_order
+from dqsql.model.results import (
+    CONSTRAINT,
+    FINDINGS,
+    RESOLVED,
+    STATUS_ORDER,
+    Result,
+    Status,
+    worst_status,
+)
+from dqsql.model.wording import plural
+from dqsql.report.findings import check_label, observation
+from dqsql.report.page import (
+    LETTERS,
+    ModelFacts,
+    causes_of,
+    label_of,
+    letter_of,
+    profile_record,
+)
+from dqsql.report.series import MetricValues, Record, series_of
+from dqsql.report.text import printable, shorten
+
+_MAX_ROWS = 10
+_MAX_SQL = 20_000
+_MAX_MESSAGES = 30
+
+
+def model_record(facts: ModelFacts) -> Record:
+    """What the pages of one model need."""
+    batches = [str(row["batch"]) for row in facts.batches]
+    by_check: dict[str, list[Result]] = {}
+    for result in facts.results:
+        by_check.setdefault(result.check_id, []).append(result)
+    # What nobody has resolved may be about older batches than those of the report.
+    for row in facts.findings:
+        if row["state"] != RESOLVED:
+            by_check.setdefault(row["check_id"], [])
+    told = {row["check_id"]: row for row in facts.findings}
+    dimensions = {row["check_id"]: row for row in facts.checks}
+    learned = {row["check_id"]: _learned(row) for row in facts.programs}
+    causes = {key: label_of(cause) for key, cause in causes_of(facts.groups).items()}
+    checks = [
+        _check(
+            verdicts,
+            {**told.get(check_id, {}), **dimensions.get(check_id, {})},
+            batches,
+            facts.values,
+            causes,
+            learned.get(check_id),
+            facts.file,
+        )
+        for check_id, verdicts in by_check.items()
+    ]
+    rows: dict[str, list[list[str]]] = {}
+    for failure in facts.failures:
+        kept = rows.setdefault(failure["check_id"], [])
+        if len(kept) < _MAX_ROWS:
+            kept.append([printable(str(failure["batch"])), printable(str(failure["row"]))])
+    return {
+        "batches": [printable(b) for b in batches],
+        "rows": [row.get("rows") for row in facts.batches],
+        "reviews": {
+            printable(b): printable(f"{r['verdict']} by {r['author'] or '?'}: {r['reason']}")
+            for b, r in facts.reviews.items()
+        },
+        "checks": sorted(checks, key=lambda c: (c["rank"], c["column"], c["label"])),
+        "columns": [
+            [printable(c["column_name"]), c["data_type"], c["checks"]]
+            for c in sorted(facts.columns, key=lambda c: c["position"] or 0)
+        ],
+        "failures": rows,
+        "sql": {"file": printable(facts.file), "text": shorten(facts.sql.rstrip(), _MAX_SQL)},
+        "profile": None if facts.profile is None else profile_record(facts.profile),
+    }
+
+
+def _check(
+    verdicts: Sequence[Result],
+    row: Mapping[str, Any],
+    batches: Sequence[str],
+    values: MetricValues,
+    causes: Mapping[str, str],
+    learned: Record | None,
+    file: str,
+) -> Record:
+    """A check with its verdicts, perhaps none; `row` is its row of dq_checks or dq_findings."""
+    first = verdicts[0] if verdicts else None
+    name = first.check_name if first else row["check_name"]
+    column = first.column if first else row["column_name"]
+    statuses: dict[str, list[Status]] = {}
+    for result in verdicts:
+        statuses.setdefault(result.batch or "", []).append(result.status)
+    bad = sorted(
+        (r for r in verdicts if r.status in FINDINGS), key=lambda r: batch_order(r.batch or "")
+    )
+    written = None if first is None else first.details.get("expression")
+    return {
+        "id": printable(first.check_id if first else row["check_id"]),
+        "label": check_label(name, column),
+        "name": printable(name),
+        "column": printable(column or ""),
+        "detector": first.detector if first else row.get("detector") or CONSTRAINT,
+        "severity": first.severity.value if first else row["severity"],
+        "rank": _rank(statuses.get(batches[-1], ()) if batches else (), bool(bad)),
+        "strip": "".join(letter_of(statuses.get(b, ())) for b in batches),
+        "expression": printable(str(row.get("expression") or written or name)),
+        "where": printable(row.get("where") or ""),
+        "description": printable(row.get("description") or ""),
+        "tags": [printable(t) for t in row.get("tags") or ()],
+        "place": printable(f"{row['file']}:{row['line']}") if row.get("file") else "",
+        # In the text of the model's file; a check may stand in another.
+        "line": row.get("line") if file and row.get("file") == file else None,
+        "series": series_of(verdicts, batches, values) if verdicts else [],
+        "messages": [
+            [
+                printable(r.batch or ""),
+                printable(r.segment or ""),
+                LETTERS[r.status],
+                observation(r),
+                causes.get(r.id, ""),
+                _basis(r),
+            ]
+            for r in reversed(bad[-_MAX_MESSAGES:])
+        ],
+        "learned": learned,
+    }
+
+
+def _rank(now: Iterable[Status], ever: bool) -> int:
+    """What is wrong now before what was wrong once."""
+    worst = worst_status(now)
+    return STATUS_ORDER.index(worst) if worst in FINDINGS else 5 if ever else 9
+
+
+def _basis(result: Result) -> str:
+    """What history a learned verdict rests on, in words."""
+    history = result.details.get("history")
+    if not isinstance(history, Sequence) or len(history) != 3:
+        return ""
+    first, last, count = history
+    return printable(f"{plural(count, 'batch')}, {first} to {last}")
+
+
+def _learned(row: Mapping[str, Any]) -> Record:
+    fpr = row.get("fpr")
+    rate = "" if fpr is None else f", false-positive rate {fpr:.2g}"
+    return {
+        "bounds": [printable(part) for part in str(row["description"] or "").split("; ")],
+        "basis": printable(
+            f"{row['batches']} batches, {row['learned_from']} to {row['learned_to']}{rate}"
+        ),
+    }

@@ -1,0 +1,177 @@
+"""What the report draws of checks: values by batch, and what was allowed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from dqsql.model.metric_traits import metric_words
+from dqsql.model.results import FINDINGS, Result
+from dqsql.report.findings import check_label
+from dqsql.report.text import printable
+
+# Values by batch of a metric's key: column, metric, parameters, scope.
+SeriesKey = tuple[str, str, str, str]
+MetricValues = Mapping[SeriesKey, Mapping[str, float | None]]
+Record = dict[str, Any]
+
+# Differences of the largest numbers there are would be infinite.
+_LARGEST = 1e300
+# Segments of a check that are drawn on their own: those in which most was found.
+_MAX_SEGMENTS = 5
+# Batches in the small picture beside a finding, and what of a series it has fewer digits of.
+_SPARK = 30
+_NUMBERS = ("values", "lower", "upper")
+
+
+def wanted_series(results: Iterable[Result]) -> frozenset[SeriesKey]:
+    """The metrics whose values the charts of some verdicts need."""
+    return frozenset(_series(c) for r in results for c in r.details.get("clauses", ()))
+
+
+def series_of(
+    verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
+) -> list[Record]:
+    """What can be drawn of a check: of a program each metric that it bounds, else what it saw."""
+    if any(r.details.get("clauses") for r in verdicts):
+        return _clause_series(verdicts, batches, values)
+    by_segment: dict[str | None, list[Result]] = {}
+    for result in verdicts:
+        by_segment.setdefault(result.segment, []).append(result)
+    segments = sorted(
+        by_segment,
+        key=lambda s: (s is not None, -sum(r.status in FINDINGS for r in by_segment[s]), s or ""),
+    )
+    found = [_plain_series(by_segment[s], batches) for s in segments[: _MAX_SEGMENTS + 1]]
+    return [s for s in found if s is not None]
+
+
+def spark_of(
+    finding: Result, verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
+) -> Record | None:
+    """What a finding saw, in its batch and those before it; None where that is no number.
+
+    Args:
+        finding: a verdict.
+        verdicts: all of its check.
+        batches: those of the report, oldest first.
+        values: the stored metrics.
+    """
+    end = batches.index(finding.batch or "") + 1
+    shown = batches[max(0, end - _SPARK) : end]
+    alike = [r for r in verdicts if r.segment == finding.segment]
+    found = series_of(alike, shown, values)
+    # Of a program, a metric whose bound was broken by this batch.
+    best = next((s for s in found if s["bad"].endswith("1")), found[0] if found else None)
+    return None if best is None else {**best, **{k: _rough(best[k]) for k in _NUMBERS}}
+
+
+def _rough(numbers: Sequence[float | None] | float | None) -> Any:
+    """Numbers with as many digits as a picture of the size of a word shows."""
+    if isinstance(numbers, Sequence):
+        return [_rough(n) for n in numbers]
+    return None if numbers is None else float(f"{numbers:.4g}")
+
+
+def _plain_series(verdicts: Sequence[Result], batches: Sequence[str]) -> Record | None:
+    by_batch = {r.batch: r for r in verdicts}
+    first = verdicts[0]
+    title = str(first.details.get("metric") or check_label(first.check_name, first.column))
+    if first.segment is not None:
+        title += f", {first.segment}"
+    points = [by_batch.get(b) for b in batches]
+    return _record(
+        title,
+        [None if r is None else r.observed for r in points],
+        [None if r is None else _inner(max, r.lower, r.warn_lower) for r in points],
+        [None if r is None else _inner(min, r.upper, r.warn_upper) for r in points],
+        "".join("1" if r is not None and r.status in FINDINGS else "0" for r in points),
+        metric=_metric_of(first),
+    )
+
+
+def _inner(
+    choose: Callable[[Iterable[float]], float], hard: float | None, mild: float | None
+) -> float | None:
+    """Of a bound that fails and one that warns the one that is broken first."""
+    known = [b for b in (hard, mild) if b is not None]
+    return choose(known) if known else None
+
+
+def _metric_of(result: Result) -> str:
+    """The one metric that a check compares; empty where it compares several."""
+    names = list(result.details.get("metrics") or ())
+    return str(names[0]) if len(names) == 1 else ""
+
+
+def _clause_series(
+    verdicts: Sequence[Result], batches: Sequence[str], values: MetricValues
+) -> list[Record]:
+    """A series for each metric that a program had bounds on; between them, its stored values."""
+    found: dict[SeriesKey, dict[str, Mapping[str, Any]]] = {}
+    for result in verdicts:
+        for clause in result.details.get("clauses", ()):
+            # The worst clause of a metric comes first.
+            found.setdefault(_series(clause), {}).setdefault(result.batch or "", clause)
+    made = []
+    for key, by_batch in found.items():
+        stored = values.get(key, {})
+        clauses = [by_batch.get(b) for b in batches]
+        record = _record(
+            # A clause may be about all rows: its series has no column then.
+            check_label(metric_words(next(iter(by_batch.values()))["metric"]), key[0] or None),
+            [
+                stored.get(b) if c is None else c["observed"]
+                for b, c in zip(batches, clauses, strict=True)
+            ],
+            [None if c is None else c["lower"] for c in clauses],
+            [None if c is None else c["upper"] for c in clauses],
+            "".join("1" if c is not None and c["status"] != "pass" else "0" for c in clauses),
+        )
+        if record is not None:
+            made.append(record)
+    return sorted(made, key=lambda s: -s["bad"].count("1"))
+
+
+def _record(
+    title: str,
+    values: Sequence[float | None],
+    lower: Sequence[float | None],
+    upper: Sequence[float | None],
+    bad: str,
+    metric: str = "",
+) -> Record | None:
+    seen = [finite(v) for v in values]
+    if all(v is None for v in seen):
+        return None
+    return {
+        "title": printable(title),
+        "metric": printable(metric),
+        "values": seen,
+        "lower": _shared(lower, seen),
+        "upper": _shared(upper, seen),
+        "bad": bad,
+    }
+
+
+def _shared(
+    bounds: Sequence[float | None], seen: Sequence[float | None]
+) -> list[float | None] | float | None:
+    """One number where all batches that have a value have the same bound, or none has any."""
+    cleaned = [finite(b) for b in bounds]
+    known = {b for b, value in zip(cleaned, seen, strict=True) if value is not None}
+    return next(iter(known)) if len(known) == 1 else cleaned
+
+
+def finite(value: Any) -> float | None:
+    """A number with as many digits as a picture shows; None for what is none."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(f"{min(max(value, -_LARGEST), _LARGEST):.9g}")
+
+
+def _series(clause: Mapping[str, Any]) -> SeriesKey:
+    """The series of stored values of the metric that a bound is on."""
+    column, metric, parameters, scope = clause["series"]
+    return (column, metric, parameters, scope)

@@ -1,0 +1,135 @@
+"""Suggests `batch_by` for a table: the column that says on which day a row happened.
+
+Without batches each run looks at the whole table, and what learns from earlier batches never
+learns. A column is proposed where its type, its name and its values agree, and none where two
+columns are as good as each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dqsql.model.plain_names import plain_name
+from dqsql.suggestions.names import words
+
+# Fewer days are no history, and fewer rows a day say little about a day.
+MIN_DAYS, MIN_ROWS_A_DAY = 3, 5
+# At most so many columns are looked at.
+_MOST = 10
+_DATES, _TIMES = ("date",), ("timestamp", "timestamp_ntz")
+# Words of dates that no row happened on: of validity, of people, of what is to come, of changes.
+_OTHER_DATES = frozenset(
+    {"birth", "birthday", "birthdate", "born", "dob", "death", "died", "valid", "validity"}
+    | {"expiry", "expire", "expires", "expired", "expiration", "due", "until", "to", "end", "ends"}
+    | {"effective", "from", "start", "since", "planned", "scheduled", "expected", "promised"}
+    | {"estimated", "target", "next", "renewal", "maturity", "retention", "hire", "hired"}
+    | {"update", "updated", "modified", "changed", "modification", "deleted", "last", "previous"}
+    | {"first", "closed", "cancelled", "canceled"}
+)
+_ODD = frozenset("'\"\\{}`")
+_EXACT = frozenset({"day", "date", "ds", "dt"})
+# What, before a word for a date or time, says that a row came with it.
+_EVENT = frozenset(
+    {"event", "batch", "partition", "business", "snapshot", "load", "run", "log", "report"}
+)
+_CREATED = frozenset(
+    {"created", "inserted", "occurred", "happened", "received", "recorded", "logged", "ingested"}
+)
+_DATE_WORDS = frozenset({"date", "day", "ds", "dt"})
+_TIME_WORDS = frozenset({"at", "on", "ts", "time", "timestamp", "datetime", "tstamp"})
+
+
+@dataclass(frozen=True)
+class DayColumn:
+    """A column that may say on which day a row happened; a lower `rank` is a better name."""
+
+    name: str
+    is_date: bool
+    rank: int
+
+    @property
+    def day(self) -> str:
+        """Its day, as a SQL expression."""
+        name = plain_name(self.name)
+        return name if self.is_date else f"to_date({name})"
+
+
+@dataclass(frozen=True)
+class DayCounts:
+    """What is measured of a column: rows with a value, and about how many days there are."""
+
+    rows: int
+    days: float
+
+
+@dataclass(frozen=True)
+class ProposedBatches:
+    """A proposal for `batch_by`: the SQL expression, and why."""
+
+    batch_by: str
+    reason: str
+
+
+def day_columns(table: str, types: Mapping[str, str]) -> list[DayColumn]:
+    """The columns of a table whose type and name fit, the best names first.
+
+    Names that need quotes of their own in `config(batch_by = '..')` are left out.
+    """
+    own = {_singular(w) for w in words(table)}
+    found = [
+        DayColumn(name, kind in _DATES, rank)
+        for name, kind in types.items()
+        if kind in (*_DATES, *_TIMES) and name.isprintable() and not _ODD & set(name)
+        if (rank := _rank(name, own)) is not None
+    ]
+    return sorted(found, key=lambda c: c.rank)[:_MOST]
+
+
+def _rank(name: str, table: frozenset[str] | set[str]) -> int | None:
+    """How well a name says when a row happened, 0 best; None where it says something else."""
+    parts = words(name)
+    if not parts or _OTHER_DATES & {*parts}:
+        return None
+    if len(parts) == 1 and parts[0] in _EXACT:
+        return 0
+    *before, last = parts
+    if last not in _DATE_WORDS | _TIME_WORDS:
+        return None
+    about = {_singular(w) for w in before}
+    if about & _EVENT:
+        return 1
+    if about & table:
+        # `order_date` in `orders`.
+        return 2
+    if about & _CREATED:
+        return 3
+    return 4 if before or last in _TIME_WORDS - {"at", "on"} else None
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+
+
+def proposed_batches(
+    columns: Sequence[DayColumn], counts: Mapping[str, DayCounts], rows: int
+) -> ProposedBatches | None:
+    """The column by whose days the rows should be checked; None where that is not clear."""
+    fit = [c for c in columns if _fits(counts.get(c.name), rows)]
+    best = [c for c in fit if c.rank == fit[0].rank]
+    if len(best) != 1:
+        return None
+    (chosen,) = best
+    days = round(counts[chosen.name].days)
+    return ProposedBatches(
+        chosen.day,
+        f"{chosen.name} has {days:,} days with {rows / days:,.0f} rows each on average, and no"
+        " nulls: each day is a batch",
+    )
+
+
+def _fits(counts: DayCounts | None, rows: int) -> bool:
+    """Whether every row has a day, and days are several with several rows each."""
+    if counts is None or counts.rows < rows or counts.days < MIN_DAYS:
+        return False
+    return rows / counts.days >= MIN_ROWS_A_DAY
