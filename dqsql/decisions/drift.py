@@ -2,13 +2,15 @@
 
 Distributions are the bounded profiles that are stored of each batch: of numbers the values at 100
 equally spaced ranks, of other columns how often each of the 200 most frequent values occurs.
+Infinite values are the largest or smallest numbers; NaN is none.
 
 - `psi`: population stability index, sum (q - p) ln(q / p); >= 0, no unit. Of numbers over bins cut
   at deciles of the reference, the outer ones open, as is the custom in credit scoring.
 - `kl`: Kullback-Leibler divergence of the new batch from the reference, in nats, >= 0; bins as psi.
 - `js`: Jensen-Shannon divergence in nats, in [0, ln 2]: the square of scipy's `jensenshannon`.
 - `ks`: Kolmogorov-Smirnov statistic of numbers, in [0, 1], off by at most 0.01.
-- `wasserstein`: mean distance that values would have to be moved, in the column's unit, >= 0.
+- `wasserstein`: mean distance that values would have to be moved, in the column's unit, >= 0;
+  infinite where other shares of the values are.
 - `chi2`: Pearson's statistic of homogeneity over categories, >= 0; grows with the rows.
 
 `psi` and `kl` would be infinite where a value is new or has vanished. Half a row is added to every
@@ -43,6 +45,8 @@ WITH_P_VALUE = frozenset({"ks", "chi2"})
 _BINS = 10
 _SMOOTHING = 0.5
 _SHOWN = 3
+# Sums of shares are off by so much at most.
+_ROUNDING = 1e-9
 # Where quantiles say how two batches differ.
 _RANKS = (0.1, 0.5, 0.9)
 
@@ -65,9 +69,12 @@ class Numbers:
 
     @classmethod
     def pooled(cls, parts: Sequence[tuple[npt.ArrayLike, float]]) -> Numbers:
-        """The distribution of several batches together: of each quantiles and number of values."""
-        kept = [(np.asarray(q, dtype=float), float(n)) for q, n in parts]
-        kept = [(q, n) for q, n in kept if q.size and n > 0 and np.isfinite(q).all()]
+        """The distribution of several batches together: of each quantiles and number of values.
+
+        Infinities lie at the ends; NaN is no number, and is left out with its share of the values.
+        """
+        kept = [_without_nan(np.asarray(q, dtype=float), float(n)) for q, n in parts]
+        kept = [(q, n) for q, n in kept if q.size and n > 0]
         if not kept:
             return cls(np.zeros(0), np.zeros(0), 0.0, 0.0)
         rows = sum(n for _, n in kept)
@@ -86,6 +93,11 @@ class Numbers:
         """The smallest value that so large a share does not exceed."""
         place = int(np.searchsorted(np.cumsum(self.weights), share - 1e-12))
         return float(self.atoms[min(place, self.atoms.size - 1)])
+
+
+def _without_nan(quantiles: FloatArray, rows: float) -> tuple[FloatArray, float]:
+    known = quantiles[~np.isnan(quantiles)]
+    return known, rows * known.size / quantiles.size if quantiles.size else 0.0
 
 
 @dataclass(frozen=True)
@@ -205,11 +217,16 @@ def binned(reference: Numbers, new: Numbers) -> tuple[FloatArray, FloatArray]:
 
 def _wasserstein(reference: Numbers, new: Numbers) -> float:
     sizes = {reference.atoms.size, new.atoms.size}
-    if len(sizes) == 1 and np.ptp(reference.weights) == np.ptp(new.weights) == 0:
-        return earth_movers_distance(reference.atoms, new.atoms)
     points = np.sort(np.concatenate([reference.atoms, new.atoms]))
+    finite = bool(np.isfinite(points).all())
+    if finite and len(sizes) == 1 and np.ptp(reference.weights) == np.ptp(new.weights) == 0:
+        return earth_movers_distance(reference.atoms, new.atoms)
     gaps = np.abs(reference.below(points[:-1]) - new.below(points[:-1]))
-    return float(gaps @ np.diff(points))
+    if finite:
+        return float(gaps @ np.diff(points))
+    # As many infinite values as before need not be moved; one more is infinitely far away.
+    moved = (gaps > _ROUNDING) & (points[:-1] != points[1:])
+    return float(gaps[moved] @ (points[1:][moved] - points[:-1][moved]))
 
 
 def _kolmogorov_smirnov(reference: Numbers, new: Numbers) -> tuple[float, float, str]:

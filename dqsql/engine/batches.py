@@ -128,12 +128,14 @@ class BatchChoice:
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
     for what is new. `sizes` are the numbers of rows of batches, where they were counted; without
     `batch_by` those that the run before found.
+    `gone` is how many batches were checked before of a model that has no rows at all any more.
     """
 
     batches: tuple[str, ...]
     empty: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     newest: str | None = None
+    gone: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
@@ -170,6 +172,9 @@ def choose_batches(
         inside = {b: period.has(b) for b in present}
         notes = (*notes, *_unreadable_note([b for b in present if inside[b] is None], period))
         present = [b for b in present if inside[b]]
+    if not found and not request.start and not request.end:
+        bounds = period if period is not None and period.bounded else None
+        return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
     if request.start or request.end or request.full_refresh:
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}

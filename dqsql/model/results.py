@@ -291,7 +291,8 @@ class ModelResult:
     flagged and that nobody has reviewed, where there was nothing new to check. `columns` are the
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
-    queries of failing tests of dbt return, by check, where these are not the failing rows.
+    queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
+    is how many batches were checked before, where the model has no rows at all any more.
     """
 
     model: str
@@ -308,6 +309,7 @@ class ModelResult:
     notes: tuple[str, ...] = ()
     groups: tuple[BatchFinding, ...] = ()
     waiting: tuple[str, ...] = ()
+    gone: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None

@@ -53,7 +53,7 @@ from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_book, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, joined, newest_again
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, gone_rows, joined, newest_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,10 @@ class ModelRun:
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            return self._result(skipped="nothing new", notes=notes, scans=1, waiting=waiting)
+            why = gone_rows(choice.gone) if choice.gone else "nothing new"
+            return self._result(
+                skipped=why, notes=notes, scans=1, waiting=waiting, gone=choice.gone
+            )
         return self._checked(choice, batch_type, self.journal.add)
 
     def _checked(
@@ -486,6 +489,7 @@ class ModelRun:
         notes: tuple[str, ...] = (),
         skipped: str | None = None,
         waiting: tuple[str, ...] = (),
+        gone: int = 0,
         returned: Mapping[str, int] | None = None,
     ) -> ModelResult:
         return ModelResult(
@@ -504,6 +508,7 @@ class ModelRun:
             notes=(*self.plan.notes, *notes) if batches else notes,
             skipped=skipped,
             waiting=waiting,
+            gone=gone,
             returned=returned or {},
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
         )

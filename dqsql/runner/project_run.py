@@ -57,6 +57,7 @@ from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
 from dqsql.runner.retry import kept_variables
 from dqsql.runner.review import heed_people
+from dqsql.runner.stages import gone_rows
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import left_while_running, project_warnings
 from dqsql.runner.where import Where, git_sha
@@ -311,13 +312,16 @@ class ProjectRun:
         if session.version is not None:
             versions["spark"] = session.version
         left = left_while_running(r for m in models for r in m.results)
-        warnings = (*project_warnings(self._project), *left)
+        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone)
+        warnings = (*project_warnings(self._project), *left, *emptied)
         result = self._result(tuple(models), versions, warnings)
         worked = {m.model for m in models if m.error is None or m.results}
+        # That a model has lost its rows is told by every run.
+        lasting = worked.difference(m.model for m in models if m.gone)
         changed = {
             name: now
             for name, now in inputs.items()
-            if name in worked and before.get(name) != now and self._asks_for_all(name)
+            if name in lasting and before.get(name) != now and self._asks_for_all(name)
         }
         if worked:
             latest = (self._by_columns_of_now.get(p.model.name, p) for p in plans)

@@ -153,3 +153,33 @@ def test_without_values_there_is_no_drift_to_tell() -> None:
     assert pooled_categories([kept, CategoricalState({"a": 2.0, "b": 1.0}, 4.0)]) == (
         CategoricalState({"a": 3.0, "b": 1.0}, 4.0)
     )
+
+
+def test_infinite_values_lie_at_the_ends() -> None:
+    rng = np.random.default_rng(5)
+    plain = rng.normal(0, 1, 2_000)
+    few, many, below = (plain.copy() for _ in range(3))
+    few[:100], many[:600], below[:600] = np.inf, np.inf, -np.inf
+    old = Numbers.pooled([profile(few)])
+    for values in (many, below):
+        new = Numbers.pooled([profile(values)])
+        exact = stats.ks_2samp(few, values, method="asymp")
+        found = numeric_drift("ks", old, new)
+        assert found.value == pytest.approx(exact.statistic, abs=0.011)
+        for measure in ("psi", "js", "kl"):
+            assert 0.02 < numeric_drift(measure, old, new).value < math.inf
+        assert numeric_drift("wasserstein", old, new).value == math.inf
+    for measure in ("psi", "js", "kl", "ks", "wasserstein"):
+        assert numeric_drift(measure, old, old).value == 0.0
+    finite = np.where(np.isinf(few), 0, few) + 1
+    moved = Numbers.pooled([profile(np.where(np.isinf(few), few, finite))])
+    assert numeric_drift("wasserstein", old, moved).value == pytest.approx(0.95, abs=0.03)
+
+
+def test_nan_is_no_number() -> None:
+    quantiles, rows = profile(np.random.default_rng(6).normal(0, 1, 800))
+    spoiled = np.concatenate([quantiles, [math.nan] * 25])
+    found = Numbers.pooled([(spoiled, 1_000.0)])
+    assert found.rows == rows == pytest.approx(800)
+    assert numeric_drift("ks", Numbers.pooled([(quantiles, rows)]), found).value == 0.0
+    assert Numbers.pooled([([math.nan] * 100, 50.0)]).rows == 0.0

@@ -181,3 +181,34 @@ def test_what_makes_no_sense(make_project: MakeProject, annotation: str, message
 def test_a_number_of_thousands_of_digits_is_a_name(make_project: MakeProject) -> None:
     text = f"select a -- @drift(psi, against => 'last {'9' * 5000}') < 0.2\nfrom t"
     assert dqsql.compile_project(make_project({"checks/m.sql": text})).errors == ()
+
+
+def test_infinite_values_drift_and_nan_is_no_data(
+    make_project: MakeProject, spark: SparkSession
+) -> None:
+    model = """
+{{ config(batch_by = 'day') }}
+select day, x, y from {{ source('raw', 't') }}
+-- @drift(x, ks, against => '2024-01-01') < 0.2 {name: ks}
+-- @drift(x, psi, against => '2024-01-01') < 0.2 {name: psi}
+-- @drift(x, wasserstein, against => '2024-01-01') < 0.2 {name: wasserstein}
+-- @drift(y, ks, against => '2024-01-01') < 0.2 {name: nan}
+"""
+    # On the third day a third of the values is infinite, from the second on y is no number.
+    rows = """
+select date_add(date'2024-01-01', cast(d.id as int)) as day,
+  case when r.id < if(d.id = 2, 100, 15) then double('infinity') else cast(r.id as double) end as x,
+  if(d.id > 0, double('nan'), r.id) as y
+from range(3) as d, range(300) as r
+"""
+    root = make_project({"checks/m.sql": model, "checks/sources.yml": SOURCES})
+    write(root, spark, rows)
+    found = dqsql.run(root, spark=spark)
+    told = {
+        (r.check_name, (r.batch or "")[-2:]): (r.status.value, r.message) for r in found.results
+    }
+    for measure in ("ks", "psi", "wasserstein"):
+        assert told[measure, "02"][0] == "pass"
+        assert told[measure, "03"][0] == "fail"
+    assert "is inf, expected < 0.2" in told["wasserstein", "03"][1]
+    assert told["nan", "03"] == ("no_data", "y has no values: nothing to compare")

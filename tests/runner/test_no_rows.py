@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.runner.conftest import NewProject, by_check
 
 CHECKS = """\
@@ -41,3 +43,26 @@ def test_segmented_or_not_no_rows_are_told_alike(new_project: NewProject) -> Non
     assert first["not_null(x)"] == "no_data"
     assert first["schema"] == second["schema"] == second["sum(x) > 0"] == "pass"
     assert "error" not in {*first.values(), *second.values()}
+
+
+@pytest.mark.parametrize("segments", ["", ", segment_by = ['c']"])
+def test_a_source_that_was_emptied_is_told_by_every_run(
+    new_project: NewProject, segments: str
+) -> None:
+    days = "select date_add(date'2024-01-01', cast(id % 3 as int)) as day, 'a' as c from range(9)"
+    model = f"{{{{ config(batch_by = 'day'{segments}) }}}}\nselect * from "
+    model += "{{ source('raw', 't') }}"
+    project = new_project(f"{model}\n-- @row_count > 0\n", days)
+    project.run()
+    project.data(f"{days} where id < 0")
+    for options in ({}, {}, {"full_refresh": True}):
+        result = project.run(**options)
+        words = "no rows any more, where 3 batches were checked before"
+        assert result.models[0].skipped == words
+        assert f"m has {words}" in result.warnings
+    # Asked for a day of which nothing was known, nothing is missed.
+    assert not project.run(event_time_start="2024-02-01").warnings
+    project.data(days.replace("% 3", "% 4"))
+    result = project.run()
+    assert {r.batch for r in result.results} == {"2024-01-04"}
+    assert not result.warnings

@@ -142,7 +142,12 @@ class DriftDetector:
             what = who if now is None else f"{who} in {named}"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
-        return self._told(unit, batch, segment, self._drift(unit, parts, now), named)
+        drift = self._drift(unit, parts, now)
+        if math.isnan(drift.value):
+            text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
+            status = missing_status(monitor, self.place.plan.model.config.no_data)
+            return result_of(monitor, batch, status, text, segment)
+        return self._told(unit, batch, segment, drift, named)
 
     def _reference(
         self, unit: _DriftUnit, batch: str, segment: str | None
