@@ -432,6 +432,13 @@ def quoted(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+def unquoted(text: str) -> str:
+    """The name that a piece of SQL text is, in backticks or not."""
+    if len(text) > 2 and text[0] == text[-1] == "`":
+        return text[1:-1].replace("``", "`")
+    return text
+
+
 def column(name: str, table: str | None = None) -> exp.Column:
     """A quoted column reference, safe for any name."""
     return exp.Column(this=identifier(name), table=identifier(table) if table is not None else None)

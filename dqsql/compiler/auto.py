@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.keys import batch_columns
@@ -120,9 +120,14 @@ def fit_for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
         for m in plan.monitors
         if AUTO in m.tags and m.column and _is_unfit(type_of(m.column, types))
     }
-    if not unfit:
+    return without_monitors(plan, unfit)
+
+
+def without_monitors(plan: Plan, ids: Collection[str]) -> Plan:
+    """The plan without some monitors, and without what is measured for them alone."""
+    if not ids:
         return plan
-    kept = tuple(m for m in plan.monitors if m.id not in unfit)
+    kept = tuple(m for m in plan.monitors if m.id not in ids)
     needed = {alias for m in kept for alias in m.metrics}
     needed |= {alias for c in plan.checks for alias in c.metrics}
     metrics = tuple(m for m in plan.metrics if m.alias in needed)

@@ -318,9 +318,10 @@ def compared_type(ours: str, theirs: str) -> str:
 
 
 def _typed(column_: ComparedColumn) -> exp.Expr:
-    kind = exp.DataType.build(column_.spark_type, dialect="spark")
-    if column_.spark_type == "binary":
+    # A struct has the same type on both sides; what Spark calls it need not be SQL.
+    if column_.spark_type == "binary" or "struct<" in column_.spark_type:
         return column(column_.name)
+    kind = exp.DataType.build(column_.spark_type, dialect="spark")
     return exp.Cast(this=column(column_.name), to=kind)
 
 

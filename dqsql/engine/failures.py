@@ -26,6 +26,7 @@ SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")
+_MISSING = re.compile(r"((?:`[^`]+`\.?)+) cannot be found")
 # Several statements of one query failed, mostly for the same reason: the first is told.
 _MANY = "STAGE_MATERIALIZATION_MULTIPLE_FAILURES"
 _FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*?\s1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\])", re.DOTALL)
@@ -103,6 +104,13 @@ def _relation_error(error: Exception, model: CheckModel, relation: str) -> Engin
     """The error for a relation that dbt should have built."""
     span = Span(model.path)
     if condition_of(error).startswith(_NOT_FOUND):
+        found = _MISSING.search(str(error))
+        missing = "" if found is None else found[1].replace("`", "")
+        if missing and not f".{missing}".endswith(f".{relation.replace('`', '')}"):
+            return SourceNotFoundError(
+                f"the relation {relation} of {model.name} reads {missing}, which does not exist",
+                span=span,
+            )
         return SourceNotFoundError(
             f"the relation {relation} of {model.name} does not exist",
             span=span,

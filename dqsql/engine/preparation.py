@@ -15,7 +15,7 @@ from dqsql.compiler.aggregates.facts import facts, with_facts
 from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
-from dqsql.dialect import to_sql
+from dqsql.dialect import to_sql, unquoted
 from dqsql.engine.relations import expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
 from dqsql.model.plan import Plan, Relation, StateColumn
@@ -127,7 +127,7 @@ class _Preparation:
 
 def _has_unique(relation: Relation, keys: Sequence[str]) -> bool:
     """Whether the keys are said to be unique in a relation, or some of them are."""
-    names = {k.strip("`").lower() for k in keys}
+    names = {unquoted(k).lower() for k in keys}
     return any(unique <= names for unique in relation.unique_keys)
 
 

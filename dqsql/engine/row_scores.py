@@ -63,6 +63,7 @@ def scored_rows(
         import pandas
 
         for part in parts:
+            part.columns = names
             found = score(part)
             odd = found > threshold
             worst = [int(i) for i in (-found).argsort(kind="stable")[:top] if odd[i]]
@@ -82,7 +83,11 @@ def scored_rows(
     _use_this_python(spark)
     schema = "rows bigint, odd bigint, score double, reasons string, row string"
     with translated(f"cannot score the rows of {model}"):
-        found = spark.sql(to_sql(query)).mapInPandas(scored, schema).toArrow().to_pylist()
+        rows_of_model = spark.sql(to_sql(query))
+        names = rows_of_model.columns
+        # To Spark a point or backtick in a name is more than a character here.
+        plain = rows_of_model.toDF(*(f"c{i}" for i in range(len(names))))
+        found = plain.mapInPandas(scored, schema).toArrow().to_pylist()
     rows, odd = (sum(f[name] for f in found) for name in ("rows", "odd"))
     worst = [f for f in found if f["row"] is not None]
     worst.sort(key=lambda f: (-f["score"], f["row"]))

@@ -30,13 +30,15 @@ class Lake:
     """Reads relations of a project and its session by name.
 
     Of a history, about `max_values` rows are read. `failures` are the relations that could not be
-    read where that was no reason to stop.
+    read where that was no reason to stop. Tables of a schema that Spark cannot read are added to
+    `unreadable`, where it is a list, and raise where it is none.
     """
 
     project: Project
     spark: SparkSession
     max_values: int
     failures: list[DqsqlError] = field(default_factory=list)
+    unreadable: list[str] | None = None
     _registered: set[str] = field(default_factory=set)
 
     def frames(self, names: Sequence[str]) -> dict[str, DataFrame]:
@@ -82,19 +84,27 @@ class Lake:
 
     def _others(self, name: str) -> dict[str, DataFrame]:
         from dqsql.engine.failures import translated
-        from dqsql.patterns.spark_job import sources
+        from dqsql.patterns.spark_job import file_format, sources
 
         known = [m.name for m in self.project.models]
         known += [s.full_name for s in self.project.sources]
         try:
             with translated(f"cannot read {name}"):
-                return sources(self.spark, [name], root=self.project.root)
+                return sources(self.spark, [name], root=self.project.root, unreadable=self._tell)
         except SourceNotFoundError as error:
+            if not name.endswith(".*") and file_format(name) is None:
+                # There is a view of this name, and what it reads is gone.
+                raise
             raise UsageError(
                 f"there is no table, schema or file {name}", hint=nearest(name, known)
             ) from error
         except UsageError as error:
             raise UsageError(error.message, hint=nearest(name, known) or error.hint) from error
+
+    def _tell(self, name: str, error: Exception) -> None:
+        if self.unreadable is None:
+            raise error
+        self.unreadable.append(name)
 
     def _model(self, model: CheckModel) -> DataFrame:
         """The rows of a model; those of a model with batches in the order of its history."""

@@ -38,11 +38,16 @@ def _of_project(project: Project, spec: MonitorSpec) -> list[DqsqlError]:
 
 
 def plan_setting_errors(plan: Plan) -> list[DqsqlError]:
-    """What is wrong with the settings of monitors of a model."""
-    # One word in config(..) is about all monitors of the kind: it is complained of once.
-    errors = [e for spec in _configurable() for e in _configured(plan, spec)]
-    errors += [e for e in map(_of_monitor, plan.monitors) if e is not None]
-    return errors
+    """What is wrong with the settings that a model's `config(..)` gives its monitors.
+
+    One word there is about all monitors of the kind: it is complained of once.
+    """
+    return [e for spec in _configurable() for e in _configured(plan, spec)]
+
+
+def misset(plan: Plan) -> list[tuple[Monitor, DqsqlError]]:
+    """The monitors of a model whose own settings cannot be used, and why."""
+    return [(m, e) for m in plan.monitors if (e := _of_monitor(m)) is not None]
 
 
 def _of_monitor(monitor: Monitor) -> DqsqlError | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,11 @@ _TOTALS = "<totals>"
 
 
 def sources(
-    spark: SparkSession, names: Iterable[str], *, root: Path | None = None
+    spark: SparkSession,
+    names: Iterable[str],
+    *,
+    root: Path | None = None,
+    unreadable: Callable[[str, Exception], None] | None = None,
 ) -> dict[str, DataFrame]:
     """Return the data frames of tables, schemas and files, by name.
 
@@ -60,11 +64,15 @@ def sources(
         names: `catalog.schema.table`, `schema.*` for all tables of a schema, or a path or glob of
             files whose suffix tells their format (parquet, csv, tsv, json, orc; also .csv.gz).
         root: the folder that relative paths are relative to; the current one by default.
+        unreadable: is told of tables of a schema that Spark cannot read, which are left out; by
+            default they raise.
 
     Raises:
         UsageError: a name is neither a table, a schema, nor a file of a known format.
         pyspark.errors.PySparkException: Spark cannot read what has such a name.
     """
+    from pyspark.errors import PySparkException
+
     found: dict[str, DataFrame] = {}
     for name in names:
         if file_format(name) is not None:
@@ -75,7 +83,14 @@ def sources(
                 # Spark lists the session's temporary views among the tables of every schema.
                 if not table.isTemporary:
                     relation = f"{schema}.{_plain_or_quoted(table.name)}"
-                    found[relation] = spark.table(relation)
+                    try:
+                        frame = spark.table(relation)
+                        frame.schema  # noqa: B018 - a Connect session resolves nothing before
+                        found[relation] = frame
+                    except PySparkException as error:
+                        if unreadable is None:
+                            raise
+                        unreadable(relation, error)
         elif _table_exists(spark, name):
             found[name] = spark.table(name)
         else:

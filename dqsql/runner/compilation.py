@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any, TypedDict, Unpack
 
 from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
-from dqsql.compiler.auto import features_of, with_features
+from dqsql.compiler.auto import features_of, with_features, without_monitors
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.derived import derived_warnings
 from dqsql.compiler.plan import refused_check
@@ -23,7 +23,7 @@ from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.validation import plan_setting_errors, setting_errors
+from dqsql.monitors.validation import misset, plan_setting_errors, setting_errors
 from dqsql.runner.auto import is_open, with_auto_monitors
 from dqsql.runner.rates import budget_errors
 from dqsql.selection.choosing import methods_of, selection
@@ -242,10 +242,26 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         for e in unread
         if e.span is not None
     ]
+    wrong = misset(plan)
+    monitors = [
+        (
+            replace(
+                refused_check(plan.model, m.expression, m.span),
+                id=m.id,
+                name=m.name,
+                column=m.column,
+                severity=m.severity,
+                settings=m.settings,
+                tags=m.tags,
+            ),
+            error,
+        )
+        for m, error in wrong
+    ]
     return replace(
-        plan,
-        rejected=(*unread, *plan.rejected, *plan_setting_errors(plan)),
-        refused=(*checks, *plan.refused),
+        without_monitors(plan, {m.id for m, _ in wrong}),
+        rejected=(*unread, *plan.rejected, *(e for _, e in wrong), *plan_setting_errors(plan)),
+        refused=(*checks, *plan.refused, *monitors),
     )
 
 

@@ -46,13 +46,17 @@ def compile_tables(
     """
     compiled = compile_project(project_dir, **where)
     project = compiled.project
-    frames = Lake(project, spark, 1).frames(names)
-    if not frames:
+    # What is wrong with a broken view is told when it is checked, beside the other tables.
+    broken: list[str] = []
+    frames = Lake(project, spark, 1, unreadable=broken).frames(names)
+    columns: dict[str, Sequence[str]] = {n: f.columns for n, f in frames.items()}
+    columns |= dict.fromkeys(broken, ())
+    if not columns:
         raise UsageError(f"no table is called {', '.join(names)}", hint="name a schema: 'sales.*'")
     taken = {m.name.lower() for m in project.models}
     models = [
-        _model(name, frame.columns, batch_by or _day_of(spark, name))
-        for name, frame in frames.items()
+        _model(name, own, batch_by or _day_of(spark, name))
+        for name, own in columns.items()
         if _model_name(name).lower() not in taken
     ]
     whole = with_alarm_budget(replace(project, models=(*project.models, *models)))

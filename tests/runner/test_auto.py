@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import dqsql
 from dqsql.cli.main import cli
-from dqsql.errors import ConfigError
+from dqsql.errors import ConfigError, DqsqlError
 from dqsql.runner.report import read_page
 from dqsql.runner.review import review
 from dqsql.runner.tables import compile_tables
@@ -188,3 +188,29 @@ def test_tables_that_have_no_check_file(
         assert set(facts.reviews) == {"2024-01-05"}
     finally:
         spark.sql("drop database sales cascade")
+
+
+def test_a_broken_view_does_not_keep_tables_from_being_watched(new_project: NewProject) -> None:
+    project = new_project("select 1 as a -- @not_null\n")
+    spark = project.spark
+    spark.sql("create database if not exists wares")
+    try:
+        spark.sql("create table wares.gone using parquet as select 1 as id")
+        spark.sql("create view wares.broken as select id from wares.gone")
+        spark.sql("drop table wares.gone")
+        spark.sql("create table wares.kept using parquet as select id from range(20)")
+        for _ in range(2):
+            compiled = compile_tables(project.root, ["wares.*"], spark)
+            result = project.attempt(compiled=compiled)
+            found = {m.model: m for m in result.models}
+            assert found["wares__kept"].error is None
+            assert found["wares__kept"].rows == 20
+            error = found["wares__broken"].error
+            assert error is not None
+            assert "gone" in error.message
+            assert result.exit_code == 2
+        # Asked for by its name, there is nothing else to do.
+        with pytest.raises(DqsqlError, match="gone"):
+            compile_tables(project.root, ["wares.broken"], spark)
+    finally:
+        spark.sql("drop database wares cascade")

@@ -45,3 +45,30 @@ def test_other_checks_run(make_project: Callable[..., Path], spark: SparkSession
     assert {r.status.value for r in again.results if r.check_id == "m.x.row_count_eq_1"} == {"pass"}
     assert {r.batch for r in again.results} == {"a", "b"}
     assert again.exit_code == 1
+
+
+MISSET = {
+    "@anomaly(row_count, trehshold(1, 2)) {name: a}": "trehshold",
+    "@anomaly(row_count, min_histroy => 3) {name: b}": "min_histroy",
+    "@novelty(min_history => 'x')": "min_history",
+    "@cadence('dailly')": "@cadence takes one of hourly, daily",
+    "@row_anomalies(contamination => 7)": "'contamination' of @row_anomalies",
+}
+
+
+def test_settings_of_a_monitor_are_an_error_of_its_own(
+    make_project: Callable[..., Path], spark: SparkSession
+) -> None:
+    lines = "".join(f"-- {bad}\n" for bad in MISSET)
+    right = "-- @anomaly(row_count) {name: right} @row_count > 0\n"
+    root = make_project({"checks/m.sql": f"{HEAD}select day, x\n{ROWS}{lines}{right}"})
+    result = dqsql.run(root, spark=spark)
+    (model,) = result.models
+    told = {r.check_id: r for r in model.results if r.batch == "a"}
+    assert told["m.row_count_gt_0"].status.value == "pass"
+    assert told["m.right"].status.value == "skipped"
+    errors = {r.check_name: r.message for r in told.values() if r.status.value == "error"}
+    assert len(errors) == len(MISSET)
+    for line, said in enumerate(MISSET.values(), start=4):
+        assert any(f"checks/m.sql:{line}" in m and said in m for m in errors.values()), said
+    assert result.exit_code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -328,3 +329,40 @@ def test_batch_keys(
     again = project.run(batches=batches)
     assert set(again.models[0].batches) == set(batches)
     assert project.tables() == before
+
+
+def test_monitors_of_rows_and_relations_take_any_name(new_project: NewProject) -> None:
+    model = """
+{{ config(batch_by = 'day', store_failures = true) }}
+select * from {{ source('raw', 't') }}
+-- @row_anomalies {severity: warn}
+-- @row_anomalies(`q.x`, `back``tick`, 'it''s "ü"') {severity: warn, name: some}
+-- @drift(`back``tick`, ks, against => raw.u) < 0.1 {name: drift}
+-- @drift(`t e.xt`, psi, against => raw.u) < 0.1 {name: drift text}
+-- @matches_relation(raw.u, keys => `i.d`) {name: all}
+-- @matches_relation(raw.u, keys => (`i.d`, `t e.xt`), columns => (`q.x`, `back``tick`, `s.t`))
+"""
+    rows = """
+select date_add(date'2024-01-01', cast(d.id as int)) as day, d.id * 1000 + r.id as `i.d`,
+  if(d.id = 7 and r.id < 40, 900.0D, pmod(xxhash64(d.id, r.id), 100) / 7.0D) as `q.x`,
+  if(d.id = 7 and r.id < 40, -900.0D, pmod(xxhash64(r.id, d.id), 50) / 3.0D) as `back``tick`,
+  pmod(r.id, 5) + 0.5D as `it's "ü"`, concat('k', pmod(r.id, 4)) as `t e.xt`,
+  named_struct('a.b', r.id, 'c``d', array(d.id)) as `s.t`
+from range(8) as d, range(200) as r
+"""
+    project = new_project(model, rows)
+    project.data(rows.replace("d.id = 7", "d.id < 0"), "u")
+    (found,) = project.run().models
+    told = {r.check_name: r for r in found.results if r.batch == "2024-01-08"}
+    assert [r.message for r in told.values() if r.status is Status.ERROR] == []
+    assert {n: r.status.value for n, r in told.items() if r.status.value != "warn"} == {
+        "drift": "fail",
+        "drift text": "pass",
+        "all": "fail",
+        "matches_relation(raw.u, keys => (`i.d`, `t e.xt`), columns => (`q.x`, `back``tick`,"
+        " `s.t`))": "fail",
+    }
+    assert "40 of 200 rows" in told["row_anomalies"].message
+    assert "back`tick" in told["row_anomalies"].message
+    kept = [r for r in project.rows("dq_failures") if "row_anomalies" in r["check_id"]]
+    assert {json.loads(r["row"])["q.x"] for r in kept} == {900.0}

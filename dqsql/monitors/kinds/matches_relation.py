@@ -197,8 +197,9 @@ class MatchDetector(MonitorByMonitor):
             for name in batch_columns(model):
                 self._require(name, theirs, relation.name, "batch_by reads it")
             batch = own.this
+        keys = {k.lower() for k in call.keys}
         wanted = call.columns or [
-            n for key, (n, _) in ours.items() if key in theirs and n not in call.keys
+            n for key, (n, _) in ours.items() if key in theirs and key not in keys
         ]
         for name in (*call.keys, *wanted):
             self._require(name, theirs, relation.name, "it is to be compared")

@@ -17,6 +17,7 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
 from dqsql.decisions.row_anomalies import RowDetector, learn_rows
+from dqsql.dialect import unquoted
 from dqsql.errors import AnnotationError, DecisionError, QueryError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -81,7 +82,7 @@ def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) ->
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
     columns = [text for name, text in monitor.arguments.items() if name.isdigit()]
-    found = RowSettings(**given, columns=tuple(c.strip("`") for c in columns))
+    found = RowSettings(**given, columns=tuple(map(unquoted, columns)))
     if found.window < found.min_history:
         raise AnnotationError(
             f"@{NAME}: a window of {found.window} batches has no {found.min_history}",

@@ -17,6 +17,7 @@ from dqsql.decisions.drift import (
     numeric_drift,
     pooled_categories,
 )
+from dqsql.dialect import quoted
 from dqsql.engine.history import stored_metrics
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
@@ -253,7 +254,7 @@ def _wanted(unit: _DriftUnit) -> tuple[Wanted, Wanted]:
     """The profile and the number of values of the relation that a unit is compared with."""
     watched = next(w for w in unit.monitor.watched if w.alias == unit.profile.alias)
     about, where = unit.monitor.column or "", unit.monitor.settings.where
-    name = f"`{about}`"
+    name = quoted(about)
     return (
         Wanted(f"{unit.profile.name}({name})", where, about, watched.family),
         Wanted(f"count({name})", where, about, watched.family),
