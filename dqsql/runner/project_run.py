@@ -33,6 +33,7 @@ from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
+from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.phases import START, WRITE, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
@@ -53,7 +54,7 @@ from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_
 from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
-from dqsql.runner.rates import DEFAULT_FPR, project_fpr
+from dqsql.runner.rates import project_rates
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
 from dqsql.runner.stages import gone_rows
@@ -112,7 +113,7 @@ class ProjectRun:
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
-    _fpr: float = DEFAULT_FPR
+    _rates: Rates = DEFAULT_RATES
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
     _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
@@ -200,7 +201,7 @@ class ProjectRun:
             p.model.name: take_retired(ledgers.setdefault(p.model.name, {}), p.model)
             for p in self.compiled.plans
         }
-        self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
+        self._rates = project_rates(self._project, self.compiled.plans, ledgers)
         return {model for model, ledger in ledgers.items() if ledger}
 
     def _look_for_changes(
@@ -417,7 +418,7 @@ class ProjectRun:
                     model,
                     self._project,
                     store_failures=self.request.store_failures,
-                    fpr=self._fpr,
+                    rates=self._rates,
                 ),
                 reviews=self._reviews.get(model.name, {}),
                 only_new=self.request.only_new,

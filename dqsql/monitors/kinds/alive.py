@@ -51,7 +51,7 @@ class AliveDetector(MonitorByMonitor):
         if len(measured) < need:
             unmeasured = len(accepted) - len(measured)
             return learning(monitor, batch, len(measured), need, unmeasured)
-        fpr = given.get("fpr") or self.context.fpr
+        fpr = given.get("fpr") or self.context.fpr(monitor)
         found = [
             told
             for told in (
