@@ -59,8 +59,8 @@ async function modelPage(name) {
   for (const f of open) { const c = m.checks.find(x => x.id === f.check); if (c && c.line) marks.set(c.line, worst([marks.get(c.line) || '.', {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status]])); }
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary),
     h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(m.checks.some(c => c.strip.includes('.')) ? '.' : '')),
-    h('h2', {}, open.length ? `Open findings (${open.length})` : 'Findings'),
-    mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state]]], findingText, findingRow, {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
+    h('h2', {}, open.length ? `Findings (${open.length} open)` : 'Findings'),
+    mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state], open.length ? 'open' : '']], findingText, findingRow, {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
     waitingList(data.waiting.filter(w => w.model === name)),
     h('h2', {}, 'Checks by column'),
     h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
