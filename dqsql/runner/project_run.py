@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.libraries import load_libraries
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
@@ -50,8 +49,9 @@ from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.openlineage import send_lineage
-from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
-from dqsql.runner.compilation import CompileResult, recompiled
+from dqsql.runner.auto import is_open, keep_columns
+from dqsql.runner.columns import by_columns_of_now, with_learned_columns
+from dqsql.runner.compilation import CompileResult
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.rates import DEFAULT_FPR, project_fpr
@@ -194,7 +194,7 @@ class ProjectRun:
     _fpr: float = DEFAULT_FPR
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
-    _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
+    _plans_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
 
     @property
     def _project(self) -> Project:
@@ -246,7 +246,7 @@ class ProjectRun:
     def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store
 
-        self._learn_columns(session)
+        self.compiled = with_learned_columns(self.compiled, session)
         target = self._project.target
         store = open_store(session, target)
         journal = Journal(store)
@@ -324,7 +324,7 @@ class ProjectRun:
             if name in lasting and before.get(name) != now and self._asks_for_all(name)
         }
         if worked:
-            latest = (self._by_columns_of_now.get(p.model.name, p) for p in plans)
+            latest = (self._plans_of_now.get(p.model.name, p) for p in plans)
             described = [p for p in latest if p.model.name in worked - self._unchanged]
             types = {m.model: m.columns for m in models}
             store_dimensions(store, described, types, self.started)
@@ -362,34 +362,6 @@ class ProjectRun:
             rows = sum(batch.rows for batch in self.ledgers.get(name, {}).values())
             models.append((found[name], None if known is None else known.size, rows))
         return scale_of(models)
-
-    def _learn_columns(self, session: LazySession) -> None:
-        """Ask Spark for the columns of what is watched automatically, where nothing names them."""
-        names = {p.model.name for p in self.compiled.plans if lacks_columns(p.model)}
-        if names:
-            project = with_columns_of_spark(self._project, names, session())
-            self.compiled = recompiled(self.compiled, project, names)
-
-    def _with_columns_of_now(self, plan: Plan, spark: SparkSession) -> Plan:
-        """The plan of a registered model, by the columns that Spark tells now.
-
-        It was compiled by those of the run before, where the text does not name them.
-        """
-        from dqsql.compiler.keys import model_view
-        from dqsql.engine.relations import column_types
-
-        model = plan.model
-        if not is_open(model):
-            return plan
-        columns = tuple(column_types(spark, model_view(model), model.name))
-        if columns == model.columns:
-            return plan
-        now = with_columns(model, columns)
-        models = tuple(now if m.name == model.name else m for m in self._project.models)
-        compiled = recompiled(self.compiled, replace(self._project, models=models), [model.name])
-        plan = next(p for p in compiled.plans if p.model.name == model.name)
-        self._by_columns_of_now[model.name] = plan
-        return plan
 
     def _report_unstored(
         self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
@@ -460,7 +432,7 @@ class ProjectRun:
             registered: set[str] = set()
             register_dependencies(spark, self._project, reader, registered)
             register_model(spark, self._project, model, registered)
-            plan = self._with_columns_of_now(plan, spark)
+            plan = self._plans_of_now[model.name] = by_columns_of_now(self.compiled, plan, spark)
             model = plan.model
             if plan.blocked:
                 return ModelResult(model.name, model.path, error=error_of(plan.rejected))
