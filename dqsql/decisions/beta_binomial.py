@@ -11,7 +11,8 @@ is kept: it says for any number of rows how many may be counted.
 The tail of real shares is heavier than a Beta distribution's: a storm cancels a tenth of a day's
 flights where a fiftieth was usual. So the share kept is at least the one that the largest share
 seen leads to in a tail of Pareto's shape (Weissman 1978, Journal of the American Statistical
-Association 73, 812-815), on the scale of odds.
+Association 73, 812-815), on the scale of odds. How heavy it is, is read off how far the largest is
+from the mean: the largest of a steady share is at its mean, or near it by chance.
 
 No promise without a model is possible here: of a column that was never null in K batches nobody can
 say that the next has a null with a probability below 1/(K + 2). The prior is what is added.
@@ -34,7 +35,8 @@ _LARGEST_LIMIT = 0.98
 _OVERDISPERSION = np.geomspace(3e-5, 0.5, 11)
 # Power of rho in its prior, beside the logarithmic scale: steady shares are the rule.
 _STEADINESS = -0.75
-# Tail index of the odds of a share, as a power (choice): a tenth of the rate is 2.8 times as far.
+# Largest tail index of the odds of a share, as a power (choice): a tenth of the rate is 2.8 times
+# as far.
 _TAIL = 0.45
 _DEVIATIONS = np.linspace(-4.0, 4.0, 11)
 # Batches beyond are judged as if they had this many rows: their noise is negligible.
@@ -143,10 +145,14 @@ def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
     """
     luck = np.sqrt(2.0 * np.log(x.size))
     largest = float(((x - luck * np.sqrt(np.maximum(0.0, x * (1.0 - x / n)))) / n).max())
-    if largest <= x.sum() / n.sum():
+    mean = (x.sum() + 0.5) / (n.sum() + 1.0)
+    if largest <= mean:
         return 0.0
     steps = max(0.0, -np.log((x.size + 1.0) * rate))
-    return float(scipy.special.expit(scipy.special.logit(largest) + _TAIL * steps))
+    # The largest of K odds is K to the tail index times the usual ones.
+    apart = scipy.special.logit(largest) - scipy.special.logit(mean)
+    tail = min(_TAIL, apart / np.log(x.size + 1.0))
+    return float(scipy.special.expit(scipy.special.logit(largest) + tail * steps))
 
 
 def _matching(mean: float, limit: float, rate: float) -> BetaBinomial:

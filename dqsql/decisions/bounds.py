@@ -65,6 +65,8 @@ TAIL_DOF = 3.5
 TAIL_DOF_OF_DIFFERENCES = 3.0
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
+# Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
+DISTANCE_RESOLUTION = 0.01
 EQUALITY_TOLERANCE = 1e-9
 
 
@@ -164,7 +166,8 @@ def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0)
 
     One percent of the metric's level, at least half a unit for counts; for metrics in the
     column's unit (min, max, mean, quartiles, range) at least one percent of the column's range, as
-    their level says nothing (zero is no small temperature). On the log scale one percent.
+    their level says nothing (zero is no small temperature). On the log scale one percent. Distances
+    whose level is zero say that batches were equal, not that the next may not differ by a few rows.
 
     Args:
         metric: name of the metric.
@@ -177,5 +180,8 @@ def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0)
         floor = max(floor, COUNT_RESOLUTION)
     if metric in UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
+    if metric in DISTANCE_METRICS and level == 0.0:
+        # The earth mover's distance has the column's unit.
+        floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else DISTANCE_RESOLUTION
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

@@ -21,6 +21,9 @@ from dqsql.errors import DecisionError, nearest
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 365.25 / 12, "quarter": 365.25 / 4}
 DAYS["year"] = 365.25
 LARGEST_RATE = 0.05
+# Of the budget, at least, for decisions on whole models: there are few of them, and what they find
+# is all of a batch.
+MODEL_SHARE = 0.25
 
 _WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 _EXAMPLE = "for example: '1 per week', '3 per month', '0.5 a day'"
@@ -89,6 +92,29 @@ def rate_of_decisions(budget: Budget, decisions_per_day: float) -> float:
     if not (math.isfinite(decisions_per_day) and decisions_per_day > 0):
         raise DecisionError(f"decisions per day must be above 0, not {decisions_per_day!r}")
     return min(LARGEST_RATE, budget.per_day / decisions_per_day)
+
+
+def rates_of_decisions(budget: Budget, of_columns: float, of_models: float) -> tuple[float, float]:
+    """Return the rates per decision on a column and on a whole model, each in (0, 0.05].
+
+    All have the same, unless decisions on models would have less than their share of the budget.
+
+    Args:
+        budget: what all together keep.
+        of_columns: decisions a day, >= 0.
+        of_models: decisions a day, >= 0.
+
+    Raises:
+        DecisionError: there is no decision.
+    """
+    same = rate_of_decisions(budget, of_columns + of_models)
+    if not (of_columns > 0 and of_models > 0):
+        return same, same
+    reserved = rate_of_decisions(Budget(budget.alarms * MODEL_SHARE, budget.days), of_models)
+    if reserved <= same:
+        return same, same
+    left = budget.per_day - reserved * of_models
+    return min(LARGEST_RATE, left / of_columns), reserved
 
 
 def batches_per_day(days: Sequence[float] | npt.ArrayLike) -> float:

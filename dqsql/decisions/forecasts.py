@@ -47,6 +47,8 @@ _SD_OF_MEDIAN = 1.4826
 # A forecast is tried with so many errors, and so large a share of the history, at the least.
 _LEAST_ERRORS = 5
 _LEAST_SHARE = 0.4
+# A series is still where more than so large a share of its values is one and the same.
+_STILL = 0.75
 # How much smaller, in logarithms, the errors of a less simple forecast must be: by its nature, and
 # over the number of errors.
 _PRICE = 0.01
@@ -323,6 +325,11 @@ def _bases(values: FloatArray, slots: Mapping[str, IntArray]) -> list[_Base]:
     level, leverage = _running_mean(values)
     line, of_line = _line(values)
     found = [_Base("", False, 0, level, leverage)]
+    still = _still(values)
+    if still.any():
+        middle = _running_median(values, still)
+        # One level that holds: nothing is added for its uncertainty.
+        found.append(_Base("", False, 0, middle, np.where(np.isnan(middle), np.inf, 0.0)))
     for name, places in slots.items():
         mean, uncertain = _running_slots(values, places)
         found.append(_Base(name, False, 1, mean, uncertain))
@@ -347,6 +354,30 @@ def _running_mean(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean: FloatArray = sums / counts + start[:, None]
         leverage: FloatArray = np.divide(1.0, counts)
     return np.asarray(np.where(counts >= 1, mean, np.nan), dtype=float), leverage
+
+
+def _still(values: FloatArray) -> BoolArray:
+    """Series of whose known values most, but not all, are one and the same, S."""
+    ranked = np.sort(values, axis=1)
+    counts = (~np.isnan(ranked)).sum(axis=1)
+    half = counts // 2
+    rows = np.arange(len(values))
+    middle = ranked[rows, np.minimum(half, max(values.shape[1] - 1, 0))]
+    same = (values == middle[:, None]).sum(axis=1)
+    return np.asarray((same > _STILL * counts) & (same < counts))
+
+
+def _running_median(values: FloatArray, still: BoolArray) -> FloatArray:
+    """Median of the values before each; S x (K + 1), NaN where a series is not asked for.
+
+    A series that hardly ever varies is back at its level after an exception: its mean and its last
+    value are off for long, or once more.
+    """
+    found = np.full((len(values), values.shape[1] + 1), np.nan)
+    rows = np.flatnonzero(still)
+    for place in range(1, found.shape[1]):
+        found[rows, place] = median_of(values[rows, :place])
+    return found
 
 
 def _first(values: FloatArray) -> FloatArray:

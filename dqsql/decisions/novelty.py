@@ -29,7 +29,7 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.constraints import number_text
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
-from dqsql.decisions.novelty_rate import SHARE_ALONE, surprise
+from dqsql.decisions.novelty_rate import surprise
 from dqsql.decisions.seasonal import seasons_at
 from dqsql.errors import DecisionError
 
@@ -199,8 +199,10 @@ def _at_rate(
 ) -> _Scored:
     """Distances are decimal logarithms of p-values."""
     slots = {} if times is None else seasons_at(times, len(features))
-    found = surprise(training, tested, resolution(features, training), slots)
-    parts = -np.log10(found.alone / SHARE_ALONE)
+    names = {name: i for i, name in enumerate(dict.fromkeys(f.column for f in features))}
+    columns = np.array([names[f.column] for f in features])
+    found = surprise(training, tested, resolution(features, training), slots, columns)
+    parts = -np.log10(found.alone)
     whole = -np.log10(found.p_value)
     if np.isinf(tested).any():
         whole, parts = np.inf, np.where(np.isinf(tested), np.inf, parts)

@@ -1,20 +1,18 @@
-"""Novelty at a false-positive rate: by how much each metric missed its forecast, and all together.
+"""Novelty at a false-positive rate: by how much each metric missed its forecast, beside the others.
 
 Each metric is forecast from its own history (`dqsql.decisions.forecasts`: level, season, trend and
 memory, whatever forecast it best), so that drifts and weekdays are no novelties. What is left, the
-misses, is looked at in two ways:
+misses, is foretold once more, by the misses of all other metrics of the same batch: a small batch
+has fewer distinct values in every column. That is a ridge regression of each metric on all others
+at once (the inverse of their second moments, shrunken towards none of them being related); each
+past batch's is by the others (left out by the formula of Sherman and Morrison), so that it is
+comparable with a new one's. It also finds metrics that are usual one by one and unusual together.
 
-- Metric by metric: the probability of a miss as large, by tails learned from the metric's own
-  past misses (`dqsql.decisions.tails`), whose heaviness is shrunken towards that of the batch's
-  other metrics. The least of them is corrected for the number of metrics, of which correlated ones
-  count less (Nyholt, "A Simple Correction for Multiple Testing", American Journal of Human
-  Genetics 74, 2004; with the correlation that comes about by chance taken off).
-- All together: Mahalanobis' distance by correlations shrunken towards none, for metrics that are
-  usual one by one and unusual together. Each past batch's distance is by the others (left out by
-  the formula of Sherman and Morrison), so that it is comparable with a new one's.
-
-Either gets a share of the rate, so that the batch as a whole keeps it. Pure
-functions of arrays.
+The probability of what is left then is that of tails learned from past batches
+(`dqsql.decisions.tails`), whose heaviness is shrunken towards that of the batch's other metrics. A
+miss that past batches exceeded on its side is at least as probable as they were frequent. The least
+probability is corrected for the number of columns and for the number of metrics of its column, so
+that columns have equal parts of the rate, whatever they are of. Pure functions of arrays.
 """
 
 from __future__ import annotations
@@ -28,14 +26,16 @@ from dqsql.decisions.forecasts import IntArray, forecast
 from dqsql.decisions.magnitudes import LARGEST
 from dqsql.decisions.tails import fit_tails
 
-# Of the rate, for metrics one by one; the rest is for all together.
-SHARE_ALONE = 0.8
 _RELEARN_AFTER = 5
 _LEAST = 1e-300
-# A spread of logarithms: distances that are always the same are too good to be true.
-_LEAST_SPREAD = 0.05
 _MOST_UNKNOWN = 0.5
 _FEWEST_TOGETHER = 6
+# Further misses of other metrics foretell no more of a metric than these: one that is far out does
+# not make all others unusual.
+_NEAR = 4.0
+# Of the rate; the rest is for what estimates of tails and of relations are off by.
+_SHARE = 0.9
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,19 +44,21 @@ class Surprise:
 
     Attributes:
         p_value: of the batch as a whole, in (0, 1].
-        alone: of each metric, corrected for the number of metrics; F.
-        together: of all metrics together; 1 where there are too few batches for it.
-        expected: what was forecast of each metric; F.
+        alone: of each metric, beside the others, corrected for the number of metrics; F.
+        expected: what was forecast of each metric, by its own history; F.
     """
 
     p_value: float
     alone: FloatArray
-    together: float
     expected: FloatArray
 
 
 def surprise(
-    training: FloatArray, tested: FloatArray, floor: FloatArray, slots: dict[str, IntArray]
+    training: FloatArray,
+    tested: FloatArray,
+    floor: FloatArray,
+    slots: dict[str, IntArray],
+    columns: IntArray,
 ) -> Surprise:
     """How surprising a batch is after others.
 
@@ -65,6 +67,7 @@ def surprise(
         tested: F; may be infinite.
         floor: F, > 0: smaller misses are none.
         slots: seasons, each F x (K + 1).
+        columns: F, the number of each metric's column.
     """
     values = training.T
     found = forecast(values, slots, _RELEARN_AFTER)
@@ -75,16 +78,18 @@ def surprise(
         positive = np.where(tested == 0, _for_zero(values), tested)
         logs = np.where(positive > 0, np.log(np.maximum(positive, _LEAST)), -np.inf)
         miss = (np.where(found.ratios, logs, tested) - chosen.expected) / chosen.factor
-    tails = fit_tails(chosen.errors, floors, pooled=True)
-    away = np.minimum(np.abs(miss), LARGEST)
-    each = np.clip(2 * tails.beyond(away, miss > 0), _LEAST, 1 - 1e-12)
-    sizes = np.maximum(tails.sizes.mean(axis=1), floors)
+    scale = fit_tails(chosen.errors, floors, pooled=True)
+    sizes = np.maximum(scale.sizes.mean(axis=1), floors)
     past = (chosen.errors / sizes[:, None]).T
     past = past[np.isnan(past).mean(axis=1) <= _MOST_UNKNOWN]
-    alone = -np.expm1(_independent(past) * np.log1p(-each))
-    together = _together(past, np.clip(miss / sizes, -LARGEST, LARGEST))
-    least = min(float(alone.min()) / SHARE_ALONE, together / (1 - SHARE_ALONE))
-    return Surprise(min(1.0, max(least, _LEAST)), alone, together, found.expected)
+    past, left = _beside(past, np.clip(miss / sizes, -LARGEST, LARGEST))
+    tails = fit_tails(past.T, floors / sizes, pooled=True)
+    away = np.minimum(np.abs(left), LARGEST)
+    each = _precedented(2 * tails.beyond(away, left > 0), past, left)
+    _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
+    tests = metrics.size * metrics[place]
+    alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
+    return Surprise(min(1.0, max(float(alone.min()), _LEAST)), alone, found.expected)
 
 
 def _for_zero(values: FloatArray) -> FloatArray:
@@ -98,44 +103,35 @@ def _for_zero(values: FloatArray) -> FloatArray:
     return np.asarray(0.5 * np.where(steps > 0, steps, np.inf).min(axis=1), dtype=float)
 
 
-def _independent(past: FloatArray) -> float:
-    """How many independent metrics there are, in [1, F]; K x F misses."""
+def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What the misses of all other metrics leave of each, of K past batches and of a new one.
+
+    Args:
+        past: K x F misses; NaN where there is none.
+        miss: F.
+    """
     size, count = past.shape
     if count == 1 or size < _FEWEST_TOGETHER:
-        return float(count)
-    # Extreme misses of heavy tails would be all there is to the correlation.
-    filled = np.clip(np.nan_to_num(past), -3, 3)
-    norm = np.sqrt(np.square(filled).sum(axis=0))
-    scaled = filled / np.where(norm > 0, norm, 1.0)
-    squares = np.square(scaled.T @ scaled)
-    mean: float = float(squares.sum() - np.trace(squares)) / (count * (count - 1))
-    # So large a square comes about by chance.
-    shared = max(0.0, (mean - 1 / size) / (1 - 1 / size))
-    return float(1 + (count - 1) * (1 - shared))
-
-
-def _upper(past: FloatArray, new: float) -> float:
-    """Probability that the next of numbers like those of the past is larger than a new one."""
-    size = len(past)
-    mean = past.mean()
-    away = (new - mean) / np.sqrt(1 + 1 / size)
-    if away <= 0:
-        return 1.0
-    errors = (past - mean) / np.sqrt(1 - 1 / size)
-    tails = fit_tails(errors[None], np.array([_LEAST_SPREAD]))
-    return float(tails.beyond(np.array([away]), np.array([True]))[0])
-
-
-def _together(past: FloatArray, miss: FloatArray) -> float:
-    """Probability of as large a distance of all metrics together, by those of past batches."""
-    size, count = past.shape
-    if count == 1 or size < _FEWEST_TOGETHER:
-        return 1.0
-    rows = np.nan_to_num(past)
+        return past, miss
     shrunken = count / (count + size)
-    moment = (1 - shrunken) / size * rows.T @ rows + shrunken * np.eye(count)
-    inverse = np.linalg.inv(moment)
-    squares = np.einsum("kf,fg,kg->k", rows, inverse, rows)
-    left_out = squares / (1 - np.minimum((1 - shrunken) / size * squares, 0.999))
-    square = float(miss @ inverse @ miss)
-    return _upper(0.5 * np.log(np.maximum(left_out, _LEAST)), 0.5 * np.log(max(square, _LEAST)))
+    weight = (1 - shrunken) / size
+    rows = np.nan_to_num(past)
+    near, here = np.clip(rows, -_NEAR, _NEAR), np.clip(miss, -_NEAR, _NEAR)
+    # The inverse of weight * near.T @ near + shrunken * 1, by the matrix of batches (Woodbury).
+    inner = near @ near.T + shrunken / weight * np.eye(size)
+    solved = np.linalg.solve(inner, near)
+    diagonal = (1 - (near * solved).sum(axis=0)) / shrunken
+    rotated = (near - near @ near.T @ solved) / shrunken
+    gain = weight * np.einsum("kf,kf->k", near, rotated)
+    gain = 1 / (1 - np.minimum(gain, 0.999))[:, None]
+    left = rotated * gain / (diagonal + weight * np.square(rotated) * gain) + (rows - near)
+    new = (here - (near @ here) @ solved) / shrunken / diagonal + (miss - here)
+    return np.where(np.isnan(past), np.nan, left), np.asarray(new, dtype=float)
+
+
+def _precedented(each: FloatArray, past: FloatArray, new: FloatArray) -> FloatArray:
+    """Probabilities of misses, F, none less than how often there were such on the same side."""
+    toward = np.where(new > 0, past, -past)
+    further = (toward >= np.abs(new) * (1 - _ROUNDING)).sum(axis=0)
+    often = (1 + further) / (1 + (~np.isnan(past)).sum(axis=0))
+    return np.asarray(np.where(further > 0, np.maximum(each, often), each), dtype=float)

@@ -16,6 +16,8 @@ MIN_HISTORY = 7
 # A share of NaN that is most of the rows, and one that is few.
 _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
+# By how much a sketch may count more values than there are.
+_SKETCH = 0.05
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,38 @@ def lost_values(
     return found
 
 
-def became_constant(before: Sequence[bool], now: bool, min_history: int = MIN_HISTORY) -> bool:
-    """Whether a column has one value only that had several in every batch before."""
-    return now and len(before) >= min_history and not any(before)
+def largest_share(rows: float, spread: float, width: float, distinct: float) -> float:
+    """Share of rows that a column's most frequent number may have at most, in [0, 1]; NaN unknown.
+
+    All rows but those of one value lie within the width of it, and are as many as the distinct
+    values beside it: either bounds them from below.
+
+    Args:
+        rows: rows with a value.
+        spread: their standard deviation, of the sample.
+        width: largest less smallest value.
+        distinct: number of distinct values, as a sketch counts them.
+    """
+    if width == 0:
+        return 1.0
+    others = [((1 - _SKETCH) * distinct - 1) / rows, (spread / width) ** 2 * (rows - 1) / rows]
+    known = [share for share in others if math.isfinite(share)]
+    return 1 - max(1 / rows, *known) if known else math.nan
+
+
+def became_constant(
+    before: Sequence[float], rows: float, fpr: float, min_history: int = MIN_HISTORY
+) -> bool:
+    """Whether it is no chance that a batch of so many rows has one value only.
+
+    Args:
+        before: share of the most frequent value in each batch before, 1 if it was the only one.
+        rows: number of values of this one.
+        fpr: how often a batch may be told of by mistake, in (0, 1).
+        min_history: so many batches must have been seen.
+    """
+    known = [share for share in before if not math.isnan(share)]
+    return len(known) >= min_history and max(known) ** rows < fpr
 
 
 def taken_over(before: Sequence[float], now: float, min_history: int = MIN_HISTORY) -> bool:

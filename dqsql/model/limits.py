@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqsql.errors import ConfigError, Span
+from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Check
 from dqsql.model.project import CheckModel, Project, Target
 
@@ -21,8 +22,8 @@ _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failu
 class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
-    Without a `failures_limit` all failing rows are kept, in a table of the model's own. `fpr` is
-    the false-positive rate of a monitor that names none.
+    Without a `failures_limit` all failing rows are kept, in a table of the model's own. `rates`
+    are the false-positive rates of monitors that name none.
     """
 
     begin: str | None = None
@@ -30,7 +31,7 @@ class RunLimits:
     max_segments: int = 1_000
     failures_limit: int | None = 100
     store_failures: bool = False
-    fpr: float = 0.01
+    rates: Rates = DEFAULT_RATES
 
     @property
     def keeps_all_failures(self) -> bool:
@@ -43,11 +44,15 @@ class RunLimits:
 
 
 def limits_of(
-    model: CheckModel, project: Project, *, store_failures: bool = False, fpr: float = 0.01
+    model: CheckModel,
+    project: Project,
+    *,
+    store_failures: bool = False,
+    rates: Rates = DEFAULT_RATES,
 ) -> RunLimits:
     """The limits of a model.
 
-    `store_failures` is the wish of the command line, `fpr` the rate of monitors that name none.
+    `store_failures` is the wish of the command line, `rates` those of monitors that name none.
     """
     given: dict[str, Any] = {
         name: settings[name]
@@ -57,7 +62,7 @@ def limits_of(
     }
     if store_failures:
         given["store_failures"] = True
-    return RunLimits(**given, fpr=fpr)
+    return RunLimits(**given, rates=rates)
 
 
 SETTING = "quarantine"

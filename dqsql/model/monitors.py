@@ -19,6 +19,29 @@ AUTO = "auto"
 FEATURES = ("volume", "cadence", "segments", "schema", "columns", "alive", "keys", "novelty")
 
 
+DEFAULT_FPR = 0.01
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The false-positive rates of monitors that name none, in (0, 1).
+
+    Attributes:
+        of_columns: of a monitor of one column.
+        of_models: of a monitor of a whole model: its rows, its batches, all columns together.
+    """
+
+    of_columns: float = DEFAULT_FPR
+    of_models: float = DEFAULT_FPR
+
+    def of(self, column: str | None) -> float:
+        """That of a monitor of a column, or of a whole model."""
+        return self.of_models if column is None else self.of_columns
+
+
+DEFAULT_RATES = Rates()
+
+
 @dataclass(frozen=True)
 class WatchedMetric:
     """A metric that a monitor needs, as the text of an annotation.

@@ -15,6 +15,7 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.engine.history import batches_where
 from dqsql.engine.value_samples import sample_values
 from dqsql.errors import DqsqlError
+from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Metric, Monitor, Plan
 from dqsql.model.project import Project, Severity
 from dqsql.model.results import BatchRecord, MetricValue, Result, Status
@@ -99,8 +100,8 @@ class MonitorContext:
     """One model's monitors at work.
 
     `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
-    Spark could not compute, each with its error. `fpr` is the false-positive rate of a monitor
-    that names none. `derived` collects values that detectors compute, `failures` odd rows.
+    Spark could not compute, each with its error. `rates` are the false-positive rates of monitors
+    that name none. `derived` collects values that detectors compute, `failures` odd rows.
     `settings` are those of the project, by kind of monitor. `accepted_by_review` are batches that
     a person accepted. `store_failures` says whether rows are kept where a monitor does not say.
     """
@@ -110,7 +111,7 @@ class MonitorContext:
     programs: ProgramBook
     now: dt.datetime
     run_id: str
-    fpr: float = 0.01
+    rates: Rates = DEFAULT_RATES
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
@@ -129,6 +130,10 @@ class MonitorContext:
             if watched.name == name and watched.alias not in self.failed:
                 return self._by_alias[watched.alias]
         return None
+
+    def fpr(self, monitor: Monitor) -> float:
+        """The false-positive rate of a monitor that names none."""
+        return self.rates.of(monitor.column)
 
     def columns(self, monitor: Monitor, batch: str) -> dict[str, str] | None:
         """The columns of the model and their types, for a monitor that watches `schema()`.

@@ -18,6 +18,7 @@ from dqsql.decisions.streaks import Streaks
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.errors import DqsqlError
 from dqsql.model.batches import batch_order
+from dqsql.model.monitors import Rates
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, MetricValue, Result, Status
@@ -64,7 +65,7 @@ class MonitorRun:
     place: Workplace
     run_id: str
     now: dt.datetime
-    fpr: float
+    rates: Rates
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
     before: BeforeScan | None = None
@@ -180,7 +181,7 @@ class MonitorRun:
             programs=before.book,
             now=self.now,
             run_id=self.run_id,
-            fpr=self.fpr,
+            rates=self.rates,
             failed=self.failed,
             rows=rows,
             settings=settings,
@@ -215,7 +216,7 @@ class MonitorRun:
             programs=ProgramBook(),
             now=self.now,
             run_id=self.run_id,
-            fpr=self.fpr,
+            rates=self.rates,
             failed=self.failed,
             store_failures=self.store_failures,
         )

@@ -14,7 +14,8 @@ from dqsql.model.project import Project
 from dqsql.model.results import RunResult
 from dqsql.model.wording import plural
 from dqsql.runner.compilation import CompileResult, Place, compile_project
-from dqsql.runner.project_run import RunRequest, run_project
+from dqsql.runner.project_run import run_project
+from dqsql.runner.request import RunRequest
 from dqsql.runner.where import Where
 from dqsql.version import VERSION
 

@@ -42,7 +42,7 @@ class ModelBacktest:
         first: oldest batch decided on, None without any.
         last: newest batch decided on.
         batches_per_month: how often batches come.
-        fpr: the rate at which monitors run that name none.
+        fpr: the rate at which monitors of columns run that name none.
         replayed: every monitor at every rate.
         rejected: the batches that a person rejected: what a monitor has to find.
         metrics: number of metrics that the monitors watch, computed for every batch.
@@ -169,7 +169,7 @@ class _Backtest:
             first=batches[0] if batches else None,
             last=batches[-1] if batches else None,
             batches_per_month=cadence(ledger) * _DAYS_PER_MONTH,
-            fpr=self.stored.fpr,
+            fpr=self.stored.rates.of_columns,
             replayed=(*replayed, *as_decided(others, results, batches, flagged)),
             rejected=frozenset(rejected),
             metrics=len(watched),

@@ -14,6 +14,7 @@ from dqsql.compiler.monitors import for_types
 from dqsql.engine.exclusive import locked
 from dqsql.engine.ledger import read_ledgers
 from dqsql.errors import DqsqlError
+from dqsql.model.monitors import Rates
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
@@ -24,7 +25,7 @@ from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
 from dqsql.runner.compilation import Place
-from dqsql.runner.rates import project_fpr
+from dqsql.runner.rates import project_rates
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 from dqsql.runner.where import Where
 
@@ -48,13 +49,13 @@ class Learners(Generic[L]):
 
 @dataclass(frozen=True)
 class Stored:
-    """What is stored of a project's models: their ledgers, and the rate of monitors without one."""
+    """What is stored of a project's models: their ledgers; the rates of monitors without one."""
 
     project: Project
     spark: SparkSession
     store: Store
     ledgers: Mapping[str, Mapping[str, BatchRecord]]
-    fpr: float
+    rates: Rates
 
     @classmethod
     def read(
@@ -62,7 +63,7 @@ class Stored:
     ) -> Stored:
         """Read the ledgers. Raises DqsqlError."""
         ledgers = read_ledgers(store)
-        return cls(project, spark, store, ledgers, project_fpr(project, plans, ledgers))
+        return cls(project, spark, store, ledgers, project_rates(project, plans, ledgers))
 
     def ledger(self, plan: Plan) -> Mapping[str, BatchRecord]:
         """The batches of a model that were checked."""
@@ -97,7 +98,7 @@ class Stored:
             ),
             run_id=run_id,
             now=now,
-            fpr=self.fpr,
+            rates=self.rates,
             before=BeforeScan(book),
             replayed=replayed,
         )

@@ -386,7 +386,7 @@ class ModelRun:
             place=self._place(tested.before, tested.batch_type),
             run_id=self.run_id,
             now=self.now,
-            fpr=self.limits.fpr,
+            rates=self.limits.rates,
             failed=tested.part.metric_errors,
             accepted_by_review=self._reviewed,
             before=self._before,

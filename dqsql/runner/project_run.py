@@ -6,11 +6,11 @@ import datetime as dt
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from dqsql.compiler.auto import lacks_columns
 from dqsql.decisions.libraries import load_libraries
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
@@ -29,10 +29,11 @@ from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, take_retired, versions_after
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
-from dqsql.errors import ConnectionLostError, DqsqlError, UsageError, error_of
+from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
+from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.phases import START, WRITE, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
@@ -49,106 +50,27 @@ from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.registry import is_due
 from dqsql.report.openlineage import send_lineage
-from dqsql.runner.auto import is_open, keep_columns
-from dqsql.runner.columns import by_columns_of_now, with_learned_columns
-from dqsql.runner.compilation import CompileResult
+from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
+from dqsql.runner.compilation import CompileResult, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
-from dqsql.runner.rates import DEFAULT_FPR, project_fpr
-from dqsql.runner.retry import kept_variables
+from dqsql.runner.rates import project_rates
+from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
 from dqsql.runner.stages import gone_rows
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import left_while_running, project_warnings
-from dqsql.runner.where import Where, git_sha
+from dqsql.runner.where import git_sha
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from dqsql.engine.storage_base import Store
 
-# Where a run says which micro-batch it was about.
-STREAM = "stream"
+
 # More models at a time than this only wait for each other, on however many cores.
 _MOST_THREADS = 4
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """What a run is asked for, in the words of the command line; `dqsql.run` explains them.
-
-    `labels` name the batches of models without `batch_by`, by model; `stream` says which
-    micro-batch of which query they are.
-    """
-
-    where: Where
-    select: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    full_refresh: bool = False
-    fail_fast: bool = False
-    batches: tuple[str, ...] = ()
-    event_time_start: str | None = None
-    event_time_end: str | None = None
-    store_failures: bool = False
-    quarantine: bool | None = None
-    only_new: bool = False
-    dbt_tests: bool | None = None
-    state: str | PathLike[str] | None = None
-    selector: str | None = None
-    threads: int | None = None
-    batches_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    stream: Mapping[str, Any] | None = None
-
-    def check(self) -> None:
-        """Refuse what cannot be. Raises UsageError."""
-        self._of_all.check()
-        if self.threads is not None and self.threads < 1:
-            raise UsageError(f"threads is {self.threads}; it must be 1 or more")
-
-    @property
-    def _of_all(self) -> BatchRequest:
-        times = self.event_time_start, self.event_time_end
-        return BatchRequest(self.batches, *times, self.full_refresh)
-
-    def batches_for(self, model: str) -> BatchRequest:
-        """The batches of a model that are to be checked."""
-        own = self.batches_of.get(model)
-        return BatchRequest(tuple(own)) if own else self._of_all
-
-    def compiled(self) -> CompileResult:
-        """The project, compiled. Raises DqsqlError."""
-        return self.where.compile(
-            select=self.select,
-            exclude=self.exclude,
-            dbt_tests=self.dbt_tests,
-            state=self.state,
-            selector=self.selector,
-            default_selector=True,
-        )
-
-    def arguments(self, project: Project) -> dict[str, Any]:
-        """What is kept of the request: variables by their hashes."""
-        where = self.where
-        return {
-            "select": list(self.select),
-            "exclude": list(self.exclude),
-            "selector": self.selector,
-            "target": where.target,
-            "profile": where.profile,
-            "profiles_dir": None if where.profiles_dir is None else str(where.profiles_dir),
-            "vars": kept_variables(where.vars, project),
-            "full_refresh": self.full_refresh,
-            "fail_fast": self.fail_fast,
-            "batches": list(self.batches),
-            "event_time_start": self.event_time_start,
-            "event_time_end": self.event_time_end,
-            "store_failures": self.store_failures,
-            "quarantine": self.quarantine,
-            "only_new": self.only_new,
-            "dbt_tests": self.dbt_tests,
-            **({} if self.stream is None else {STREAM: dict(self.stream)}),
-        }
 
 
 def run_project(
@@ -191,10 +113,10 @@ class ProjectRun:
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
-    _fpr: float = DEFAULT_FPR
+    _rates: Rates = DEFAULT_RATES
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
-    _plans_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
+    _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
 
     @property
     def _project(self) -> Project:
@@ -246,14 +168,30 @@ class ProjectRun:
     def _run_models(self, session: LazySession) -> RunResult:
         from dqsql.engine.storage import open_store
 
-        self.compiled = with_learned_columns(self.compiled, session)
-        target = self._project.target
-        store = open_store(session, target)
+        self._learn_columns(session)
+        store = open_store(session, self._project.target)
         journal = Journal(store)
+        known = self._read_history(store)
+        inputs = self._look_for_changes(session, stored_inputs(store))
+        models = self._checked(session, journal)
+        versions = {"dqsql": VERSION}
+        if session.version is not None:
+            versions["spark"] = session.version
+        left = left_while_running(r for m in models for r in m.results)
+        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone)
+        warnings = (*project_warnings(self._project), *left, *emptied)
+        result = self._result(models, versions, warnings)
+        if any(m.error is None or m.results for m in models):
+            result = self._kept(result, session, journal, known, inputs)
+        store.tidy()
+        return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
+
+    def _read_history(self, store: Store) -> set[str]:
+        """Read what earlier runs and people have left; returns the models that have batches."""
+        names = [p.model.name for p in self.compiled.plans]
         self.ledgers = ledgers = read_ledgers(store)
         if not self.request.full_refresh:
-            refuse_lost_rows(store, ledgers, [p.model.name for p in self.compiled.plans])
-        names = [p.model.name for p in self.compiled.plans]
+            refuse_lost_rows(store, ledgers, names)
         reviews, self._findings = heed_people(store, ledgers, names, self.started)
         self._reviews = {
             model: {batch: row["verdict"] for batch, row in rows.items()}
@@ -263,11 +201,13 @@ class ProjectRun:
             p.model.name: take_retired(ledgers.setdefault(p.model.name, {}), p.model)
             for p in self.compiled.plans
         }
-        self._fpr = project_fpr(self._project, self.compiled.plans, ledgers)
-        known = {model for model, ledger in ledgers.items() if ledger}
-        models: list[ModelResult] = []
-        lost: list[str] = []
-        before = stored_inputs(store)
+        self._rates = project_rates(self._project, self.compiled.plans, ledgers)
+        return {model for model, ledger in ledgers.items() if ledger}
+
+    def _look_for_changes(
+        self, session: LazySession, before: Mapping[str, FileInputs]
+    ) -> Mapping[str, FileInputs]:
+        """Find what models read, by files alone; returns what is not as it was `before`."""
         # As they are before anything is read: what changes meanwhile is new to the next run.
         found = {p.model.name: inputs_of(p, self._project) for p in self.compiled.plans}
         inputs = {n: known for n, known in found.items() if known and known.fingerprint}
@@ -275,12 +215,19 @@ class ProjectRun:
         self._unchanged = {
             p.model.name
             for p in self.compiled.plans
-            if self._is_unchanged(p, ledgers.get(p.model.name, {}), inputs, before)
+            if self._is_unchanged(p, self.ledgers.get(p.model.name, {}), inputs, before)
         }
         session.scale = self._scale(found, before)
-        order = InOrder(self.listener, self._threads(session.scale is not Scale.ANY))
         sizes = {n: 0 if n in self._unchanged else i.size for n, i in found.items() if i}
         self.listener.inputs_found(sizes)
+        return {name: now for name, now in inputs.items() if before.get(name) != now}
+
+    def _checked(self, session: LazySession, journal: Journal) -> tuple[ModelResult, ...]:
+        """Check the models, and store what is found."""
+        plans = self.compiled.plans
+        models: list[ModelResult] = []
+        lost: list[str] = []
+        order = InOrder(self.listener, self._threads(session.scale is not Scale.ANY))
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked and not is_open(plan.model):
@@ -292,7 +239,7 @@ class ProjectRun:
                 m.status in (Status.FAIL, Status.ERROR) for m in models
             ):
                 return ModelResult(plan.model.name, plan.model.path, skipped=FAIL_FAST)
-            ledger = ledgers.setdefault(plan.model.name, {})
+            ledger = self.ledgers.setdefault(plan.model.name, {})
             if plan.model.name in self._unchanged:
                 return self._nothing_new(plan, ledger)
             result = self._run_model(plan, session(), journal, ledger, order.step)
@@ -302,54 +249,44 @@ class ProjectRun:
             lost.append(plan.model.name)
             return result if lost[0] == plan.model.name or result.results else not_begun
 
-        plans = self.compiled.plans
         for model in order.run(plans, work):
             models.append(model)
             if journal.due or len(models) == len(plans):
                 self.listener.model_step(model.model, "storing")
                 self._report_unstored(models, len(plans), journal.write())
-        versions = {"dqsql": VERSION}
-        if session.version is not None:
-            versions["spark"] = session.version
-        left = left_while_running(r for m in models for r in m.results)
-        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone)
-        warnings = (*project_warnings(self._project), *left, *emptied)
-        result = self._result(tuple(models), versions, warnings)
+        return tuple(models)
+
+    def _kept(
+        self,
+        result: RunResult,
+        session: LazySession,
+        journal: Journal,
+        known: Collection[str],
+        changed: Mapping[str, FileInputs],
+    ) -> RunResult:
+        """Store what the run was and what it described, and tell people what it found."""
+        store, models = journal.store, result.models
         worked = {m.model for m in models if m.error is None or m.results}
+        plans = [self._by_columns_of_now.get(p.model.name, p) for p in self.compiled.plans]
+        described = [p for p in plans if p.model.name in worked - self._unchanged]
+        types = {m.model: m.columns for m in models}
+        store_dimensions(store, described, types, self.started)
         # That a model has lost its rows is told by every run.
         lasting = worked.difference(m.model for m in models if m.gone)
-        changed = {
-            name: now
-            for name, now in inputs.items()
-            if name in lasting and before.get(name) != now and self._asks_for_all(name)
-        }
-        if worked:
-            latest = (self._plans_of_now.get(p.model.name, p) for p in plans)
-            described = [p for p in latest if p.model.name in worked - self._unchanged]
-            types = {m.model: m.columns for m in models}
-            store_dimensions(store, described, types, self.started)
-            # Last: after a crash in between, the next run brings the dimensions up to date.
-            store_inputs(store, changed, self.run_id, self.started)
-            keep_columns(self._project, types)
-            if not known:
-                for table in ALL_TABLES:
-                    store.make(table)
-            store.append(
-                MODEL_RUNS,
-                [
-                    model_run_row(
-                        m, result, start_seconds=session.seconds, write_seconds=journal.seconds
-                    )
-                    for m in models
-                ],
-            )
-            versions_of_tables = versions_after(store, ledgers)
-            sha = git_sha(self._project.root)
-            store.append(RUNS, [run_row(result, target.ansi, sha, versions_of_tables)])
-            told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
-            result = replace(result, warnings=(*result.warnings, *told.problems))
-        store.tidy()
-        return replace(result, phases={START: session.seconds, WRITE: journal.seconds})
+        new = {n: i for n, i in changed.items() if n in lasting and self._asks_for_all(n)}
+        # Last: after a crash in between, the next run brings the dimensions up to date.
+        store_inputs(store, new, self.run_id, self.started)
+        keep_columns(self._project, types)
+        if not known:
+            for table in ALL_TABLES:
+                store.make(table)
+        seconds = {"start_seconds": session.seconds, "write_seconds": journal.seconds}
+        store.append(MODEL_RUNS, [model_run_row(m, result, **seconds) for m in models])
+        versions = versions_after(store, self.ledgers)
+        sha = git_sha(self._project.root)
+        store.append(RUNS, [run_row(result, self._project.target.ansi, sha, versions)])
+        told = tell(store, self._project, sorted(worked), after=AfterRun(self.started, known))
+        return replace(result, warnings=(*result.warnings, *told.problems))
 
     def _scale(
         self, found: Mapping[str, FileInputs | None], before: Mapping[str, FileInputs]
@@ -362,6 +299,34 @@ class ProjectRun:
             rows = sum(batch.rows for batch in self.ledgers.get(name, {}).values())
             models.append((found[name], None if known is None else known.size, rows))
         return scale_of(models)
+
+    def _learn_columns(self, session: LazySession) -> None:
+        """Ask Spark for the columns of what is watched automatically, where nothing names them."""
+        names = {p.model.name for p in self.compiled.plans if lacks_columns(p.model)}
+        if names:
+            project = with_columns_of_spark(self._project, names, session())
+            self.compiled = recompiled(self.compiled, project, names)
+
+    def _with_columns_of_now(self, plan: Plan, spark: SparkSession) -> Plan:
+        """The plan of a registered model, by the columns that Spark tells now.
+
+        It was compiled by those of the run before, where the text does not name them.
+        """
+        from dqsql.compiler.keys import model_view
+        from dqsql.engine.relations import column_types
+
+        model = plan.model
+        if not is_open(model):
+            return plan
+        columns = tuple(column_types(spark, model_view(model), model.name))
+        if columns == model.columns:
+            return plan
+        now = with_columns(model, columns)
+        models = tuple(now if m.name == model.name else m for m in self._project.models)
+        compiled = recompiled(self.compiled, replace(self._project, models=models), [model.name])
+        plan = next(p for p in compiled.plans if p.model.name == model.name)
+        self._by_columns_of_now[model.name] = plan
+        return plan
 
     def _report_unstored(
         self, models: list[ModelResult], total: int, failed: Mapping[str, DqsqlError]
@@ -432,7 +397,7 @@ class ProjectRun:
             registered: set[str] = set()
             register_dependencies(spark, self._project, reader, registered)
             register_model(spark, self._project, model, registered)
-            plan = self._plans_of_now[model.name] = by_columns_of_now(self.compiled, plan, spark)
+            plan = self._with_columns_of_now(plan, spark)
             model = plan.model
             if plan.blocked:
                 return ModelResult(model.name, model.path, error=error_of(plan.rejected))
@@ -453,7 +418,7 @@ class ProjectRun:
                     model,
                     self._project,
                     store_failures=self.request.store_failures,
-                    fpr=self._fpr,
+                    rates=self._rates,
                 ),
                 reviews=self._reviews.get(model.name, {}),
                 only_new=self.request.only_new,

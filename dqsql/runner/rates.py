@@ -11,7 +11,7 @@ from dqsql.compiler.plan import compile_model
 from dqsql.errors import ConfigError, DecisionError
 from dqsql.loading.config import place_of
 from dqsql.model.batches import batch_order, time_of
-from dqsql.model.monitors import monitor_specs
+from dqsql.model.monitors import DEFAULT_RATES, Rates, monitor_specs
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project
 from dqsql.model.results import BatchRecord
@@ -49,7 +49,6 @@ def budget_errors(project: Project) -> tuple[ConfigError, ...]:
     return ()
 
 
-DEFAULT_FPR = 0.01
 # As many of the newest batches say how often new ones come.
 _NEWEST = 30
 _DAY = 24 * 3600.0
@@ -57,11 +56,11 @@ _DAY = 24 * 3600.0
 Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
 
-def project_fpr(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> float:
-    """The rate of a monitor that names none: the project's budget over the number of decisions.
+def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> Rates:
+    """The rates of monitors that name none: the project's budget over the number of decisions.
 
     All monitors of the project count, also those of models that are not selected and those that
-    name a rate of their own, so that the rate depends on the project alone.
+    name a rate of their own, so that the rates depend on the project alone.
 
     Args:
         project: the project with its setting `false_alarm_budget`.
@@ -73,14 +72,16 @@ def project_fpr(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> fl
     """
     budget = read_budget(project)
     if budget is None:
-        return DEFAULT_FPR
-    from dqsql.decisions.budget import rate_of_decisions
+        return DEFAULT_RATES
+    from dqsql.decisions.budget import rates_of_decisions
 
-    decisions = sum(
-        cadence(ledgers.get(plan.model.name, {})) * _deciding(plan)
-        for plan in _all_plans(project, plans)
-    )
-    return rate_of_decisions(budget, decisions) if decisions > 0 else DEFAULT_FPR
+    columns = models = 0.0
+    for plan in _all_plans(project, plans):
+        often, (on_columns, on_models) = cadence(ledgers.get(plan.model.name, {})), _deciding(plan)
+        columns, models = columns + often * on_columns, models + often * on_models
+    if not columns + models:
+        return DEFAULT_RATES
+    return Rates(*rates_of_decisions(budget, columns, models))
 
 
 def cadence(ledger: Iterable[str]) -> float:
@@ -94,10 +95,12 @@ def cadence(ledger: Iterable[str]) -> float:
     return batches_per_day(days[-_NEWEST:])
 
 
-def _deciding(plan: Plan) -> int:
-    """How many monitors of a model have a false-positive rate."""
+def _deciding(plan: Plan) -> tuple[int, int]:
+    """How many monitors have a false-positive rate: of the columns, and of the whole model."""
     specs = monitor_specs()
-    return sum("fpr" in specs[monitor.kind].settings for monitor in plan.monitors)
+    deciding = [m for m in plan.monitors if "fpr" in specs[m.kind].settings]
+    of_model = sum(m.column is None for m in deciding)
+    return len(deciding) - of_model, of_model
 
 
 def _all_plans(project: Project, plans: Iterable[Plan]) -> Sequence[Plan]:

@@ -110,7 +110,7 @@ async function findingPage(id) {
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
-    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : h('p', {class: 'small dim'}, 'No failing rows were kept (', h('code', {}, 'dqsql run --store-failures'), ' keeps some of checks about rows).'),
+    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : h('p', {class: 'small dim'}, 'No failing rows were kept (', h('code', {}, 'dqsql run --store-failures'), ' keeps some for checks about rows).'),
     c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }
@@ -122,10 +122,10 @@ function todo(f, newest) {
   const soon = new Date(Date.now() + 7 * 864e5).toISOString().slice(0, 10);
   const parts = [say('See the verdict and what it rests on, and compute it again:'), command(`dqsql explain ${quote(`${f.check}@${newest}`)}`)];
   if (!isOpen(f)) return [...parts, say('Open the finding again:'), command(`dqsql finding reopen ${quote(f.id)}`)];
-  if (f.status === 'error') parts.push(say('Mend the check; the next run takes its batches up again:'), command(`dqsql run --select ${quote(f.model)}`));
+  if (f.status === 'error') parts.push(say('Repair the check; the next run checks its batches again:'), command(`dqsql run --select ${quote(f.model)}`));
   else if (waits.length) parts.push(say(`${waits.length === 1 ? `${waits[0]} waits` : `${waits.length} of its batches wait`} for a review. Accept if the data is right after all, reject if it is wrong; monitors learn from accepted batches only:`), reviews(f.model, waits));
   else parts.push(say('Accept its batches if the data is right after all, which resolves the finding; reject them if it is wrong, so that monitors do not learn from them:'), reviews(f.model, f.batches));
-  return [...parts, say('Say who looks after it, take note of it, or hear no more of it until a day:'), command(`dqsql finding assign ${about} --to NAME`), command(`dqsql finding acknowledge ${about} --reason "..."`), command(`dqsql finding mute ${about} --until ${soon} --reason "..."`)];
+  return [...parts, say('Assign the finding, acknowledge it (no more messages), or mute it until a day:'), command(`dqsql finding assign ${about} --to NAME`), command(`dqsql finding acknowledge ${about} --reason "..."`), command(`dqsql finding mute ${about} --until ${soon} --reason "..."`)];
 }
 
 const messages = list => h('table', {class: 'stack'}, h('tbody', {}, list.map(([batch, segment, letter, text]) => h('tr', {}, h('td', {class: 'nowrap'}, badge(letter)), h('td', {class: 'nowrap'}, batch + (segment ? ` [${segment}]` : '')), h('td', {}, text)))));
@@ -165,7 +165,7 @@ async function checksPage() {
   const head = list => h('thead', {}, h('tr', {}, list.map(([t, n]) => h('th', {class: n ? 'n' : null}, t))));
   const bytes = v => v === null || v === undefined ? '–' : v >= 2 ** 30 ? `${(v / 2 ** 30).toFixed(1)} GiB` : v >= 2 ** 20 ? `${(v / 2 ** 20).toFixed(1)} MiB` : `${(v / 1024).toFixed(0)} KiB`;
   const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, percent(c.rate)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
-  return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much. The kind ', h('i', {}, 'constraint'), ' is a condition that somebody wrote; the other kinds are monitors.'),
+  return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much. The kind ', h('i', {}, 'constraint'), ' is a condition that you wrote; the other kinds are monitors.'),
     filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['kind', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
       {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['kind'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),
     h('h2', {}, 'Coverage and cost by model'), h('div', {class: 'card'}, h('table', {class: 'stack'}, head([['model'], ['owner'], ['columns with a check', 1], ['checks', 1], ['newest run', 1], ['scans', 1], ['rows', 1], ['read', 1]]),

@@ -61,6 +61,17 @@ def test_constant_history(bounds: str) -> None:
     assert verdict(values, 71.0, config).status == ("fail" if bounds == "paper" else "pass")
 
 
+@pytest.mark.parametrize("metric", ["ks_dist", "l_1", "cohen_d"])
+@pytest.mark.parametrize("fpr", [0.05, 0.01, 0.001])
+def test_distances_that_were_always_zero_may_be_small(metric: str, fpr: float) -> None:
+    issues = np.array([[0.2], [0.5], [0.6], [0.9]])
+    column = ColumnHistory("c", (metric,), np.zeros((30, 1)), ISSUES, issues)
+    program = fit_program(column, AvhConfig(fpr=fpr))
+    zeros = {metric: np.zeros(30)}
+    for value, status in ((0.0, "pass"), (0.03, "pass"), (0.9, "fail")):
+        assert evaluate(program, zeros, {metric: value}).status == status
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_growing_history_follows_its_growth(bounds: str) -> None:
     rng = np.random.default_rng(3)

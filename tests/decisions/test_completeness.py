@@ -200,6 +200,15 @@ def test_no_bound_lies_where_its_metric_cannot_be() -> None:
                 assert clause.upper < 2
 
 
+def test_the_largest_of_steady_shares_does_not_make_a_wide_bound() -> None:
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        model = learn(rng.binomial(4_000, 0.1, 30), np.full(30, 4_000.0), 0.00125)
+        assert model is not None
+        # So much more is ten standard errors.
+        assert share_limit(model, 4_000.0, 0.00125) < 0.15
+
+
 def test_shares_with_a_heavy_tail_keep_the_rate() -> None:
     """Shares such as those of cancelled flights: usually 1 %, on some days more than a tenth."""
     draw = np.random.default_rng(3)

@@ -83,7 +83,47 @@ def test_unusual_together_only() -> None:
     history = np.column_stack([x, x + rng.normal(0, 0.01, 60)])
     found = decide_novelty(features(2), history, [-1.5, 1.5])
     assert found.status == "anomalous"
-    assert max(c.score for c in found.contributions) < 1
+    # Either alone is nothing new.
+    for i, value in enumerate((-1.5, 1.5)):
+        alone = decide_novelty(features(1), history[:, [i]], [value])
+        assert alone.status == "ok"
+
+
+def test_a_metric_that_does_not_follow_the_others_is_named() -> None:
+    rng = np.random.default_rng(21)
+    common = rng.normal(size=(60, 1))
+    history = common * rng.uniform(0.5, 1.5, 8) + rng.normal(0, 0.05, (60, 8))
+    # All are low together: that has been so before. One alone stays where it usually is.
+    new = np.full(8, -1.5) * np.median(history / common, axis=0)
+    assert decide_novelty(features(8), history, new).status == "ok"
+    new[5] = 0.0
+    found = decide_novelty(features(8), history, new)
+    assert found.status == "anomalous"
+    assert found.contributions[0].feature == features(8)[5]
+
+
+def test_what_recurs_is_at_least_as_probable_as_it_was_frequent() -> None:
+    rng = np.random.default_rng(22)
+    history = rng.normal(size=(40, 4))
+    history[:, 2] = 3.0
+    history[[8, 15, 22, 31], 2] = 4.0
+    found = decide_novelty(features(4), history, [0.0, 0.0, 4.0, 0.0])
+    assert found.p_value is not None
+    assert found.p_value >= 5 / 41
+    # On the other side it was never.
+    assert decide_novelty(features(4), history, [0.0, 0.0, 1.0, 0.0]).status == "anomalous"
+
+
+def test_an_exception_does_not_move_the_forecast_of_a_series_that_is_still() -> None:
+    history = np.random.default_rng(23).normal(size=(30, 3))
+    history[:, 1] = 2.0
+    history[29, 1] = 3.0
+    (found,) = (
+        c
+        for c in decide_novelty(features(3), history, [0.0, 2.0, 0.0]).contributions
+        if c.feature == features(3)[1]
+    )
+    assert found.expected == 2.0
 
 
 def test_one_moved_metric_among_steady_ones_is_found_and_named() -> None:

@@ -6,7 +6,14 @@ import math
 
 import numpy as np
 
-from dqsql.decisions.silence import absences, became_constant, listed, lost_values, taken_over
+from dqsql.decisions.silence import (
+    absences,
+    became_constant,
+    largest_share,
+    listed,
+    lost_values,
+    taken_over,
+)
 
 ABC = frozenset("abc")
 
@@ -47,10 +54,47 @@ def test_values_that_no_longer_occur() -> None:
 
 
 def test_columns_that_became_constant_or_nan() -> None:
-    assert became_constant([False] * 10, True)
-    assert not became_constant([False] * 9 + [True], True)
-    assert not became_constant([False] * 10, False)
+    assert became_constant([0.6] * 10, 50, 0.01)
+    # Once it was: it may be.
+    assert not became_constant([0.6] * 9 + [1.0], 50, 0.01)
+    # Too few batches of which it is known.
+    assert not became_constant([0.6] * 6 + [math.nan] * 4, 50, 0.01)
     assert taken_over([0.0] * 10, 0.98)
     assert not taken_over([0.0] * 10, 0.2)
     assert not taken_over([0.0] * 9 + [0.6], 0.98)
     assert not taken_over([math.nan] * 10, 0.98)
+
+
+def test_a_rare_value_is_missing_from_a_small_batch_by_chance() -> None:
+    shares = [0.97] * 30
+    assert not became_constant(shares, 20, 0.01)
+    assert not became_constant(shares, 100, 0.01)
+    assert became_constant(shares, 500, 0.01)
+    rng = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(400):
+        rows = rng.integers(10, 120, 40)
+        rare = rng.binomial(rows, rng.uniform(0.02, 0.3))
+        before = (np.maximum(rare, rows - rare) / rows)[:-1].tolist()
+        alarms += rare[-1] in (0, rows[-1]) and became_constant(before, rows[-1], 0.001)
+    assert alarms / 400 <= 0.005
+
+
+def test_the_most_frequent_number_is_no_more_frequent_than_its_spread_allows() -> None:
+    rng = np.random.default_rng(1)
+    for values in (
+        rng.normal(size=500),
+        rng.lognormal(0, 2, 500),
+        (rng.random(500) < 0.03) * 1.0,
+        rng.integers(0, 5, 500),
+        np.where(rng.random(500) < 0.98, 3.0, rng.normal(size=500)),
+    ):
+        counts = np.unique(values, return_counts=True)[1]
+        share = largest_share(500, float(values.std(ddof=1)), float(np.ptp(values)), counts.size)
+        assert counts.max() / 500 <= share < 1
+    # Of 500 different values none is frequent, of a rare one the other is nearly all.
+    assert largest_share(500, 1.0, 6.0, 500) < 0.06
+    assert largest_share(500, 0.17, 1.0, 2) > 0.97
+    assert largest_share(500, 0.0, 0.0, 1) == 1
+    assert math.isnan(largest_share(500, math.nan, math.inf, math.nan))
+    assert largest_share(500, math.nan, math.inf, 400) < 0.3

@@ -6,16 +6,26 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dqsql import compile_project
-from dqsql.decisions.budget import LARGEST_RATE, Budget, parse_budget, rate_of_decisions
+from dqsql.decisions.anomaly import AnomalyInput, evaluate_many
+from dqsql.decisions.budget import (
+    LARGEST_RATE,
+    Budget,
+    parse_budget,
+    rate_of_decisions,
+    rates_of_decisions,
+)
 from dqsql.errors import DecisionError
+from dqsql.model.monitors import DEFAULT_RATES
 from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.monitors.kinds.anomaly import anomaly_call
 from dqsql.monitors.kinds.novelty import novelty_settings
-from dqsql.runner.rates import DEFAULT_FPR, cadence, project_fpr
+from dqsql.runner.rates import cadence, project_rates
 from tests.runner.conftest import Project
 
 from .conftest import PROJECT_YML, SALES, programs, write_project
@@ -92,11 +102,52 @@ def test_all_monitors_of_the_project_share_it(tmp_path: Path) -> None:
         for b in names("2024-01-01 00:00:00", 1, 30)
     }
     expected = pytest.approx(1 / MONTH / (2 + 24))
-    assert project_fpr(compiled.project, compiled.plans, {"other": hours}) == expected
+    found = project_rates(compiled.project, compiled.plans, {"other": hours})
+    assert (found.of_columns, found.of_models) == (expected, expected)
     # The same when only some models are selected.
     some = [p for p in compiled.plans if p.model.name == "sales"]
-    assert project_fpr(compiled.project, some, {"other": hours}) == expected
-    assert project_fpr(compiled.project, compiled.plans, {}) == pytest.approx(1 / MONTH / 3)
+    assert project_rates(compiled.project, some, {"other": hours}) == found
+    found = project_rates(compiled.project, compiled.plans, {})
+    assert found.of_columns == pytest.approx(1 / MONTH / 3)
+
+
+COLUMNS = 60
+WIDE = (
+    "{{ config(batch_by = 'day', monitors = ['volume', 'columns', 'alive']) }}\nselect day"
+    + "".join(f", c{i}" for i in range(COLUMNS))
+    + " from {{ source('raw', 't') }}"
+)
+
+
+def test_monitors_of_whole_models_have_a_quarter_of_it(tmp_path: Path) -> None:
+    write_project(tmp_path, {"checks/wide.sql": WIDE})
+    compiled = compile_project(tmp_path, profiles_dir=tmp_path)
+    found = project_rates(compiled.project, compiled.plans, {})
+    assert found.of_models == pytest.approx(0.25 / MONTH)
+    assert found.of_columns == pytest.approx(0.75 / MONTH / (2 * COLUMNS))
+    (plan,) = compiled.plans
+    (volume,) = (m for m in plan.monitors if m.kind == "anomaly")
+    assert found.of(volume.column) == found.of_models
+    # Half the rows of a steady day are then found.
+    days = [dt.datetime(2024, 1, 1) + dt.timedelta(days=i) for i in range(41)]
+    history = np.random.default_rng(1).normal(1000, 60, (40, 40))
+    halved = [AnomalyInput(rows, days[:-1], 500.0, days[-1]) for rows in history]
+    told = [
+        sum(d.anomalous for d in evaluate_many(anomaly_call(volume, {}, rate).strategy, halved))
+        for rate in (1 / MONTH / (2 * COLUMNS + 1), found.of_models)
+    ]
+    assert told[0] < 10
+    assert told[1] == 40
+
+
+@given(st.floats(0.01, 100), st.floats(0, 1e5), st.floats(0, 1e4))
+def test_together_they_keep_the_budget(alarms: float, columns: float, models: float) -> None:
+    assume(columns + models > 1e-6)
+    budget = Budget(alarms, 7)
+    of_columns, of_models = rates_of_decisions(budget, columns, models)
+    assert 0 < of_columns <= LARGEST_RATE
+    assert of_columns <= of_models <= LARGEST_RATE
+    assert of_columns * columns + of_models * models <= budget.per_day * (1 + 1e-9)
 
 
 def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> None:
@@ -104,7 +155,7 @@ def test_without_a_budget_or_monitors_the_rate_is_1_percent(tmp_path: Path) -> N
     for place, (yml, sql) in enumerate([(plain, SALES), (PROJECT_YML, "select 1 as a")]):
         root = write_project(tmp_path / str(place), {"checks/m.sql": sql, "dqsql_project.yml": yml})
         compiled = compile_project(root, profiles_dir=root)
-        assert project_fpr(compiled.project, compiled.plans, {}) == DEFAULT_FPR
+        assert project_rates(compiled.project, compiled.plans, {}) == DEFAULT_RATES
 
 
 @pytest.mark.parametrize(

@@ -458,6 +458,9 @@ def test_a_finding_names_the_commands_for_people(
     place = f"#/finding/{quote(finding['finding_id'], '')}"
     document = html.unescape(drawn(tmp_path, page_of(made), place))
     check = finding["check_id"]
+    assert (
+        "Assign the finding, acknowledge it (no more messages), or mute it until a day:" in document
+    )
     assert f"dqsql finding assign {check} --to NAME" in document
     assert f'dqsql finding acknowledge {check} --reason "..."' in document
     assert re.search(rf"dqsql finding mute {check} --until \d{{4}}-\d\d-\d\d --reason", document)

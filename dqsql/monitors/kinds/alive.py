@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
-from dqsql.decisions.silence import became_constant, listed, lost_values, taken_over
+from dqsql.decisions.silence import (
+    became_constant,
+    largest_share,
+    listed,
+    lost_values,
+    taken_over,
+)
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
@@ -21,7 +28,7 @@ from dqsql.monitors.settings import read_settings
 _NAME = "alive"
 _SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 30
-# A column with fewer rows than this may be constant by chance.
+# What so few rows have says nothing of how a column varies.
 _ENOUGH = 10
 
 
@@ -44,11 +51,11 @@ class AliveDetector(MonitorByMonitor):
         if len(measured) < need:
             unmeasured = len(accepted) - len(measured)
             return learning(monitor, batch, len(measured), need, unmeasured)
-        fpr = given.get("fpr") or self.context.fpr
+        fpr = given.get("fpr") or self.context.fpr(monitor)
         found = [
             told
             for told in (
-                self._constant(monitor, batch, measured, need),
+                self._constant(monitor, batch, measured, fpr, need),
                 self._not_numbers(monitor, batch, measured, need),
                 self._lost(monitor, batch, measured, fpr, need),
             )
@@ -68,21 +75,29 @@ class AliveDetector(MonitorByMonitor):
         metric = self.context.metric(monitor, "value_profile")
         return None if metric is None else self.context.history.profile(key_of(metric), batch)
 
-    def _is_constant(self, monitor: Monitor, batch: str) -> bool:
-        """Whether there are rows enough with a value, and all have the same."""
-        if not self._value(monitor, "count", batch) >= _ENOUGH:
-            return False
+    def _most(self, monitor: Monitor, batch: str) -> float:
+        """Share of the most frequent value among those of a batch; NaN for too few of them."""
+        rows = self._value(monitor, "count", batch)
+        if not rows >= _ENOUGH:
+            return math.nan
         profile = self._profile(monitor, batch)
         if profile is not None:
-            return len(profile.labels) == 1 and not profile.other
+            return max(_shares(profile).values(), default=math.nan)
         low, high = (self._value(monitor, name, batch) for name in ("min", "max"))
-        return low == high
+        spread, distinct = (
+            self._value(monitor, name, batch) for name in ("stddev", "approx_count_distinct")
+        )
+        # Infinities may be equal, and have no distance.
+        return largest_share(rows, spread, 0.0 if low == high else high - low, distinct)
 
-    def _constant(self, monitor: Monitor, batch: str, past: Sequence[str], need: int) -> str | None:
-        before = [self._is_constant(monitor, b) for b in past]
-        if not became_constant(before, self._is_constant(monitor, batch), need):
-            return None
+    def _constant(
+        self, monitor: Monitor, batch: str, past: Sequence[str], fpr: float, need: int
+    ) -> str | None:
         rows = self._value(monitor, "count", batch)
+        before = [self._most(monitor, b) for b in past]
+        constant = self._most(monitor, batch) == 1
+        if not constant or not became_constant(before, rows, fpr, need):
+            return None
         return (
             f"{monitor.column} has become constant: {rows:,.0f} rows have one value, and it"
             f" varied in all of {len(past):,} batches before"
@@ -125,7 +140,12 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     hidden = "true" if hides_values(use.model, column, use.annotation.settings) else "false"
     by_family = {
         Family.ANY: {"count": f"count({name})", "null_ratio": f"1 - completeness({name})"},
-        Family.NUMERIC: {"min": f"min({name})", "max": f"max({name})"},
+        Family.NUMERIC: {
+            "min": f"min({name})",
+            "max": f"max({name})",
+            "stddev": f"stddev({name})",
+            "approx_count_distinct": f"approx_count_distinct({name})",
+        },
         Family.FLOATING: {"nan_ratio": f"nan_ratio({name})"},
         Family.TEXT: {"value_profile": f"value_profile({name}, {hidden})"},
     }

@@ -59,7 +59,7 @@ class CadenceDetector(MonitorByMonitor):
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
         past = [t for b in known[-_WINDOW:] if (t := wall_time_of(b)) is not None]
         gap = gap_before(
-            past, start, rules.fpr or self.context.fpr, rules.declared, rules.min_history
+            past, start, rules.fpr or self.context.fpr(monitor), rules.declared, rules.min_history
         )
         late = self._late(rules, batch, [*past, start])
         if late is not None and late.late:

@@ -43,7 +43,7 @@ class SegmentsDetector(MonitorByMonitor):
         if len(before) < need:
             text = f"still learning: {len(before)} of {need} accepted batches"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        fpr = given.get("fpr") or self.context.fpr
+        fpr = given.get("fpr") or self.context.fpr(monitor)
         found: list[Absence] = absences(before, now, fpr, need)
         text = f"{plural(len(found), 'segment')} without rows: {listed(found)}"
         return self._told(monitor, batch, text, [a.name for a in found])

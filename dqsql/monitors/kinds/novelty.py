@@ -137,10 +137,11 @@ class NoveltyDetector:
     excluded: Exclusions = field(init=False)
 
     def __post_init__(self) -> None:
-        budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
+        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(_NAME)
         self.excluded = Exclusions(self.matching, self.context.history.known)
         for monitor in KIND.of(self.context.plan):
+            budget = self.context.fpr(monitor) if kept else None
             config = novelty_settings(monitor, defaults, budget)
             where = read_settings(monitor, _SETTINGS, defaults).get("exclude_where")
             self.units.append(self._unit(monitor, config, where))

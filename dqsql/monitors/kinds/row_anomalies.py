@@ -277,7 +277,7 @@ class RowAnomalyDetector:
         if unit.learned is None or unit.learned[0] != tuple(past):
             rows = pa.concat_tables([unit.rows[b] for b in past])
             places = np.repeat(np.arange(len(past)), [unit.rows[b].num_rows for b in past])
-            rate = unit.settings.fpr or self.context.fpr
+            rate = unit.settings.fpr or self.context.fpr(unit.monitor)
             try:
                 found: RowDetector | DecisionError = learn_rows(
                     self._values(unit, rows), places, unit.settings.contamination, rate

@@ -150,9 +150,10 @@ class AnomalyDetector:
 
     def __post_init__(self) -> None:
         self.excluded = Exclusions(self.matching, self.context.history.known)
-        budget = self.context.fpr if self.context.settings.get("false_alarm_budget") else None
+        kept = self.context.settings.get("false_alarm_budget")
         defaults = self.context.defaults(NAME)
         for monitor in self.monitors:
+            budget = self.context.fpr(monitor) if kept else None
             self.calls[monitor.id] = anomaly_call(monitor, defaults, budget)
 
     @property

@@ -125,7 +125,7 @@ class AvhDetector:
         defaults = self.context.defaults(NAME)
         for monitor in self.context.plan.monitors:
             if monitor.kind == NAME:
-                settings = avh_settings(monitor, defaults, self.context.fpr)
+                settings = avh_settings(monitor, defaults, self.context.fpr(monitor))
                 self._add(monitor, settings)
 
     def _add(self, monitor: Monitor, settings: AvhSettings) -> None:

@@ -76,8 +76,10 @@ def _column_and_measure(
     words = [g.name for g in given]
     if len(words) == 1 and words[0].lower() in MEASURES and column is not None:
         return column, words[0].lower()
-    if len(words) <= 1 and (words or column) and (column is None or not words):
-        return (words or [column or ""])[0], default
+    if len(words) == 1 and (column is None or words[0].lower() == column.lower()):
+        return words[0], default
+    if not words and column:
+        return column, default
     if len(words) == 2 and words[1].lower() in MEASURES:
         return words[0], words[1].lower()
     wrong = words[-1] if words else ""

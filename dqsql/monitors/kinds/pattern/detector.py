@@ -144,7 +144,7 @@ class PatternDetector:
         training: Sequence[str],
     ) -> Result:
         given = pattern_settings(monitor, self.context.defaults(NAME))
-        significance = given.get("fpr", self.context.fpr)
+        significance = given.get("fpr", self.context.fpr(monitor))
         test = given.get("test", "fisher")
         pii = hides_values(self.context.plan.model, monitor.column, monitor.settings)
         decision = patterns.judge(found, rows, matching, significance, test)
