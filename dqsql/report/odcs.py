@@ -25,20 +25,33 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://bitol.io/dqsql")
 Json = dict[str, Any]
 
 
-def odcs_text(project: str, plan: Plan, columns: Mapping[str, str]) -> str:
+def odcs_text(project: str, plan: Plan, columns: Mapping[str, str], key: Sequence[str] = ()) -> str:
     """A check model as YAML.
 
     Args:
         project: name of the project.
         plan: the model with its checks and monitors.
         columns: its columns with their Spark types, as far as they are known.
+        key: the columns that its contract calls its key.
     """
-    document = odcs_document(project, plan, columns)
+    document = odcs_document(project, plan, columns, key)
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
-def odcs_document(project: str, plan: Plan, columns: Mapping[str, str]) -> Json:
+_WORDS: Mapping[type[exp.Expr], str] = {
+    exp.GTE: "minimum",
+    exp.LTE: "maximum",
+    exp.GT: "exclusiveMinimum",
+    exp.LT: "exclusiveMaximum",
+}
+_INCLUSIVE = ("minimum", "maximum")
+_MEASURES: Mapping[str, str] = {"length": "Length", "size": "Items", "array_size": "Items"}
+
+
+def odcs_document(
+    project: str, plan: Plan, columns: Mapping[str, str], key: Sequence[str] = ()
+) -> Json:
     """The same as data."""
     model = plan.model
     contract: Json = {
@@ -55,11 +68,11 @@ def odcs_document(project: str, plan: Plan, columns: Mapping[str, str]) -> Json:
         contract["team"] = {"name": model.config.owner}
     if model.config.tags:
         contract["tags"] = list(model.config.tags)
-    contract["schema"] = [_object(plan, columns)]
+    contract["schema"] = [_object(plan, columns, key)]
     return contract
 
 
-def _object(plan: Plan, columns: Mapping[str, str]) -> Json:
+def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> Json:
     names = plan.model.columns or tuple(columns)
     types = {name.lower(): kind for name, kind in columns.items()}
     properties = {name.lower(): _property(name, types.get(name.lower())) for name in names}
@@ -72,6 +85,10 @@ def _object(plan: Plan, columns: Mapping[str, str]) -> Json:
             continue
         target = rules if own is None or not _on_column(check) else own.setdefault("quality", [])
         target.append(_rule(check))
+    named = properties.get(key[0].lower()) if len(key) == 1 else None
+    # The two checks of a single key say the same of it.
+    if named is not None and named.get("required") and named.pop("unique", False):
+        _is_key(key, properties)
     made["properties"] = list(properties.values())
     if rules:
         made["quality"] = rules
@@ -116,7 +133,7 @@ def _is_said(check: Check | Monitor, own: Json | None, properties: Mapping[str, 
     if name in ("not_null", "unique") and not args:
         own["required" if name == "not_null" else "unique"] = True
         return True
-    options = _options(name, args)
+    options = _options(name, args) or _bound(name, args, check.column or "")
     if options is None:
         return False
     own["logicalTypeOptions"] = {**own.get("logicalTypeOptions", {}), **options}
@@ -140,6 +157,36 @@ def _options(name: str, args: Sequence[exp.Expr]) -> Json | None:
     if name == "matches" and len(values) == 1 and isinstance(values[0], str):
         return {"pattern": values[0]}
     return None
+
+
+def _bound(name: str, args: Sequence[exp.Expr], column: str) -> Json | None:
+    """A bound of values or lengths, as an imported contract has it: `c is null or c >= 0`."""
+    either = args[0].unnest() if name == "satisfies" and len(args) == 1 else None
+    if not isinstance(either, exp.Or) or not isinstance(either.this, exp.Is):
+        return None
+    if not _is_column(either.this.this, column) or not isinstance(either.this.expression, exp.Null):
+        return None
+    compared = either.expression.unnest()
+    word, value = _WORDS.get(type(compared)), _value(compared.expression or exp.Null())
+    if word is None or not isinstance(value, int | float):
+        return None
+    if _is_column(compared.this, column):
+        return {word: value}
+    function, inner = _call_of(compared.this)
+    suffix = _MEASURES.get(function)
+    if suffix is None or word not in _INCLUSIVE or not _is_column(inner, column):
+        return None
+    return {word[:3] + suffix: value}
+
+
+def _is_column(node: exp.Expr | None, name: str) -> bool:
+    return isinstance(node, exp.Column) and node.name.lower() == name.lower()
+
+
+def _call_of(node: exp.Expr) -> tuple[str, exp.Expr | None]:
+    if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
+        return str(node.this).lower(), node.expressions[0]
+    return (node.sql_name().lower(), node.this) if isinstance(node, exp.Func) else ("", None)
 
 
 def _value(node: exp.Expr) -> Any:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
 from dqsql.errors import ConfigError, Span, UsageError, nearest
+from dqsql.loading.contracts.expand import SETTING, read_contract
 from dqsql.loading.contracts.odcs import object_names, read_odcs
 from dqsql.model.contract import Contract
 from dqsql.model.plain_names import plain_name
-from dqsql.model.project import Project
+from dqsql.model.project import CheckModel, Project
 from dqsql.model.tables import COLUMNS
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.odcs import odcs_text
@@ -75,7 +76,16 @@ def export_contract(
     with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]
     types = {r["column_name"]: r["data_type"] for r in sorted(rows, key=lambda r: r["position"])}
-    return odcs_text(compiled.project.name, known[model], types)
+    key = _key_of(compiled.project, known[model].model)
+    return odcs_text(compiled.project.name, known[model], types, key)
+
+
+def _key_of(project: Project, model: CheckModel) -> tuple[str, ...]:
+    """The key that the model's own contract names, if it has one."""
+    setting = model.config.extra.get(SETTING)
+    if not isinstance(setting, str | Mapping):
+        return ()
+    return read_contract(setting, project.root, model.name, Span(model.path, text=SETTING)).key
 
 
 def import_contract(
@@ -157,10 +167,10 @@ def _file_name(name: str) -> str:
 
 
 def _model_text(project: Project, contract: Contract, setting: str) -> str:
-    columns = ",\n".join(f"    {plain_name(c.name)}" for c in contract.columns)
+    # A column that is gone is a finding of the contract's, and no SELECT that does not work.
     return (
         f"{{{{ config(contract = '{setting}') }}}}\n"
-        f"select\n{columns}\nfrom {_relation(project, contract.name)}\n"
+        f"select *\nfrom {_relation(project, contract.name)}\n"
     )
 
 

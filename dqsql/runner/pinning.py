@@ -17,6 +17,7 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
 from dqsql.model.wording import first_of, plural
 from dqsql.monitors.catalog import catalog_of
+from dqsql.runner.auto import is_open
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -28,6 +29,8 @@ from dqsql.suggestions.suggestion import Suggestion
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Kinds of monitors that need the names of all columns in the text.
+_OF_COLUMNS = ("novelty",)
 # So many rejected batches are named.
 _NAMED = 3
 
@@ -40,8 +43,17 @@ def suggest_monitors(
     with open_tables(project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == name and r["valid_to"] is None]
     plan = fit_for_types(plan, {r["column_name"]: r["data_type"] for r in rows})
-    found = tuple(_of_monitor(m) for m in plan.monitors if AUTO in m.tags)
-    notes = () if found else ("nothing is watched automatically: set `monitors: auto`",)
+    watched = [m for m in plan.monitors if AUTO in m.tags]
+    # Annotations of columns stand on their lines in the SELECT.
+    unnamed = [m for m in watched if is_open(plan.model) and (m.column or m.kind in _OF_COLUMNS)]
+    found = tuple(_of_monitor(m) for m in watched if m not in unnamed)
+    notes = () if watched else ("nothing is watched automatically: set `monitors: auto`",)
+    if unnamed:
+        notes = (
+            f"{plural(len(unnamed), 'monitor')} of columns cannot be written down: list the columns"
+            " in the SELECT instead of *, or keep"
+            " monitors = ['columns', 'alive', 'keys', 'novelty']",
+        )
     return _proposal(plan, found, 0, notes)
 
 

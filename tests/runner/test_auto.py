@@ -214,3 +214,18 @@ def test_a_broken_view_does_not_keep_tables_from_being_watched(new_project: NewP
             compile_tables(project.root, ["wares.broken"], spark)
     finally:
         spark.sql("drop database wares cascade")
+
+
+def test_of_select_star_what_has_a_place_is_pinned(new_project: NewProject) -> None:
+    config = "{{ config(batch_by = 'day', monitors = 'auto') }}"
+    model = f"{config}\nselect * from {{{{ source('raw', 't') }}}}\n"
+    project = new_project(model, orders(9))
+    project.run()
+    told = call(project, "suggest", "m", "--monitors", "--write", "--yes")
+    assert "list the columns in the SELECT instead of *" in told
+    written = (project.root / "checks" / "m.sql").read_text("utf-8")
+    for name in ("@anomaly(row_count)", "@cadence", "@schema"):
+        assert name in written
+    assert "@novelty" not in written
+    assert "@avh" not in written
+    assert not dqsql.compile_project(project.root).errors

@@ -77,7 +77,8 @@ def test_the_contract_of_the_documentation(new_project: NewProject) -> None:
         # The last run saw bigint again.
         "physicalType": "bigint",
         "required": True,
-        "unique": True,
+        "primaryKey": True,
+        "primaryKeyPosition": 1,
     }
     project.write({"contracts/again.odcs.yaml": text})
     assert "checks/m.sql" in call(project, "contract", "import", "contracts/again.odcs.yaml")
@@ -146,4 +147,41 @@ def test_a_new_version_that_breaks_readers(new_project: NewProject) -> None:
     assert CliRunner().invoke(cli, ["contract", "diff", files[0], files[0]]).exit_code == 0
     assert "Wrote checks/orders.sql" in call(project, "contract", "import", files[0], "--write")
     written = (project.root / "checks" / "orders.sql").read_text("utf-8")
-    assert written.startswith("{{ config(contract = 'a.yaml') }}\nselect\n    order_id,\n")
+    assert written.startswith("{{ config(contract = 'a.yaml') }}\nselect *\nfrom ")
+
+
+BOUNDS = """\
+apiVersion: v3.1.0
+kind: DataContract
+name: t
+schema:
+  - name: t
+    properties:
+      - {name: "i d", physicalType: bigint, primaryKey: true}
+      - {name: a, physicalType: double, logicalTypeOptions: {minimum: 0, exclusiveMaximum: 9.5}}
+      - {name: c, physicalType: string, logicalTypeOptions: {minLength: 2, maxLength: 3}}
+      - {name: arr, physicalType: array<int>, logicalTypeOptions: {minItems: 1}}
+"""
+
+
+def test_an_imported_model_survives_a_lost_column_and_is_exported_alike(
+    new_project: NewProject,
+) -> None:
+    rows = "select id as `i d`, id * 1.0D as a, 'EUR' as c, array(1) as arr from range(9)"
+    project = new_project(None, rows, {"contracts/t.odcs.yaml": BOUNDS})
+    call(project, "contract", "import", "contracts/t.odcs.yaml", "--write")
+    assert {r.status for r in project.run().results} == {Status.PASS}
+    exported = yaml.safe_load(call(project, "contract", "export", "t"))
+    given = yaml.safe_load(BOUNDS)["schema"][0]["properties"]
+    kept = ("name", "physicalType", "primaryKey", "logicalTypeOptions")
+    made = exported["schema"][0]["properties"]
+    assert [{k: v for k, v in p.items() if k in kept} for p in made] == given
+    assert not any(p.get("unique") or p.get("quality") for p in made)
+    # What is gone is told, and all else is checked.
+    project.data(rows.replace("'EUR' as c, ", ""))
+    (model,) = project.attempt().models
+    told = {f"{r.column or ''}:{r.check_name}": r for r in model.results}
+    assert told[":contract"].status is Status.FAIL
+    assert "removed c" in told[":contract"].message
+    assert told["i d:unique"].status is Status.PASS
+    assert {n[0] for n, r in told.items() if r.status is Status.ERROR} == {"c"}
