@@ -25,6 +25,7 @@ from dqsql.decisions.candidates import (
     paper_candidates,
 )
 from dqsql.decisions.program import (
+    BY_ROWS,
     COUNTED,
     ROWS,
     SHARE_TOLERANCE,
@@ -36,6 +37,8 @@ from dqsql.decisions.program import (
     bounds_for,
     compared,
     describe,
+    least_rows,
+    limits_by_rows,
 )
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
@@ -44,6 +47,8 @@ MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
 MISSING = "missing_"
 ALL_MISSING = "missing_1.0"
+# Issues that leave less than this part of the rows of the smallest batch are about their number.
+_FEWER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,8 @@ def fit_programs(
     """
     config = config or AvhConfig()
     _check(histories, config)
+    if config.bounds == "calibrated":
+        histories = [_without_few(history) for history in histories]
     columns = [usable_of(history, config) for history in histories]
     series = series_of(histories, columns, transforms_of(histories, columns, config), config)
     missing = [_completeness(history, config) for history in histories]
@@ -128,13 +135,14 @@ def evaluate(
     Args:
         program: the program.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
-            was left out; only metrics that are differenced are looked at.
+            was left out; only metrics that are differenced and `row_count` are looked at.
         new: per metric, the value of the new batch; NaN or absent if it has none. Bounds on
             counted shares are those of its `row_count`.
 
     Raises:
         DecisionError: a differenced metric has too short a history.
     """
+    least = 0.0 if program.bounds == "paper" else least_rows(history)
     verdicts = [
         _evaluate_clause(
             clause,
@@ -142,6 +150,7 @@ def evaluate(
             float(new.get(clause.metric, np.nan)),
             program,
             float(new.get(ROWS, np.nan)),
+            least,
         )
         for clause in program.clauses
     ]
@@ -175,6 +184,18 @@ def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
             raise DecisionError(f"column {history.column!r}: metrics and issues do not fit")
         if history.batches and len(history.batches) != size:
             raise DecisionError(f"column {history.column!r}: {size} batches need as many names")
+
+
+def _without_few(history: ColumnHistory) -> ColumnHistory:
+    """The history with issues that take most rows away to be caught by the number of rows alone."""
+    if ROWS not in history.metrics or not len(history.issue_values):
+        return history
+    place = history.metrics.index(ROWS)
+    few = history.issue_values[:, place] < _FEWER * least_rows({ROWS: history.values[:, place]})
+    others = np.array([m not in BY_ROWS for m in history.metrics])
+    return replace(
+        history, issue_values=np.where(few[:, None] & others, np.nan, history.issue_values)
+    )
 
 
 def _candidates(
@@ -288,16 +309,25 @@ def _join(one: Clause, other: Clause) -> Clause:
 
 
 def _evaluate_clause(
-    clause: Clause, history: npt.ArrayLike, observed: float, program: Program, rows: float
+    clause: Clause,
+    history: npt.ArrayLike,
+    observed: float,
+    program: Program,
+    rows: float,
+    least: float,
 ) -> ClauseVerdict:
     transform = clause.transform
     judged, slack = clause, 0.0
     if clause.method == COUNTED:
         lower, upper = bounds_for(clause, rows)
         judged, slack = replace(clause, lower=lower, upper=upper), SHARE_TOLERANCE
+    else:
+        low, high = limits_by_rows(clause, np.array([rows]), least)
+        judged = replace(clause, lower=float(low[0]), upper=float(high[0]))
+    fewer = judged is not clause and (judged.lower, judged.upper) != (clause.lower, clause.upper)
     history = compared(clause, history, program.bounds)
     lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
-    if transform.log and clause.lower == -np.inf:
+    if transform.log and judged.lower == -np.inf:
         lower = -np.inf
     lower, upper = fpr_bounds.shown(clause.metric, lower, upper)
     if np.isnan(observed):
@@ -308,6 +338,11 @@ def _evaluate_clause(
         score = _score(judged, value)
         status = "pass" if judged.lower - slack <= value <= judged.upper + slack else "fail"
     text = describe(clause, observed, lower, upper, status)
+    if fewer and clause.method != COUNTED:
+        text += (
+            f" The range is wider than usual: this batch has {rows:,.0f} rows, and all before had"
+            f" at least {least:,.0f}."
+        )
     return ClauseVerdict(clause, observed, lower, upper, score, status, text)
 
 

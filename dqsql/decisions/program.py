@@ -13,7 +13,12 @@ from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.beta_binomial import BetaBinomial, share_limit
 from dqsql.decisions.magnitudes import without_outliers
 from dqsql.decisions.stationarity import Transform
-from dqsql.model.metric_traits import DISTANCE_METRICS
+from dqsql.model.metric_traits import (
+    COMPLETENESS_METRICS,
+    DISTANCE_METRICS,
+    PROPORTIONAL_METRICS,
+    ROW_DRIVEN_METRICS,
+)
 
 Status = Literal["pass", "fail", "null"]
 FORMAT_VERSION = 2
@@ -24,6 +29,13 @@ ROWS = "row_count"
 _EXACT_INTEGER = 2**53
 _LARGE = 10_000
 SHARE_TOLERANCE = 1e-9
+# A batch of fewer rows than this part of the least before says little but that they are few.
+_FEW = 0.05
+# Metrics that say how many rows there are, or whose bounds count them.
+BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COMPLETENESS_METRICS)
+# Fewer rows alone raise the first, and lower the others.
+_RAISED = frozenset({"min", "unique_ratio"})
+_LOWERED = frozenset({"max", "range"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +195,38 @@ def bounds_for(clause: Clause, rows: float) -> tuple[float, float]:
     return (1.0 - share, np.inf) if np.isinf(clause.upper) else (-np.inf, share)
 
 
+def least_rows(history: Mapping[str, npt.ArrayLike]) -> float:
+    """Return the least number of rows of the batches before; 0 if it is not known."""
+    rows = np.asarray(history.get(ROWS, ()), dtype=float)
+    return float(rows[np.isfinite(rows)].min(initial=np.inf)) if np.isfinite(rows).any() else 0.0
+
+
+def limits_by_rows(clause: Clause, rows: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds for batches, wider for those of far fewer rows than all before.
+
+    What is estimated from fewer rows varies more: by the square root of how much fewer they are,
+    of distances by as much. Nothing is said where their number alone moves the metric: the least
+    of few values is larger, and more of them are distinct.
+
+    Args:
+        clause: the bound, calibrated.
+        rows: rows of each batch; NaN for unknown.
+        least: rows of the smallest batch before; 0 for unknown.
+    """
+    lower, upper = np.full(rows.shape, clause.lower), np.full(rows.shape, clause.upper)
+    if clause.metric in BY_ROWS or clause.method == COUNTED or not least > 0:
+        return lower, upper
+    few = rows < _FEW * least
+    fewer = np.where(few, least / np.maximum(rows, 1.0), 1.0)
+    if clause.metric in _RAISED:
+        return lower, np.where(few, np.inf, upper)
+    if clause.metric in _LOWERED:
+        return np.where(few, -np.inf, lower), upper
+    factor = fewer if clause.metric in DISTANCE_METRICS else np.sqrt(fewer)
+    center = clause.center
+    return center + (lower - center) * factor, center + (upper - center) * factor
+
+
 def outside(
     clause: Clause, values: FloatArray, rows: FloatArray, factors: Sequence[float] = (1.0,)
 ) -> npt.NDArray[np.bool_]:
@@ -226,6 +270,7 @@ def breaks(
     """
     out = np.zeros(size, dtype=bool)
     rows = np.asarray(new.get(ROWS, np.full(size, np.nan)), dtype=float)
+    least = 0.0 if program.bounds == "paper" else least_rows(history)
     for clause in program.clauses:
         if clause.method == COUNTED:
             out |= outside(clause, new[clause.metric], rows)[0]
@@ -234,7 +279,8 @@ def breaks(
             continue
         past = compared(clause, history.get(clause.metric, ()), program.bounds)
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
-        broken = ~((values >= clause.lower) & (values <= clause.upper))
+        lower, upper = limits_by_rows(clause, rows, least)
+        broken = ~((values >= lower) & (values <= upper))
         if clause.null_rate > program.fpr:
             broken &= ~np.isnan(values)
         out |= broken
@@ -315,6 +361,8 @@ def transform_words(transform: Transform) -> str:
 
 
 def _range_words(lower: float, upper: float) -> str:
+    if lower == -np.inf and upper == np.inf:
+        return "of any value"
     if lower == float("-inf"):
         return f"of at most {_number(upper)}"
     if upper == float("inf"):

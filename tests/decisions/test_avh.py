@@ -61,6 +61,57 @@ def test_constant_history(bounds: str) -> None:
     assert verdict(values, 71.0, config).status == ("fail" if bounds == "paper" else "pass")
 
 
+ROWS_FIRST = ("row_count", "mean", "min", "max", "median", "range", "sum", "unique_ratio")
+
+
+def measured(values: np.ndarray) -> list[float]:
+    return [
+        values.size,
+        values.mean(),
+        values.min(),
+        values.max(),
+        float(np.median(values)),
+        float(np.ptp(values)),
+        values.sum(),
+        np.unique(values).size / values.size,
+    ]
+
+
+def test_a_batch_of_a_few_rows_is_told_as_such_and_not_by_what_few_rows_vary() -> None:
+    broken: dict[int, list[str]] = {rows: [] for rows in (1, 2, 3, 150, 400)}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+
+        def batch(rows: int, rng: np.random.Generator = rng) -> np.ndarray:
+            return np.round(rng.normal(100, 20, rows))
+
+        past = np.array([measured(batch(rng.integers(300, 500))) for _ in range(30)])
+        rows = batch(400)
+        issues = {
+            "unit_x100": rows * 100,
+            "dist_1": rows + 20,
+            "null_0.5": np.where(np.arange(400) % 2, 0, rows),
+            "volume_x2": np.tile(rows, 2),
+            "volume_0.1": rows[:40],
+        }
+        values = np.array([measured(v) for v in issues.values()])
+        program = fit_program(ColumnHistory("c", ROWS_FIRST, past, tuple(issues), values))
+        series = dict(zip(ROWS_FIRST, past.T, strict=True))
+        for size, found in broken.items():
+            new = dict(zip(ROWS_FIRST, measured(batch(size)), strict=True))
+            held = evaluate(program, series, new)
+            found += [v.clause.metric for v in held.clauses if v.status == "fail"]
+            told = breaks(program, series, {n: np.array([v]) for n, v in new.items()}, 1)
+            assert told[0] == (held.status == "fail")
+        # What no number of rows explains is found in few, too.
+        new = dict(zip(ROWS_FIRST, measured(batch(3) * 1000), strict=True))
+        assert evaluate(program, series, new).status == "fail"
+    for size in (1, 2, 3, 150):
+        assert set(broken[size]) <= {"row_count", "sum"}
+    assert min(len(broken[size]) for size in (1, 2, 3)) >= 19
+    assert broken[400] == []
+
+
 @pytest.mark.parametrize("metric", ["ks_dist", "l_1", "cohen_d"])
 @pytest.mark.parametrize("fpr", [0.05, 0.01, 0.001])
 def test_distances_that_were_always_zero_may_be_small(metric: str, fpr: float) -> None:

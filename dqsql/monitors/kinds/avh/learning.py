@@ -214,6 +214,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     series = {name: history.in_step(key, stored.past, steps) for name, key in keys.items()}
     if details.get("rows"):
         keys = {ROWS: stored_key(details["rows"]), **keys}
+        series[ROWS] = history.in_step(keys[ROWS], stored.past, steps)
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
         str(stored.row["column_name"]),
