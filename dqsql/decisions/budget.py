@@ -23,7 +23,7 @@ DAYS["year"] = 365.25
 LARGEST_RATE = 0.05
 # Of the budget, at least, for decisions on whole models: there are few of them, and what they find
 # is all of a batch.
-MODEL_SHARE = 0.25
+MODEL_SHARE = 0.5
 
 _WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 _EXAMPLE = "for example: '1 per week', '3 per month', '0.5 a day'"

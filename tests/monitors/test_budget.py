@@ -119,12 +119,12 @@ WIDE = (
 )
 
 
-def test_monitors_of_whole_models_have_a_quarter_of_it(tmp_path: Path) -> None:
+def test_monitors_of_whole_models_have_half_of_it(tmp_path: Path) -> None:
     write_project(tmp_path, {"checks/wide.sql": WIDE})
     compiled = compile_project(tmp_path, profiles_dir=tmp_path)
     found = project_rates(compiled.project, compiled.plans, {})
-    assert found.of_models == pytest.approx(0.25 / MONTH)
-    assert found.of_columns == pytest.approx(0.75 / MONTH / (2 * COLUMNS))
+    assert found.of_models == pytest.approx(0.5 / MONTH)
+    assert found.of_columns == pytest.approx(0.5 / MONTH / (2 * COLUMNS))
     (plan,) = compiled.plans
     (volume,) = (m for m in plan.monitors if m.kind == "anomaly")
     assert found.of(volume.column) == found.of_models
