@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,18 @@ def test_suggest_prints_a_file_and_writes_nothing(call: Callable[..., Result]) -
     assert "100.00%" not in result.output and "99.99%" in result.output
     assert "Not suggested" in result.output
     assert not Path("checks/orders.sql").exists()
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "1 more suggested check already exists."), (2, "2 more suggested checks already exist.")],
+)
+def test_suggest_says_how_many_checks_are_there(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, count: int, said: str
+) -> None:
+    there = tuple(replace(s, verdict=SuggestionVerdict.EXISTS) for s in FOUND[:count])
+    monkeypatch.setattr(suggesting, "suggest", lambda *_, **__: proposal(*there, *FOUND[count:]))
+    assert said in call("suggest", "shop.orders").output.splitlines()
 
 
 def test_suggest_as_json(call: Callable[..., Result]) -> None:
