@@ -179,7 +179,7 @@ def require_place(project: Project, relation: str) -> None:
     raise UndeclaredFile(
         f"{shown} is {what} that no source names",
         hint=f"declare it in {where}, and then: dqsql suggest {name}.{table} --write",
-        declaration=declaration(shown, table, name, first=file is None),
+        declaration=declaration(name, table, str(path), shown, first=file is None),
     )
 
 

@@ -188,6 +188,29 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     assert source["tables"] == [{"name": "file_2025", "path": "data/2025/*.csv"}]
 
 
+def test_the_declaration_of_a_file_has_its_separator(call: Callable[..., Result]) -> None:
+    Path("data").mkdir()
+    for file, separator in (("a.csv", ";"), ("b.csv", "\t"), ("c.csv", "|")):
+        Path(f"data/{file}").write_text(f"a{separator}b\n1{separator}2\n", encoding="utf-8")
+        result = call("suggest", f"data/{file}", "--write", "--yes")
+        (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
+        assert table == {"name": file[0], "path": f"data/{file}", "options": {"sep": separator}}
+    Path("data/t.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
+    result = call("suggest", "data/t.tsv", "--write", "--yes")
+    assert "options" not in result.stdout and "format" not in result.stdout
+
+
+def test_a_column_that_looks_like_several_is_noted(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Profile("shop.orders", 1, (ColumnProfile("a;b", "string", 1, 1, 1.0),), passes=3)
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: (one,))
+    note = "the only column has ';' in its name"
+    assert note in call("profile", "shop.orders").output
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: (PROFILE,))
+    assert "note:" not in call("profile", "shop.orders").output
+
+
 @pytest.mark.usefixtures("terminal")
 def test_review_accepts_edits_and_rejects(call: Callable[..., Result]) -> None:
     result = call("suggest", "shop.orders", "--write", input="a\ne\nmax <\nmax < 12\nr\n")
