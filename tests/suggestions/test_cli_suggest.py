@@ -198,6 +198,14 @@ def test_the_declaration_of_a_file_has_its_separator(call: Callable[..., Result]
     Path("data/t.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
     result = call("suggest", "data/t.tsv", "--write", "--yes")
     assert "options" not in result.stdout and "format" not in result.stdout
+    result = call("suggest", "data/[ab]*", "--write", "--yes")
+    (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
+    assert table == {
+        "name": "data",
+        "path": "data/[ab]*",
+        "format": "csv",
+        "options": {"sep": ";"},
+    }
 
 
 def test_a_column_that_looks_like_several_is_noted(

@@ -180,9 +180,29 @@ def test_separators_of_files_that_no_source_names(
     (folder / "plain.csv").write_text(text, encoding="utf-8")
     with gzip.open(folder / "packed.csv.gz", "wt", encoding="utf-8") as file:
         file.write(text)
-    for name in ("separated/plain.csv", "separated/packed.csv.gz", "separated/"):
+    for name in ("separated/plain.csv", "separated/packed.csv.gz", "separated/", "separated/*"):
         (found,) = profile(lake, [name], spark=spark)
         assert [c.name for c in found.columns] == columns, name
+
+
+def test_pattern_of_files(lake: Where, spark: SparkSession) -> None:
+    """A pattern that no source names is read as a source with this path would be."""
+    folder = Path(lake.project_dir) / "days"
+    folder.mkdir()
+    for day in (1, 2, 3):
+        rows = f"day;n\n2024-01-0{day};{day}\n"
+        (folder / f"d{day}.csv").write_text(rows, encoding="utf-8")
+    (folder / "d[1].csv").write_text("day,m\n2024-01-01,1\n", encoding="utf-8")
+    for pattern, rows in (("days/d?.csv", 3), ("days/d[12].csv", 2), ("days/d3*.csv", 1)):
+        (found,) = profile(lake, [pattern], spark=spark)
+        assert (found.relation, found.rows) == (pattern, rows)
+        assert [(c.name, c.spark_type) for c in found.columns] == [("day", "date"), ("n", "int")]
+    (found,) = profile(lake, ["days/d[1].csv"], spark=spark)
+    assert [c.name for c in found.columns] == ["day", "m"]
+    (found,) = profile(lake, ["data/man*.parquet"], spark=spark)
+    assert found.column("text").private
+    with pytest.raises(UsageError, match="no file matches"):
+        profile(lake, ["days/x*.csv"], spark=spark)
 
 
 def test_values_of_private_columns_are_not_shown(lake: Where, spark: SparkSession) -> None:
