@@ -59,6 +59,17 @@ class OpaqueSpark(Spark):
             name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
         }
 
+        def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+            """`between 5 and 10`; sqlglot takes `between 5 10` for that, too."""
+            if isinstance(this, (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)):
+                this = exp.Paren(this=this)
+            symmetric = True if self._match_text_seq("SYMMETRIC") else None
+            low = self._parse_bitwise()
+            if low is not None and not self._match(TokenType.AND):
+                self.raise_error("between lacks its and")
+            high = self._parse_bitwise()
+            return self.expression(exp.Between(this=this, low=low, high=high, symmetric=symmetric))
+
     class Generator(SparkGenerator):
         """Spark's writing without what dqsql's statements never need, which took half the time."""
 

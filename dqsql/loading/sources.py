@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
 from dqsql.loading.documents import Document, Section
+from dqsql.loading.separators import COMMA, separator_of
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.resources import expanded
@@ -168,14 +170,13 @@ def resolve_path(path: str, root: Path) -> str:
     return str(root / expanded(path))
 
 
-def unnamed_source(path: str, shown: str, name: str) -> Source:
+def unnamed_source(path: str, shown: str, name: str, example: Path | None = None) -> Source:
     """A file or folder that no source names, as it would be read if one did.
 
-    `shown` is its path for people, `name` that of the table.
+    `shown` is its path for people, `name` that of the table; of a pattern of files, `example` is
+    one that it matches.
     """
-    file_format, options = guess_format(path), {}
-    if file_format == _TABS:
-        file_format, options = "csv", {"sep": "\t"}
+    file_format, options = _reading(path, example)
     return Source(
         name=UNNAMED,
         table=name,
@@ -187,14 +188,38 @@ def unnamed_source(path: str, shown: str, name: str) -> Source:
     )
 
 
-def declaration(shown: str, name: str, files: str, *, first: bool) -> str:
-    """What declares a file as a source, as YAML; with `sources:` where it is the `first`."""
+def _reading(path: str, example: Path | None) -> tuple[str, dict[str, str]]:
+    """The format and the options with which Spark reads what no source names."""
+    seen = Path(path) if example is None else example
+    file_format = guess_format(path if is_known_format(path) else str(seen))
+    if file_format == _TABS:
+        return "csv", {"sep": "\t"}
+    if file_format != "csv":
+        return file_format, {}
+    separator = separator_of(next(_files_inside(seen), seen))
+    return file_format, {} if separator == COMMA else {"sep": separator}
+
+
+def declaration(
+    source: str, table: str, path: str, shown: str, *, example: Path | None = None, first: bool
+) -> str:
+    """What declares a file as a source, as YAML; with `sources:` where it is the `first`.
+
+    `path`, `shown` and `example` as for `unnamed_source`.
+    """
     lines = [
-        f"  - name: {_as_yaml(files)}",
+        f"  - name: {_as_yaml(source)}",
         "    tables:",
-        f"      - name: {_as_yaml(name)}",
+        f"      - name: {_as_yaml(table)}",
         f"        path: {_as_yaml(shown)}",
     ]
+    file_format, options = _reading(path, example)
+    guessed = guess_format(path)
+    if guessed not in (file_format, _TABS):
+        lines.append(f"        format: {file_format}")
+    if options and guessed != _TABS:
+        given = ", ".join(f"{key}: {json.dumps(value)}" for key, value in options.items())
+        lines.append(f"        options: {{{given}}}")
     return "\n".join([*(["sources:"] if first else []), *lines])
 
 
@@ -229,11 +254,16 @@ def _format_of(path: str) -> str | None:
 
 def _format_inside(folder: Path) -> str | None:
     """The format of the first file in a folder that Spark would read and whose name has one."""
+    first = next(_files_inside(folder), None)
+    return None if first is None else _format_of(first.name)
+
+
+def _files_inside(folder: Path) -> Iterator[Path]:
+    """The files in a folder that Spark would read and whose names have a format."""
     if not folder.is_dir():
-        return None
+        return iter(())
     files = (f for f in folder.rglob("*") if not f.name.startswith(("_", ".")) and f.is_file())
-    formats = (_format_of(f.name) for f in islice(files, _LOOKED_AT))
-    return next((found for found in formats if found is not None), None)
+    return (f for f in islice(files, _LOOKED_AT) if _format_of(f.name) is not None)
 
 
 def refuse_duplicates(sources: list[Source]) -> list[ConfigError]:

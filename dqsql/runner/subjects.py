@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +45,8 @@ class Subject:
     @property
     def table(self) -> str:
         """The last part of the name, without a file's ending."""
-        last = re.split(r"[/\\]", self.name)[-1]
-        return table_name(last) if self.is_file else last.rsplit(".", 1)[-1]
+        parts = re.split(r"[/\\]", self.name)
+        return _table_of(parts) if self.is_file else parts[-1].rsplit(".", 1)[-1]
 
     @property
     def is_file(self) -> bool:
@@ -80,9 +81,11 @@ def file_of(project: Project, name: str) -> Path | None:
     there is no such file.
     """
     named = {m.name for m in project.models} | {s.full_name for s in project.sources}
-    if name in named or not _is_file(name) or "://" in name or _GLOB.search(name):
+    if name in named or not _is_file(name) or "://" in name:
         return None
     places = (project.root / expanded(name), Path.cwd() / expanded(name))
+    if is_pattern(name) and not any(place.exists() for place in places):
+        return None
     for path in places:
         if path.is_dir() or (path.is_file() and is_known_format(path.name)):
             return path.resolve()
@@ -108,6 +111,19 @@ _GLOB = re.compile(r"[*?\[]")
 def is_pattern(name: str) -> bool:
     """Whether a relation's name means all files that a pattern matches."""
     return _is_file(name) and "://" not in name and _GLOB.search(name) is not None
+
+
+def files_of(project: Project, name: str) -> tuple[Path, list[Path]]:
+    """A pattern of files, and those of this machine that it matches, as Spark reads them.
+
+    Like a file's name it is relative to the project or to where you are.
+    """
+    for folder in (project.root.resolve(), Path.cwd()):
+        found = sorted(glob(str(expanded(name)), root_dir=folder))
+        files = [folder / f for f in found if not Path(f).name.startswith("_")]
+        if files:
+            return folder / expanded(name), files
+    return project.root.resolve() / expanded(name), []
 
 
 @dataclass
@@ -168,9 +184,13 @@ class Subjects:
         view = f"source__{source.name}__{source.table}"
         types = register(frame, view_name(view))
         reads = f"{{{{ source('{source.name}', '{source.table}') }}}}"
-        readers = (m for m in self.project.models if source.unique_id in m.depends_on)
-        private = frozenset[str]().union(*map(pii_columns, readers))
+        private = self._private(source)
         return Subject(source.full_name, view, types, reads, source=source, private=private)
+
+    def _private(self, source: Source) -> frozenset[str]:
+        """The columns of a source that a check model which reads it marks as private."""
+        readers = (m for m in self.project.models if source.unique_id in m.depends_on)
+        return frozenset[str]().union(*map(pii_columns, readers))
 
     def _other(self, name: str) -> Subject:
         from dqsql.engine.profiling import register
@@ -179,29 +199,45 @@ class Subjects:
         if path is not None:
             source = source_of_file(self.project, path)
             return self._file(path) if source is None else self.find(source.full_name)
+        if is_pattern(name):
+            path, files = files_of(self.project, name)
+            source = source_of_file(self.project, path)
+            if source is not None:
+                return self.find(source.full_name)
+            if files:
+                return self._file(path, files)
         found, frame = Lake(self.project, self.spark, 1).single(name)
         view = "relation__" + re.sub(r"\W+", "_", found)
         types = register(frame, view_name(view))
         return Subject(found, view, types, _reads(found) if _is_file(name) else found)
 
-    def _file(self, path: Path) -> Subject:
-        """A file that no source names, read as if one did."""
+    def _file(self, path: Path, files: Sequence[Path] = ()) -> Subject:
+        """A file, or the files of a pattern, that no source names, read as if one did."""
         from dqsql.engine.profiling import register
         from dqsql.engine.relations import read_source
 
         shown = relative_to(path, self.project.root.resolve())
-        source = unnamed_source(str(path), shown, table_name(path.name))
+        name, table = declared_name(self.project, path)
+        source = unnamed_source(str(path), shown, table, next(iter(files), None))
         frame = read_source(self.spark, source, shown)
         view = "relation__" + re.sub(r"\W+", "_", shown)
-        files, table = declared_name(self.project, path)
-        reads = f"{{{{ source('{files}', '{table}') }}}}"
-        return Subject(shown, view, register(frame, view_name(view)), reads)
+        reads = f"{{{{ source('{name}', '{table}') }}}}"
+        places = {str(file.resolve()) for file in files}
+        known = (s for s in self.project.sources if s.path in places)
+        private = frozenset[str]().union(*map(self._private, known))
+        return Subject(shown, view, register(frame, view_name(view)), reads, private=private)
 
 
 def table_name(file: str) -> str:
     """What a table of a file is called: its name without endings."""
     name = re.sub(r"\W+", "_", file.partition(".")[0]).strip("_") or UNNAMED
     return f"file_{name}" if name[0].isdigit() else name
+
+
+def _table_of(parts: Sequence[str]) -> str:
+    """What a table of a file or of a pattern of files is called: as the file, or its folder."""
+    pattern = _GLOB.search(parts[-1]) is not None
+    return table_name("".join(parts[-2:-1]) if pattern else parts[-1])
 
 
 def _reads(files: str) -> str:
@@ -212,7 +248,7 @@ def _reads(files: str) -> str:
 
 def declared_name(project: Project, path: Path) -> tuple[str, str]:
     """The source and the table that a file, or a pattern of files, is proposed as."""
-    table = table_name(path.parent.name if _GLOB.search(path.name) else path.name)
+    table = _table_of(path.parts)
     taken = {s.name for s in project.sources}
     return (UNNAMED if UNNAMED not in taken else f"{UNNAMED}_{table}"), table
 

@@ -22,6 +22,7 @@ from dqsql.compiler.segments import batches_query
 from dqsql.dialect import aliased, call, column, formula, literal, quoted, to_sql
 from dqsql.engine.measuring import Measurer, made_up_model
 from dqsql.errors import QueryError, SourceNotFoundError, SqlSyntaxError, UsageError
+from dqsql.loading.separators import separator_note
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
@@ -186,6 +187,8 @@ class _Suggesting:
             self.notes.append(
                 f"no source names {name} yet; `dqsql suggest {name} --write` says how to declare it"
             )
+        if (note := separator_note(list(self.subject.types))) is not None:
+            self.notes.append(note)
         if self.subject.model is None:
             self.proposed = self._proposed_batches()
         if self.proposed is not None:

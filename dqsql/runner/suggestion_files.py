@@ -25,6 +25,7 @@ from dqsql.runner.subjects import (
     check_names,
     declared_name,
     file_of,
+    files_of,
     is_pattern,
     source_of_file,
 )
@@ -164,9 +165,11 @@ def require_place(project: Project, relation: str) -> None:
             "a dbt project has no check files of its own",
             hint="name a model of dbt, or leave --write out to see the suggestions",
         )
-    path = file_of(project, relation)
-    if is_pattern(relation):
-        path = project.root.resolve() / relation
+    path, example = file_of(project, relation), None
+    pattern = path is None and is_pattern(relation)
+    if pattern:
+        path, files = files_of(project, relation)
+        example = next(iter(files), None)
     source = None if path is None else source_of_file(project, path)
     if path is None or source is not None:
         _refuse_taken(project, relation if source is None else source.full_name)
@@ -174,12 +177,12 @@ def require_place(project: Project, relation: str) -> None:
     shown = relative_to(path, project.root.resolve())
     name, table = declared_name(project, path)
     file = next((s.span.file for s in project.sources), None)
-    what = "a pattern of files" if is_pattern(relation) else "a file"
+    what = "a pattern of files" if pattern else "a file"
     where = f"`sources:` of {file}" if file is not None else f"{_folder(project)}/sources.yml"
     raise UndeclaredFile(
         f"{shown} is {what} that no source names",
         hint=f"declare it in {where}, and then: dqsql suggest {name}.{table} --write",
-        declaration=declaration(shown, table, name, first=file is None),
+        declaration=declaration(name, table, str(path), shown, example=example, first=file is None),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,18 @@ def test_suggest_prints_a_file_and_writes_nothing(call: Callable[..., Result]) -
     assert not Path("checks/orders.sql").exists()
 
 
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(1, "1 more suggested check already exists."), (2, "2 more suggested checks already exist.")],
+)
+def test_suggest_says_how_many_checks_are_there(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, count: int, said: str
+) -> None:
+    there = tuple(replace(s, verdict=SuggestionVerdict.EXISTS) for s in FOUND[:count])
+    monkeypatch.setattr(suggesting, "suggest", lambda *_, **__: proposal(*there, *FOUND[count:]))
+    assert said in call("suggest", "shop.orders").output.splitlines()
+
+
 def test_suggest_as_json(call: Callable[..., Result]) -> None:
     record = json.loads(call("suggest", "shop.orders", "--output", "json").stdout)
     assert [s["verdict"] for s in record["suggestions"]] == ["suggested"] * 3 + ["refused"]
@@ -173,6 +186,37 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     assert "is a pattern of files that no source names" in result.stderr
     (source,) = yaml.safe_load(result.stdout)
     assert source["tables"] == [{"name": "file_2025", "path": "data/2025/*.csv"}]
+
+
+def test_the_declaration_of_a_file_has_its_separator(call: Callable[..., Result]) -> None:
+    Path("data").mkdir()
+    for file, separator in (("a.csv", ";"), ("b.csv", "\t"), ("c.csv", "|")):
+        Path(f"data/{file}").write_text(f"a{separator}b\n1{separator}2\n", encoding="utf-8")
+        result = call("suggest", f"data/{file}", "--write", "--yes")
+        (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
+        assert table == {"name": file[0], "path": f"data/{file}", "options": {"sep": separator}}
+    Path("data/t.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
+    result = call("suggest", "data/t.tsv", "--write", "--yes")
+    assert "options" not in result.stdout and "format" not in result.stdout
+    result = call("suggest", "data/[ab]*", "--write", "--yes")
+    (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
+    assert table == {
+        "name": "data",
+        "path": "data/[ab]*",
+        "format": "csv",
+        "options": {"sep": ";"},
+    }
+
+
+def test_a_column_that_looks_like_several_is_noted(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Profile("shop.orders", 1, (ColumnProfile("a;b", "string", 1, 1, 1.0),), passes=3)
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: (one,))
+    note = "the only column has ';' in its name"
+    assert note in call("profile", "shop.orders").output
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: (PROFILE,))
+    assert "note:" not in call("profile", "shop.orders").output
 
 
 @pytest.mark.usefixtures("terminal")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,50 @@ def test_files_are_relations(lake: Where, spark: SparkSession) -> None:
         with pytest.raises(DqsqlError) as caught:
             profile(lake, [name], spark=spark)
         assert message in str(caught.value) and caught.value.span is None
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("day;n\n2024-01-01;1,5\n2024-01-02;2,5\n", ["day", "n"]),
+        ("day|n\n2024-01-01|1\n", ["day", "n"]),
+        ("day\tn\n2024-01-01\t1\n", ["day", "n"]),
+        ('day;"n; m"\n2024-01-01;"a\nb"\n', ["day", "n; m"]),
+        ("day,n;m\n2024-01-01,1;2\n", ["day", "n;m"]),
+        ("words\na;b\nc\n", ["words"]),
+    ],
+)
+def test_separators_of_files_that_no_source_names(
+    lake: Where, spark: SparkSession, text: str, columns: list[str]
+) -> None:
+    folder = Path(lake.project_dir) / "separated"
+    folder.mkdir(exist_ok=True)
+    (folder / "plain.csv").write_text(text, encoding="utf-8")
+    with gzip.open(folder / "packed.csv.gz", "wt", encoding="utf-8") as file:
+        file.write(text)
+    for name in ("separated/plain.csv", "separated/packed.csv.gz", "separated/", "separated/*"):
+        (found,) = profile(lake, [name], spark=spark)
+        assert [c.name for c in found.columns] == columns, name
+
+
+def test_pattern_of_files(lake: Where, spark: SparkSession) -> None:
+    """A pattern that no source names is read as a source with this path would be."""
+    folder = Path(lake.project_dir) / "days"
+    folder.mkdir()
+    for day in (1, 2, 3):
+        rows = f"day;n\n2024-01-0{day};{day}\n"
+        (folder / f"d{day}.csv").write_text(rows, encoding="utf-8")
+    (folder / "d[1].csv").write_text("day,m\n2024-01-01,1\n", encoding="utf-8")
+    for pattern, rows in (("days/d?.csv", 3), ("days/d[12].csv", 2), ("days/d3*.csv", 1)):
+        (found,) = profile(lake, [pattern], spark=spark)
+        assert (found.relation, found.rows) == (pattern, rows)
+        assert [(c.name, c.spark_type) for c in found.columns] == [("day", "date"), ("n", "int")]
+    (found,) = profile(lake, ["days/d[1].csv"], spark=spark)
+    assert [c.name for c in found.columns] == ["day", "m"]
+    (found,) = profile(lake, ["data/man*.parquet"], spark=spark)
+    assert found.column("text").private
+    with pytest.raises(UsageError, match="no file matches"):
+        profile(lake, ["days/x*.csv"], spark=spark)
 
 
 def test_values_of_private_columns_are_not_shown(lake: Where, spark: SparkSession) -> None:

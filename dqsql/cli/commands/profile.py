@@ -10,6 +10,7 @@ import click
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
+from dqsql.loading.separators import separator_note
 from dqsql.report.profile import ColumnLine, ProfileTable, profile_table, save_profiles
 from dqsql.report.text import display_width, printable
 
@@ -53,8 +54,10 @@ def command(
         saved = {} if path is None else {"path": str(path)}
         session.print_outcome(profiles=records, **saved)
         return 0
-    for record in records:
+    for each, record in zip(found, records, strict=True):
         _show(session, profile_table(record))
+        if (note := separator_note([c.name for c in each.columns])) is not None:
+            session.say(printable(f"note: {note}"))
     if path is not None:
         session.say(printable(f"Wrote {path}"))
     return 0

@@ -163,7 +163,8 @@ def _explain(session: Session, proposal: Proposal) -> None:
         for suggestion in refused:
             session.say("  " + _line(session, suggestion))
     if existing:
-        session.say(f"{plural(len(existing), 'more check')} of this kind there already.")
+        exist = "exists" if len(existing) == 1 else "exist"
+        session.say(f"{plural(len(existing), 'more suggested check')} already {exist}.")
     for note in proposal.notes:
         session.say(printable(f"note: {note}"))
 
