@@ -53,7 +53,8 @@ from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_book, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, gone_rows, joined, newest_again
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, joined, newest_again
+from dqsql.runner.warnings import gone_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

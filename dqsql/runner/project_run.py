@@ -57,9 +57,8 @@ from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.rates import project_rates
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
-from dqsql.runner.stages import gone_rows
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import left_while_running, project_warnings
+from dqsql.runner.warnings import gone_rows, left_while_running, project_warnings
 from dqsql.runner.where import git_sha
 from dqsql.version import VERSION
 

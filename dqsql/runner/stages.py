@@ -15,7 +15,6 @@ from dqsql.engine.totals import CumulativeRun
 from dqsql.model.plan import Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
-from dqsql.model.wording import plural
 from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged
 from dqsql.monitors.registry import is_due
@@ -81,11 +80,6 @@ def joined(first: ModelResult, then: ModelResult) -> ModelResult:
         notes=tuple(dict.fromkeys((*first.notes, *then.notes))),
         returned={c: first.returned.get(c, 0) + then.returned.get(c, 0) for c in both},
     )
-
-
-def gone_rows(batches: int) -> str:
-    """What is told of a model without rows, of which so many batches were checked before."""
-    return f"no rows any more, where {plural(batches, 'batch was', 'batches were')} checked before"
 
 
 def newest_again(

@@ -8,6 +8,7 @@ from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.model.project import Project, Target
 from dqsql.model.results import Result, Status
+from dqsql.model.wording import plural
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
@@ -52,3 +53,8 @@ def left_while_running(results: Iterable[Result]) -> tuple[str, ...]:
         if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
     }
     return tuple(f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
+
+
+def gone_rows(batches: int) -> str:
+    """What is told of a model without rows, of which so many batches were checked before."""
+    return f"no rows any more, where {plural(batches, 'batch was', 'batches were')} checked before"

@@ -177,20 +177,20 @@ def test_what_cannot_be_compared_is_one_error(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "message"),
+    ("check", "message", "column"),
     [
-        ("references(ref('nope'), a)", "there is no check model 'nope'"),
-        ("references(source('a', 'b'), a)", "there is no source a.b"),
-        ("references((dest, n), airports_t, faa)", "2 columns cannot refer to 1 keys"),
-        ("references(1 + 1, faa)", "expected a check model, a source or a table"),
+        ("references(ref('nope'), a)", "there is no check model 'nope'", 27),
+        ("references(source('a', 'b'), a)", "there is no source a.b", 35),
+        ("references((dest, n), airports_t, faa)", "2 columns cannot refer to 1 keys", 10),
+        ("references(1 + 1, faa)", "expected a check model, a source or a table", 10),
     ],
 )
-def test_errors_of_compiling(project: Project, check: str, message: str) -> None:
+def test_errors_of_compiling(project: Project, check: str, message: str, column: int) -> None:
     project.write("flights", f"select n,\n dest -- @{check}\nfrom flights_t")
     (error,) = dqsql.compile_project(project.root).errors
     assert isinstance(error, CompileError)
     assert message in error.message
-    assert error.span is not None and (error.span.line, error.span.column) == (2, 10)
+    assert error.span is not None and (error.span.line, error.span.column) == (2, column)
 
 
 def test_one_lookup_for_all_checks_of_a_key(project: Project) -> None:
