@@ -117,7 +117,7 @@ def forecast(
     values: FloatArray,
     slots: Mapping[str, IntArray],
     relearn_after: int,
-    ratios: bool = True,
+    ratios: BoolArray,
 ) -> Forecasts:
     """As `choose`, with steps to a new level taken out, and of logarithms where they do better.
 
@@ -125,11 +125,12 @@ def forecast(
         values: S x K.
         slots: seasons, as for `choose`.
         relearn_after: after so many like misses of one sign in a row there was a step.
-        ratios: whether logarithms may be taken.
+        ratios: S, whether logarithms may be taken: not where the next value is below 0. A mean of
+            delays that was small and above 0 is no further from -1 than from 1.
     """
     chosen, steps = _stepped(values, slots, relearn_after)
     taken = np.zeros(len(values), dtype=bool)
-    able = np.flatnonzero(_spread_wide(values)) if ratios else np.empty(0, dtype=int)
+    able = np.flatnonzero(_spread_wide(values) & ratios)
     if able.size:
         logs = np.log(values[able])
         other, other_steps = _stepped(logs, {n: s[able] for n, s in slots.items()}, relearn_after)

@@ -70,7 +70,7 @@ def surprise(
         columns: F, the number of each metric's column.
     """
     values = training.T
-    found = forecast(values, slots, _RELEARN_AFTER)
+    found = forecast(values, slots, _RELEARN_AFTER, ~(tested < 0))
     chosen = found.chosen
     level = np.maximum(np.abs(found.expected), _LEAST)
     floors = np.where(found.ratios, floor / level, floor)

@@ -93,7 +93,8 @@ def _slots(times: TimeArray) -> dict[str, IntArray]:
         "hour of the week": hour + 24 * weekday,
         "month": months % 12,
     }
-    span = known.sum(axis=1) * apart
+    # Of series without times, the distance is infinite.
+    span = known.sum(axis=1) * np.where(np.isinf(apart), 0.0, apart)
     rounds = {"month": 365 * _DAY, "hour": _DAY}
     found = {}
     for name, (shortest, longest) in _SEASONS.items():

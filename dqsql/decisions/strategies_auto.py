@@ -87,7 +87,8 @@ class Auto(LearnedStrategy):
                 values[row, -newest.size :] = newest
         slots = seasons_of(many, length)
         # Changes of either sign have no ratios.
-        found = forecast(values, slots, self.relearn_after, ratios=not self.order)
+        ratios = np.array([not (self.order or s.new < 0) for s in many])
+        found = forecast(values, slots, self.relearn_after, ratios)
         return [_prediction(found, row, values[row]) for row in range(len(many))]
 
 

@@ -387,3 +387,13 @@ def test_a_zero_is_one_step_from_the_least_of_rounded_values() -> None:
         [np.round(np.exp(rng.normal(8, 1.0, size=60)), 1), rng.normal(40, 2, size=60)]
     )
     assert decide_novelty(metrics, history, [0.0, 41.0]).p_value < 0.005
+
+
+def test_a_value_below_zero_after_small_ones_above() -> None:
+    """A mean delay of a minute early is no novelty after delays from 0.1 minutes to an hour."""
+    rng = np.random.default_rng(5)
+    history = np.column_stack([rng.lognormal(1.5, 1.3, 200), rng.normal(size=200)])
+    assert decide_novelty(features(2), history, [-0.4, 0.0]).status == "ok"
+    # As large a loss where values are far above zero is one.
+    steady = np.column_stack([rng.lognormal(5, 0.2, 200), rng.normal(size=200)])
+    assert decide_novelty(features(2), steady, [-40.0, 0.0]).status == "anomalous"

@@ -568,3 +568,12 @@ def test_auto_with_several_batches_a_day_tells_what_is_far_or_rare() -> None:
     assert status(1000 + 6 * values.std()) == "anomalous"
     # Every night has it, but no noon.
     assert status(500.0) == "anomalous"
+
+
+def test_a_value_below_zero_is_not_infinitely_far_from_small_ones() -> None:
+    chosen = strategy("auto")
+    history = np.random.default_rng(5).lognormal(1.5, 1.3, 200)
+    assert not evaluate(chosen, history, None, -0.4).anomalous
+    # Ratios hold for all others.
+    assert evaluate(chosen, history, None, 1e5).anomalous
+    assert evaluate(chosen, np.random.default_rng(5).lognormal(5, 0.2, 200), None, -40.0).anomalous
