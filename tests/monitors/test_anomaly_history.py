@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql import compile_project
+from dqsql.model.monitors import Rates
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
 from dqsql.monitors.context import MonitorContext
@@ -83,7 +84,13 @@ class Judge:
         self.measure(self.values)
         book = ProgramBook([])
         context = MonitorContext(
-            self.plan, self.history, book, NOW, "run", self.fpr, settings=self.settings
+            self.plan,
+            self.history,
+            book,
+            NOW,
+            "run",
+            Rates(self.fpr, self.fpr),
+            settings=self.settings,
         )
         self.detector = AnomalyDetector(context, lambda batches, where: ())
 
