@@ -25,7 +25,8 @@ _COUNTED, _JOINED = "dqsql counted", "dqsql joined"
 _OPENS, _CLOSES = "([{", ")]}"
 # A width or a precision of five digits and more.
 _WIDE = re.compile(r"\d{5}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# What Python makes of a byte that is no UTF-8, and of half a pair.
+SURROGATE = re.compile("[\ud800-\udfff]")
 _LONG = re.compile(r"[\d_]{4000}").search
 
 
@@ -68,7 +69,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             length += len(part)
             _refuse_longer(length)
         text = "".join(found)
-        if half := _SURROGATE.search(text):
+        if half := SURROGATE.search(text):
             raise LimitError(f"{half[0]!r} is half of a character, which no file can hold")
         return text
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.arguments import plain
+from dqsql.compiler.comparisons import COMPARISONS
 from dqsql.compiler.misuse import is_numeric, locate
 from dqsql.compiler.references import AS_WRITTEN
 from dqsql.compiler.trees import filtered_by, has_aggregate, map_aggregates, map_children
@@ -25,20 +26,10 @@ RangeOf = Callable[[str], ValueRange | None]
 
 _METRIC, _CHECK = "metric", "check"
 _CONNECTORS = (exp.And, exp.Or, exp.Not, exp.Paren)
-_COMPARISONS = (
-    exp.EQ,
-    exp.NEQ,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.Between,
-    exp.In,
-    exp.Is,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Like,
-    exp.RegexpLike,
+_SPLIT = (
+    *_CONNECTORS,
+    *COMPARISONS,
+    *(exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.RegexpLike),
 )
 
 
@@ -97,7 +88,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
 
     def visit(node: exp.Expr) -> exp.Expr:
         is_metric = _METRIC in node.meta
-        if isinstance(node, _CONNECTORS + _COMPARISONS) and not is_metric:
+        if isinstance(node, _SPLIT) and not is_metric:
             return map_children(node, visit)
         return operand(node) if is_metric or has_aggregate(node) else node
 

@@ -17,6 +17,7 @@ from dqsql.loading.documents import read_text
 from dqsql.loading.rendering import Rendering, render_model
 from dqsql.loading.settings import read_model_settings
 from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
+from dqsql.template_limits import SURROGATE
 from dqsql.templating import MacroLibrary, call_error, locate
 
 MAX_CHARACTERS = 1_000_000
@@ -119,7 +120,7 @@ def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
     seen: dict[str, ModelFile] = {}
     errors: list[DqsqlError] = []
     for file in files:
-        if not _is_text(file.path):
+        if SURROGATE.search(file.path):
             message = "the name of the file is not UTF-8 text"
             errors.append(LoadError(message, span=Span(file.path), hint="rename the file"))
         first = seen.setdefault(file.name.lower(), file)
@@ -128,11 +129,6 @@ def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
             message = f"two check models are called {names}: {first.path} and {file.path}"
             errors.append(LoadError(message, span=Span(file.path), hint="rename one of the files"))
     return errors
-
-
-def _is_text(name: str) -> bool:
-    """Whether a file system's bytes were UTF-8: others stand in a name as halves of characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def load_model(
