@@ -77,7 +77,7 @@ class FolderPlace:
     @contextmanager
     def reading(self, *, contributions: bool) -> Iterator[Path | None]:
         """The folder itself."""
-        yield self.folder if (self.folder / "index.json").exists() else None
+        yield self._newest()
 
     @contextmanager
     def writing(self, *, afresh: bool) -> Iterator[Path]:
@@ -86,8 +86,9 @@ class FolderPlace:
         try:
             with self._storing():
                 shutil.rmtree(staged, ignore_errors=True)
-                if self.folder.exists() and not afresh:
-                    shutil.copytree(self.folder, staged)
+                newest = None if afresh else self._newest()
+                if newest is not None:
+                    shutil.copytree(newest, staged)
                 else:
                     staged.mkdir(parents=True)
             yield staged
@@ -101,7 +102,16 @@ class FolderPlace:
         if self.folder.exists():
             self.folder.rename(old)
         staged.rename(self.folder)
-        shutil.rmtree(old, ignore_errors=True)
+        for replaced in self._replaced():
+            shutil.rmtree(replaced, ignore_errors=True)
+
+    def _newest(self) -> Path | None:
+        """The index, or what a process that died before it put the new one there has set aside."""
+        places = (self.folder, *self._replaced())
+        return next((p for p in places if (p / "index.json").exists()), None)
+
+    def _replaced(self) -> list[Path]:
+        return sorted(self.folder.parent.glob(f".{self.folder.name}.*.old"))
 
     @contextmanager
     def _storing(self) -> Iterator[None]:

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dqsql.monitors.index_place import INDEX_NAME, FolderPlace
+from dqsql.patterns.store import load_index
 from tests.tables import StoredRuns, table_rows
 
 from .conftest import CrashStates, FaultTable, as_project, problem_of
@@ -61,6 +63,7 @@ def checked(make_project: Callable[..., Path], crash_states: CrashStates) -> Pat
         ("run", "--full-refresh"),
         ("review", "reject", "m", "2024-01-02", "--reason", "x"),
         ("fit",),
+        ("index", "build"),
         ("clean", "--older-than", "0d"),
     ],
     ids=lambda command: " ".join(command[:2]),
@@ -76,6 +79,34 @@ def test_every_state(
     for state in states:
         problem = problem_of(as_project(checked, state), before)
         fault_table.add(f"crash: dqsql {' '.join(command[:2])}", problem)
+        if problem is not None:
+            problems[state.name] = problem
+    assert problems == {}
+
+
+@pytest.mark.parametrize("command", ["build", "update"])
+def test_every_state_of_an_index_that_is_replaced(
+    checked: Path, crash_states: CrashStates, fault_table: FaultTable, command: str
+) -> None:
+    """There is the old index or the new one, and writing it again works."""
+    arguments = ("--project-dir", str(checked))
+    crash_states.of(checked, "-m", "dqsql", "index", "build", *arguments)
+    days(checked, 4, 1)
+    states = crash_states.of(checked, "-m", "dqsql", "index", command, *arguments)
+    assert len(states) > 5
+    problems = {}
+    for state in states:
+        place = FolderPlace(as_project(checked, state).folder / INDEX_NAME)
+        with place.reading(contributions=True) as folder:
+            problem = "there is no index" if folder is None else None
+            if folder is not None:
+                load_index(folder)
+        with place.writing(afresh=False) as staged:
+            load_index(staged)
+        leftovers = [f.name for f in place.folder.parent.iterdir() if f.name.endswith(".old")]
+        if leftovers:
+            problem = f"{leftovers} are left"
+        fault_table.add(f"crash: dqsql index {command}, of an old one", problem)
         if problem is not None:
             problems[state.name] = problem
     assert problems == {}
