@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ from dqsql.engine.failures import (
     translated,
 )
 from dqsql.engine.paths import file_or_pattern
+from dqsql.engine.registered import Registered
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Project, Source, view_name
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
 _ONE_TASK = 4 * 2**20
+# The first line of a plan with costs that tells a size is that of the whole.
+_SIZE = re.compile(r"sizeInBytes=([\d.E+]+) ([KMGTPE]i)?B")
+_UNITS = {unit: 2 ** (10 * n) for n, unit in enumerate((None, "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 
 
 def register_source(spark: SparkSession, source: Source, about: str | None = None) -> None:
@@ -112,7 +118,7 @@ def _options(source: Source) -> dict[str, str]:
 
 
 def register_model(
-    spark: SparkSession, project: Project, model: CheckModel, done: set[str] | None = None
+    spark: SparkSession, project: Project, model: CheckModel, done: Registered | None = None
 ) -> None:
     """Make a check model's SELECT a temporary view, after what it reads; its text runs verbatim.
 
@@ -123,8 +129,15 @@ def register_model(
 
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
+    view = quoted(view_name(model))
     try:
-        spark.sql(model.sql).createOrReplaceTempView(quoted(view_name(model)))
+        if model.relation is None:
+            spark.sql(model.sql).createOrReplaceTempView(view)
+        else:
+            # Not by SQL, which a server would analyse once more.
+            spark.table(model.relation).createOrReplaceTempView(view)
+            if estimated_bytes(spark, view) < _ONE_TASK:
+                spark.table(view).coalesce(1).createOrReplaceTempView(view)
     except SPARK_FAILURES as error:
         problem = translate_model_error(error, model)
         name = missing_relation(str(error))
@@ -133,15 +146,22 @@ def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> 
         raise problem from error
 
 
+def estimated_bytes(spark: SparkSession, relation: str) -> float:
+    """The size of a relation by Spark's own estimate; infinite where Spark makes none."""
+    row = spark.sql(f"explain cost select * from {relation}").first()
+    found = _SIZE.search(row[0]) if row is not None else None
+    return math.inf if found is None else float(found[1]) * _UNITS[found[2]]
+
+
 def register_dependencies(
-    spark: SparkSession, project: Project, model: CheckModel, done: set[str] | None = None
+    spark: SparkSession, project: Project, model: CheckModel, done: Registered | None = None
 ) -> None:
     """Register what a model reads, first things first; `done` remembers what was registered.
 
     A relation that dbt built is there already, and needs nothing.
     """
     models = {m.unique_id: m for m in project.models}
-    _register_upstream(spark, project, models, model, set() if done is None else done)
+    _register_upstream(spark, project, models, model, done or Registered())
 
 
 def _register_upstream(
@@ -149,20 +169,28 @@ def _register_upstream(
     project: Project,
     models: Mapping[str, CheckModel],
     model: CheckModel,
-    done: set[str],
+    done: Registered,
 ) -> None:
     if model.relation is not None:
         return
     for source in project.sources:
-        if source.unique_id in model.depends_on and source.unique_id not in done:
-            register_source(spark, source)
-            done.add(source.unique_id)
+        if source.unique_id in model.depends_on:
+            done.once(source.unique_id, partial(register_source, spark, source))
     for unique_id in model.depends_on:
-        upstream = models.get(unique_id)
-        if upstream is not None and unique_id not in done:
-            _register_upstream(spark, project, models, upstream, done)
-            _register_view(spark, project, upstream)
-            done.add(unique_id)
+        if (upstream := models.get(unique_id)) is not None:
+            done.once(unique_id, partial(_register_with, spark, project, models, upstream, done))
+
+
+def _register_with(
+    spark: SparkSession,
+    project: Project,
+    models: Mapping[str, CheckModel],
+    model: CheckModel,
+    done: Registered,
+) -> None:
+    """Register a check model after what it reads."""
+    _register_upstream(spark, project, models, model, done)
+    _register_view(spark, project, model)
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:
@@ -175,12 +203,12 @@ def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:
 
 
 def column_types(spark: SparkSession, relation: str, name: str) -> dict[str, str]:
-    """The columns of a relation (SQL text) in order, with their Spark types.
+    """The columns of a relation in order, with their Spark types.
 
     `name` is what people call it. Raises EngineError.
     """
     with translated(f"cannot read {name}"):
-        return types_of(spark.sql(f"select * from {relation}").schema)
+        return types_of(spark.table(relation).schema)
 
 
 def expression_types(
@@ -191,9 +219,9 @@ def expression_types(
     Raises SourceNotFoundError when there is no such relation, QueryError when an expression does
     not work on it.
     """
-    selected = ", ".join(f"({e}) as `e{i}`" for i, e in enumerate(expressions)) or "1 as `e`"
+    selected = [f"({e}) as `e{i}`" for i, e in enumerate(expressions)] or ["1 as `e`"]
     try:
-        fields = spark.sql(f"select {selected} from {relation}").schema.fields
+        fields = spark.table(relation).selectExpr(*selected).schema.fields
     except SPARK_FAILURES as error:
         if condition_of(error).startswith(("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")):
             raise SourceNotFoundError(

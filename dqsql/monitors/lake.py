@@ -15,6 +15,7 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batches_query
 from dqsql.dialect import column, to_sql
+from dqsql.engine.registered import Registered
 from dqsql.errors import DqsqlError, SourceNotFoundError, UsageError, nearest
 from dqsql.model.project import CheckModel, Project
 
@@ -39,7 +40,7 @@ class Lake:
     max_values: int
     failures: list[DqsqlError] = field(default_factory=list)
     unreadable: list[str] | None = None
-    _registered: set[str] = field(default_factory=set)
+    _registered: Registered = field(default_factory=Registered)
 
     def frames(self, names: Sequence[str]) -> dict[str, DataFrame]:
         """The relations of these names, schemas and globs. Raises DqsqlError for any of them."""

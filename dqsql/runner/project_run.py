@@ -27,6 +27,7 @@ from dqsql.engine.inputs import (
 from dqsql.engine.journal import Journal
 from dqsql.engine.lazy_session import LazySession
 from dqsql.engine.ledger import read_ledgers, refuse_lost_rows, take_retired, versions_after
+from dqsql.engine.registered import Registered
 from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, error_of
@@ -115,6 +116,7 @@ class ProjectRun:
     _rates: Rates = DEFAULT_RATES
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
+    _registered: Registered = field(default_factory=Registered, init=False)
     _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
 
     @property
@@ -393,9 +395,8 @@ class ProjectRun:
             own = model.depends_on if model.relation is None else ()
             needed = (*own, *relation_ids(plan.relations))
             reader = replace(model, depends_on=needed, relation=None)
-            registered: set[str] = set()
-            register_dependencies(spark, self._project, reader, registered)
-            register_model(spark, self._project, model, registered)
+            register_dependencies(spark, self._project, reader, self._registered)
+            register_model(spark, self._project, model, self._registered)
             plan = self._with_columns_of_now(plan, spark)
             model = plan.model
             if plan.blocked:

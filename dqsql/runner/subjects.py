@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import model_view
 from dqsql.compiler.privacy import pii_columns
+from dqsql.engine.registered import Registered
 from dqsql.errors import UsageError, nearest
 from dqsql.loading.documents import relative_to
 from dqsql.loading.sources import UNNAMED, is_known_format, unnamed_source
@@ -133,7 +134,7 @@ class Subjects:
     project: Project
     spark: SparkSession
     _found: dict[str, Subject] = field(default_factory=dict)
-    _registered: set[str] = field(default_factory=set)
+    _registered: Registered = field(default_factory=Registered)
 
     def find(self, name: str) -> Subject:
         """A check model, source, table or file. Raises DqsqlError."""
