@@ -58,6 +58,23 @@ print([name for name in late if name in sys.modules])
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("3", "3")])
+def test_one_thread_multiplies_small_matrices(given: str | None, expected: str) -> None:
+    """Unless the user says otherwise; it is read when numpy is imported."""
+    program = """
+import os, sys
+import dqsql.cli.main
+print("numpy" in sys.modules, os.environ["OPENBLAS_NUM_THREADS"])
+"""
+    name = "OPENBLAS_NUM_THREADS"
+    environment = {k: v for k, v in ENVIRONMENT.items() if k != name}
+    environment |= {} if given is None else {name: given}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.split() == ["False", expected]
+
+
 def test_python_dash_m() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dqsql", "--help"],
