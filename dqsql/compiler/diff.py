@@ -65,14 +65,10 @@ class ComparedSide:
 
 @dataclass(frozen=True)
 class RelationDiff:
-    """Compares two relations.
+    """Compares two relations: the check model and another.
 
-    Attributes:
-        ours: the check model.
-        theirs: the other relation.
-        keys: what names a row in both.
-        values: what is compared of rows with the same keys.
-        tolerance: by how much numbers may differ.
+    `keys` name a row in both; `values` are compared of rows with the same keys, numbers within
+    `tolerance`.
     """
 
     ours: ComparedSide

@@ -54,9 +54,7 @@ def relation_key(text: str) -> Relation | None:
 def flow_of(sql: str, known: Mapping[Relation, Sequence[str]]) -> Flow | None:
     """Where the columns of a SELECT come from; None where that cannot be told.
 
-    Args:
-        sql: the SELECT.
-        known: the columns of relations, as far as they are known.
+    `known` are the columns of relations, as far as they are known.
     """
     try:
         tree = parse_one(sql, dialect=DIALECT)
@@ -217,13 +215,7 @@ class Impacts:
     readers: Sequence[Reader]
 
     def of(self, model: CheckModel, column: str | None, columns: Collection[str]) -> Impact:
-        """Who reads a check model's relation, or one column of it.
-
-        Args:
-            model: the check model.
-            column: the column; None: any of them.
-            columns: all columns of the relation.
-        """
+        """Who reads a check model's relation, or one of its `columns`."""
         about = "model" if column is None else "column"
         start = (model.config.extra.get("dbt") or {}).get("unique_id")
         root = next((r for r in self.readers if r.unique_id == start), None)

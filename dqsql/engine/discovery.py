@@ -206,22 +206,9 @@ def store_failing_rows(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Let Spark write all rows of a query of failing rows, in place of those of `batches`.
 
-    Args:
-        spark: the session.
-        store: where the table is.
-        table: its name.
-        query: gives batch, check and row, and in the column `rank` the place in the sample.
-        same: texts that all rows share, by column.
-        now: when they were captured.
-        batches: those that the rows are of.
-        rank: that column.
-        shown: how many rows of a check and batch to return.
-
-    Returns:
-        The first rows of each check and batch, and how many there are.
-
-    Raises:
-        EngineError: the query does not work. StorageError: the rows cannot be written.
+    `query` gives batch, check and row, and in the column `rank` the place in the sample; `same` are
+    the texts that all rows share, by column. Returns the first `shown` rows of each check and
+    batch, and how many there are. Raises EngineError or StorageError.
     """
     captured = f"timestamp_micros({int(now.timestamp() * 1_000_000)}L) as captured_at"
 

@@ -55,14 +55,10 @@ _DERIVED = ("dq_total__", "dq_frequency_total__")
 
 @dataclass(frozen=True)
 class Ailment:
-    """Something that is wrong with the tables.
+    """Something that is wrong with a table: a sentence without a full stop.
 
-    Attributes:
-        table: the table.
-        what: what is wrong, a sentence without a full stop.
-        remedy: what `--repair` does about it.
-        harmless: whether nothing is lost and nothing counted twice.
-        mended: whether it has been done.
+    `remedy` is what `--repair` does about it; a `harmless` one loses nothing and counts nothing
+    twice.
     """
 
     table: str

@@ -221,9 +221,8 @@ def digest_of(*parts: object) -> str:
 def begin(place: Mapping[str, object], *, surely: bool) -> None:
     """Start Java if the last run of this place tells that this one will need it.
 
-    Args:
-        place: the project and target by the options of the command line, among others.
-        surely: whether a session is needed even if no file has changed.
+    `place` is the project and target by the options of the command line, among others. With
+    `surely` a session is needed even if no file has changed.
     """
     recipe = _read(place)
     if recipe is None or _waiting or has_session():

@@ -86,9 +86,8 @@ def watched_by(inputs: Iterable[FileInputs | None], project: Project) -> Watched
 def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int]]) -> Scale:
     """How much a run reads of models.
 
-    Args:
-        models: what each reads; the bytes that it read before, None if it never did; and the rows
-            that have been checked.
+    Of each: what it reads; the bytes that it read before, None if it never did; the rows checked so
+    far.
     """
     new, known, size = 0.0, 0, 0
     for now, before, rows in models:

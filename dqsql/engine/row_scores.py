@@ -40,23 +40,11 @@ def scored_rows(
     top: int,
     row: str,
 ) -> tuple[int, int, list[dict[str, Any]]]:
-    """Score all rows of a query where they are; only the oddest come back.
+    """Score all rows of a query where they are; only the `top` oddest come back.
 
-    Args:
-        spark: the session.
-        model: the check model, for messages.
-        query: gives the values, and the row as text in the column `row`.
-        score: gives the scores of rows.
-        reasons: says of rows why they are odd.
-        threshold: rows above it are odd.
-        top: how many odd rows to return.
-        row: the column of the row's text.
-
-    Returns:
-        The number of rows, of odd ones, and the oddest (`score`, `reasons`, `row`), oddest first.
-
-    Raises:
-        EngineError: Spark fails on it, or its Python workers lack dqsql.
+    The query gives the values, and in the column `row` the row as text; rows that score above the
+    threshold are odd. Returns the number of rows, of odd ones, and the oddest (`score`, `reasons`,
+    `row`), oddest first. Raises EngineError: Spark fails on it, or its Python workers lack dqsql.
     """
 
     def scored(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

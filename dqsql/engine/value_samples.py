@@ -72,7 +72,7 @@ def sample_values(
     limit: int = MAX_SAMPLED,
     not_matching: Mapping[str, str] | None = None,
 ) -> dict[str, ValueSample]:
-    """Sample the non-null values of columns in one job.
+    """Sample the non-null values of columns in one job; their order depends on the values alone.
 
     Args:
         spark: the session.
@@ -81,11 +81,7 @@ def sample_values(
         columns: string columns (others are taken as text), at least one.
         condition: which rows; all by default. See `compiler.scan.BatchFilter.condition`.
         limit: distinct values of each column, at least 1.
-        not_matching: by column, an anchored regular expression; only values that do not match it
-            are sampled.
-
-    Returns:
-        A sample for each column, in an order that depends on the values alone.
+        not_matching: by column, an anchored regular expression that sampled values do not match.
 
     Raises:
         EngineError: Spark refused the statement or failed.

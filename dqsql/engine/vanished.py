@@ -36,19 +36,10 @@ def with_vanished(
     ledger: Mapping[str, BatchRecord],
     batches: Sequence[str],
 ) -> Measurement:
-    """What was measured of batches, with the expected segments that have no rows in them.
+    """What was measured of batches, oldest first, with expected segments that have no rows there.
 
-    All batches before count, whatever was found in them: so the order of runs makes no difference.
-
-    Args:
-        measured: what Spark gave.
-        plan: the model's plan.
-        store: the tables.
-        ledger: the batches of before the run.
-        batches: those of the run, oldest first.
-
-    Raises:
-        StorageError: stored metrics cannot be read.
+    All batches of the `ledger` before the run count, whatever was found in them: so the order of
+    runs makes no difference. Raises StorageError.
     """
     rows = next((m for m in plan.metrics if _counts_rows(m)), None)
     if rows is None or not plan.model.config.segment_by or not batches:

@@ -160,13 +160,8 @@ def start_session(
 ) -> WarmSession:
     """Start the warm session of some settings, and wait until it answers.
 
-    Args:
-        settings: Spark's settings, by which the session is found.
-        launched: those that it is started with.
-        idle: seconds without use after which it stops.
-
-    Raises:
-        SessionError: it did not start.
+    It is found by `settings`, started with `launched`, and stops after `idle` seconds without use.
+    Raises SessionError.
     """
     place = place_of(settings)
     place.record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -147,11 +147,10 @@ def token_sequence(value_shape: str) -> tuple[Sequence_, tuple[int, ...]]:
 def align_sequences(
     sequences: Sequence[Sequence_],
 ) -> tuple[Sequence_, dict[Sequence_, tuple[int, ...]]]:
-    """Align distinct sequences greedily, in the given order.
+    """Align distinct sequences greedily, in the given order. Only equal kinds share a position.
 
-    Returns:
-        The profile (the kind at each position), and for each sequence the positions of its tokens,
-        ascending. Only equal kinds share a position.
+    Returns the profile (the kind at each position), and for each sequence the positions of its
+    tokens, ascending.
     """
     profile: Sequence_ = sequences[0]
     places = {profile: tuple(range(len(profile)))}

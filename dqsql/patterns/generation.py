@@ -101,17 +101,13 @@ def _tokens_of_shape(value_shape: str) -> int:
 def pattern_masks(
     sample: ColumnSample, *, tau: int, min_rows: int, constants: bool = True
 ) -> dict[str, int]:
-    """Return the patterns of the column's values with the rows that match each of them.
+    """The column's patterns (printable, never the trivial one), with the rows of each as bits.
 
     Args:
         sample: the column.
         tau: values of more tokens are left out, at least 1.
         min_rows: specialisations that fewer rows of a coarse group share are left out, at least 1.
         constants: whether words may stay constant (symbols always do).
-
-    Returns:
-        Printable patterns (see `language`) and their rows as bits of an integer. The trivial
-        pattern is never among them.
     """
     groups = _coarse_groups(sample, tau)
     result = _patterns_of_words(groups.values())

@@ -76,12 +76,10 @@ class PatternIndex:
         )
 
     def merged(self, other: PatternIndex) -> PatternIndex:
-        """Return the index of both corpora together, for example the lake's and the shipped one.
+        """The index of both corpora together, for example the lake's and the shipped one.
 
-        Exact up to patterns that are left out of a served part for their small coverage.
-
-        Raises:
-            PatternError: the indexes were built with different tau.
+        Exact up to patterns that are left out of a served part for their small coverage. Raises
+        PatternError where they were built with different tau.
         """
         if self.settings.tau != other.settings.tau:
             raise PatternError(

@@ -132,11 +132,7 @@ class LearnedPattern:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> LearnedPattern:
-        """Read what `to_dict` gave.
-
-        Raises:
-            PatternError: a field is missing or wrong, or the pattern cannot be read.
-        """
+        """Read what `to_dict` gave. Raises PatternError."""
         try:
             learned = cls(
                 pattern=str(content["pattern"]),
@@ -171,16 +167,10 @@ def infer_pattern(
     settings: InferenceSettings | None = None,
     model: RiskModel | None = None,
 ) -> LearnedPattern | NoPattern:
-    """Learn a validation pattern from a column's values.
+    """Learn a validation pattern from a column's values, never a trivial one; or say why not.
 
-    Args:
-        values: training values; nulls are left out, empty strings are values.
-        index: the corpus index; its settings (tau) hold here too.
-        settings: see `InferenceSettings`.
-        model: of rehearsals, the risk of a false alarm; by default the one that ships.
-
-    Returns:
-        The pattern, never a trivial one; or the reason why there is none.
+    Nulls are left out, empty strings are values. The settings of the corpus `index` (tau) hold here
+    too. `model` gives the risk of a false alarm of rehearsals; by default the one that ships.
     """
     settings = settings or InferenceSettings()
     kept = [value for value in values if value is not None][: settings.max_values]
@@ -338,17 +328,11 @@ def tag_pattern(
     max_false_negatives: float = 0.1,
     m: int | None = None,
 ) -> TagPattern | NoPattern:
-    """Return the most restrictive pattern of a column's domain.
+    """The most restrictive pattern of the domain of an example column, of which nulls are left out.
 
-    Args:
-        values: the example column; nulls are left out.
-        index: the corpus.
-        max_false_negatives: largest share of values missed, in the column and, on the mean, in the
-            columns of the corpus that match, in [0, 1).
-        m: least coverage; None as in `InferenceSettings`.
-
-    Raises:
-        PatternError: max_false_negatives is out of range.
+    `max_false_negatives` is the largest share of values missed, in the column and, on the mean, in
+    the columns of the corpus that match, in [0, 1). `m` is the least coverage, as in
+    `InferenceSettings`. Raises PatternError.
     """
     if not 0 <= max_false_negatives < 1:
         raise PatternError(f"max_false_negatives {max_false_negatives} is not in [0, 1)")

@@ -39,11 +39,9 @@ _LATE = (0.5, 0.75, 0.9)
 
 
 def features(ladder: Ladder, times: Times | None = None) -> Floats:
-    """Return what the values say of the risk at each level, shape (levels, features).
+    """What the values say of the risk at each level, shape (levels, features).
 
-    Args:
-        ladder: the values.
-        times: `ladder.accepted_from()`, where it is at hand.
+    `times` is `ladder.accepted_from()`, where it is at hand.
     """
     times = ladder.accepted_from() if times is None else times
     rows = times.shape[1]
@@ -134,11 +132,7 @@ class RiskModel:
 
 @lru_cache(maxsize=1)
 def shipped_model() -> RiskModel:
-    """Return the model that ships with dqsql.
-
-    Raises:
-        PatternError: the installation lacks it, or it is damaged.
-    """
+    """The model that ships with dqsql. Raises PatternError where the installation lacks it."""
     return load_model(RISK_MODEL)
 
 

@@ -159,13 +159,10 @@ def build_index(
     tables: Mapping[str, DataFrame],
     settings: IndexSettings | None = None,
 ) -> SizeReport:
-    """Add tables to the index in a folder, replacing the contribution of those already in it.
+    """Add tables to the index in a folder, or make it; what tables in it contributed is replaced.
 
-    Makes the index when there is none. Only string columns count; of each the first `max_values`
-    non-null values that Spark returns are read.
-
-    Raises:
-        PatternError: the folder holds an index of other settings, or there are no tables.
+    Only string columns count; of each the first `max_values` non-null values that Spark returns are
+    read. Raises PatternError: the folder holds an index of other settings, or there are no tables.
     """
     if not tables:
         raise PatternError("no tables to index")
@@ -259,12 +256,9 @@ def column_values(table: DataFrame, column: str, limit: int) -> list[str | None]
 def matching_shares(
     tables: Mapping[str, DataFrame], regex: str, max_values: int
 ) -> list[TaggedColumn]:
-    """Return for each string column that has values the share of them that match.
+    """The share of values that match an anchored Java regular expression, by string column.
 
-    Args:
-        tables: data frames by name; of each the first rows are read, as for an index.
-        regex: an anchored Java regular expression (see `regex.spark_regex`).
-        max_values: rows read of each table, at least 1.
+    Of each table the first `max_values` rows are read, as for an index.
     """
     from pyspark.sql import functions as F
 

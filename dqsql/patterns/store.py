@@ -56,11 +56,7 @@ class SizeReport:
 
 
 def load_index(folder: str | os.PathLike[str]) -> PatternIndex:
-    """Read the served part of an index folder.
-
-    Raises:
-        PatternError: there is no index, it is damaged, or it has another format.
-    """
+    """Read the served part of an index folder. Raises PatternError as `read_meta` does."""
     path = Path(folder)
     meta = read_meta(path)
     try:
@@ -89,11 +85,7 @@ class IndexMeta:
 
 
 def read_meta(folder: Path) -> IndexMeta:
-    """Read `index.json`.
-
-    Raises:
-        PatternError: there is no index, it is damaged, or it has another format.
-    """
+    """Read `index.json`. Raises PatternError: it is missing, damaged, or of another format."""
     try:
         content = read_json(
             folder / "index.json", {"format": int, "settings": dict, "tables": dict}
@@ -155,10 +147,8 @@ def update_index(
 ) -> SizeReport:
     """Add tables to an index, replacing the contribution of those already in it.
 
-    The folder is made when there is none; then `settings` may be given. The corpus is not read.
-
-    Raises:
-        PatternError: the folder holds an index of other settings.
+    The folder is made when there is none; then `settings` may be given, and others than an index
+    has raise PatternError. The corpus is not read.
     """
     rows = {name: contribution_rows(name, c) for name, c in contributions.items()}
     totals = {name: (c.columns, c.value_bytes) for name, c in contributions.items()}
@@ -281,11 +271,7 @@ GENERAL_INDEX_FOLDER = Path(__file__).parent / "data" / "general"
 
 @lru_cache(maxsize=1)
 def general_index() -> PatternIndex:
-    """Return the shipped index.
-
-    Raises:
-        PatternError: the installation lacks it.
-    """
+    """The shipped index. Raises PatternError where the installation lacks it."""
     return load_index(GENERAL_INDEX_FOLDER)
 
 

@@ -139,13 +139,13 @@ def decide(
     samples: Sequence[str] = (),
     pii: bool = False,
 ) -> PatternDecision:
-    """Decide whether a batch follows the pattern as its training values did.
+    """Decide whether a batch follows the pattern as its training values did; nulls do not count.
 
     Args:
         pattern: the pattern in printable form, for the message.
-        training_rows: non-null training values, at least 1.
+        training_rows: at least 1.
         training_nonconforming: those that did not match.
-        rows: non-null values of the batch; 0 gives the status "empty".
+        rows: of the batch; 0 gives the status "empty".
         nonconforming: those that do not match.
         significance: the alarm's false-positive rate under equal shares, in (0, 1).
         test: Fisher's exact test, or chi-squared with Yates' correction.

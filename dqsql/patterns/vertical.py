@@ -33,13 +33,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """The corpus, and what is asked of a pattern.
-
-    Attributes:
-        index: the corpus.
-        r: largest FPR_T, in [0, 1].
-        m: least coverage in columns.
-    """
+    """The corpus and what is asked of a pattern: at most the FPR_T `r`, at least `m` columns."""
 
     index: PatternIndex
     r: float
@@ -77,14 +71,7 @@ _KEPT_CHAINS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Segments up to a position.
-
-    Attributes:
-        text: their patterns, one after the other.
-        rate: the sum of their rates.
-        coverage: that of the rarest segment.
-        segments: how many there are.
-    """
+    """Segments up to a position: the sum of their rates, and the coverage of the rarest."""
 
     text: str
     rate: float
@@ -106,15 +93,11 @@ class _Chain:
 
 
 def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -> Candidate | None:
-    """Return the chain of segments of least total rate, or None where none is feasible.
+    """The chain of segments of least total rate (bounded by `judge.r`), or None.
 
     With horizontal cuts, values whose tokens do not follow the majority's are dropped first
-    (section 4); every segment has to match all the rest.
-
-    Args:
-        sample: the column.
-        judge: which patterns are feasible; its r bounds the sum over segments.
-        min_share: share of rows that the chain has to match, in (0, 1].
+    (section 4); every segment has to match all the rest: at least `min_share` of the rows, in (0,
+    1].
     """
     alignment = align(sample, min_share=min_share)
     if alignment is None:

@@ -102,12 +102,10 @@ _COMMANDS = {Status.ERROR: "error", Status.FAIL: "error"}
 def finding_annotations(
     result: RunResult, plans: Sequence[Plan], prefix: str = ""
 ) -> Iterator[str]:
-    """Yield one command for each check with findings, and for each error.
+    """One command for each check with findings, and for each error.
 
-    Args:
-        result: the run.
-        plans: what was compiled; it says where the checks stand.
-        prefix: path of the project's folder in the repository, empty or with a slash at its end.
+    `plans` say where the checks stand. `prefix` is the project's folder in the repository, empty or
+    with a slash at its end.
     """
     places: dict[str, Check | Monitor] = {}
     for plan in plans:

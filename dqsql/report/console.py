@@ -49,15 +49,10 @@ def styled_label(status: Status, out: Terminal) -> str:
 
 
 class ConsoleListener(RunListener):
-    """Prints the progress of a run.
+    """Prints the progress of a run, the spinner on standard error; or failures only, if `quiet`.
 
-    Args:
-        out: where the lines go.
-        progress: the spinner on standard error.
-        quiet: print failures and errors only.
-        roots: folders that the files of errors may be relative to.
-        places: file and line of checks by their ids, as `checks/flights.sql:12`.
-        clock: the wall clock, for the time at the beginning of each line.
+    The files of errors may be relative to `roots`. `places` are file and line of checks by their
+    ids, as `checks/flights.sql:12`; `clock` gives the time at the beginning of each line.
     """
 
     def __init__(

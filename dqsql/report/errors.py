@@ -35,12 +35,9 @@ def flatten(error: DqsqlError) -> tuple[DqsqlError, ...]:
 
 
 def print_error(terminal: Terminal, error: DqsqlError, roots: Sequence[Path] = ()) -> None:
-    """Print one block per error.
+    """Print one block per error, of an `ErrorGroup` one for each member.
 
-    Args:
-        terminal: where to print.
-        error: what happened; the members of an `ErrorGroup` are printed one by one.
-        roots: folders that the files of spans may be relative to, tried in order.
+    `roots` are folders that the files of spans may be relative to, tried in order.
     """
     errors = flatten(error)
     for each in errors:

@@ -26,10 +26,7 @@ def _utc_now() -> datetime:
 class JsonListener(RunListener):
     """Writes one JSON object per event: `info` as dbt has it, `data` with the particulars.
 
-    Args:
-        out: where the lines go.
-        quiet: write failures and errors only.
-        clock: the wall clock.
+    With `quiet` failures and errors only.
     """
 
     def __init__(

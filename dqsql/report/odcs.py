@@ -26,14 +26,7 @@ Json = dict[str, Any]
 
 
 def odcs_text(project: str, plan: Plan, columns: Mapping[str, str], key: Sequence[str] = ()) -> str:
-    """A check model as YAML.
-
-    Args:
-        project: name of the project.
-        plan: the model with its checks and monitors.
-        columns: its columns with their Spark types, as far as they are known.
-        key: the columns that its contract calls its key.
-    """
+    """A check model as YAML, with its columns' Spark types where they are known, and its `key`."""
     document = odcs_document(project, plan, columns, key)
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -72,13 +72,10 @@ class Receiver:
 def events(
     result: RunResult, plans: Sequence[Plan], namespace: str, project: Project | None = None
 ) -> list[dict[str, Any]]:
-    """Return the events of a run in the order of its models.
+    """The events of a run in the order of its models.
 
-    Args:
-        result: the run.
-        plans: what was compiled.
-        namespace: the namespace of jobs and datasets, for example of the warehouse.
-        project: the project, whose sources say which tables and files models read.
+    `namespace` is that of jobs and datasets, for example of the warehouse; the project's sources
+    say which tables and files models read.
     """
     by_name = {plan.model.name: plan for plan in plans}
     datasets = None if project is None else Datasets(project)

@@ -41,12 +41,10 @@ _UNEVALUATED = "no new batches"
 
 
 def run_results(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
-    """Return the content of `run_results.json`: one entry per check, over all batches of the run.
+    """The content of `run_results.json`: one entry per check, over all batches of the run.
 
-    Args:
-        result: the run.
-        plans: what was compiled. With them, checks that had nothing new to look at are listed as
-            skipped, and entries carry their expression.
+    With `plans`, checks that had nothing new to look at are listed as skipped, and entries carry
+    their expression.
     """
     by_model = {plan.model.name: plan for plan in plans}
     entries = [

@@ -52,11 +52,7 @@ def spark_of(
 ) -> Record | None:
     """What a finding saw, in its batch and those before it; None where that is no number.
 
-    Args:
-        finding: a verdict.
-        verdicts: all of its check.
-        batches: those of the report, oldest first.
-        values: the stored metrics.
+    `verdicts` are all of its check; `batches` those of the report, oldest first.
     """
     end = batches.index(finding.batch or "") + 1
     shown = batches[max(0, end - _SPARK) : end]

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportedContract:
-    """A check model for one object of a contract.
-
-    Attributes:
-        path: its file, relative to the project.
-        text: what is in it.
-        contract: the object.
-        written: whether the file was written.
-    """
+    """A check model for one object of a contract: its file in the project, and its text."""
 
     path: str
     text: str
@@ -54,17 +47,7 @@ def export_contract(
     """A check model as a data contract in ODCS YAML.
 
     The types of its columns are those of the last run. Rules that the standard has no words for are
-    written for the engine `dqsql`.
-
-    Args:
-        model: name of the check model.
-        project_dir: folder of the project.
-        spark: an existing session to use.
-        **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
-
-    Raises:
-        DqsqlError: there is no such model, it does not compile, or the tables cannot be read.
+    written for the engine `dqsql`. Raises DqsqlError.
     """
     compiled = Where(project_dir, **place).compile()
     known = {p.model.name: p for p in compiled.plans}
@@ -98,15 +81,8 @@ def import_contract(
 ) -> tuple[ImportedContract, ...]:
     """Check models for the objects of a data contract: each reads its relation and names the file.
 
-    Args:
-        file: the contract, in the project's folder.
-        name: the object; None: all of them.
-        write: write the files into `checks/`; one that is there is left as it is.
-        project_dir: folder of the project.
-        **place: target, profile and variables, as in `Place`.
-
-    Raises:
-        DqsqlError: the file is no contract, lies outside of the project, or cannot be written.
+    `file` lies in the project's folder; `name` is the object, None: all of them. With `write` the
+    files are written into `checks/`; one that is there is left as it is. Raises DqsqlError.
     """
     project = Where(project_dir, **place).project()
     path, shown = _inside(project.root, Path(file))

@@ -82,7 +82,7 @@ def build(
     Args:
         where: the project and target.
         relations: check models, sources, tables, `schema.*`, files and globs; all sources and
-            check models of the project when empty.
+            check models of the project when empty. What cannot be read is then a note, no error.
         tau: values of more tokens are left out, at least 1; 8 by default.
         max_values: rows read of each relation, at least 1; 1,000 by default.
         spark: an existing session; by default one is made from the profile.
@@ -90,7 +90,7 @@ def build(
 
     Raises:
         DqsqlError: a relation cannot be read, or the warehouse cannot be written. The index that
-            was there stays as it was. Without `relations`, what cannot be read becomes a note.
+            was there stays as it was.
     """
     given = {"tau": tau, "max_values": max_values}
     settings = IndexSettings(**{k: v for k, v in given.items() if v is not None})
@@ -150,11 +150,7 @@ def _write(
 def show(
     where: Where, *, limit: int = 20, max_fpr: float = 0.1, spark: SparkSession | None = None
 ) -> IndexContent:
-    """Return the head of the index: the common domains of the lake.
-
-    Raises:
-        DqsqlError: there is no index, or it cannot be read.
-    """
+    """The head of the index: the common domains of the lake. Raises DqsqlError."""
     project = where.project()
     with (
         _place(project, spark) as place,
@@ -175,21 +171,11 @@ def tag(
     spark: SparkSession | None = None,
     step: Step = silent,
 ) -> TagResult | NoPattern:
-    """Find the columns of the lake that share a domain with a column (section 2.3 of the paper).
+    """Find the columns of the lake that share a domain with a string column (paper, section 2.3).
 
     The most restrictive pattern of the column is looked up in the index; of the tables that have
-    columns with matches, a sample is read again.
-
-    Args:
-        where: the project and target.
-        relation: a check model, source, table or file.
-        column_name: one of its string columns.
-        max_false_negatives: share of a domain's values that may be missed, in [0, 1).
-        spark: an existing session; by default one is made from the profile.
-        step: is told what is being done.
-
-    Raises:
-        DqsqlError: there is no index, or no such relation or string column.
+    columns with matches, a sample is read again. `max_false_negatives` is the share of a domain's
+    values that may be missed, in [0, 1). Raises DqsqlError.
     """
     from dqsql.engine.failures import translated
     from dqsql.patterns.spark_job import column_values, matching_shares, string_columns

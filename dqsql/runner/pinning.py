@@ -62,15 +62,8 @@ def suggest_from_incidents(
 ) -> Proposal:
     """What would have caught the batches of a model that people rejected, the best first.
 
-    Args:
-        where: the project and target.
-        name: the check model.
-        spark: an existing session to use.
-        step: is told what is being done.
-
-    Raises:
-        DqsqlError: there is no such model, no batch of it was rejected, or the tables cannot be
-            read.
+    Raises DqsqlError: there is no such model, no batch of it was rejected, or the tables cannot be
+    read.
     """
     project, plan = _plan(where, name)
     with open_tables(project, spark, step) as store:

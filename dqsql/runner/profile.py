@@ -64,17 +64,9 @@ def profile(
     spark: SparkSession | None = None,
     step: Step = silent,
 ) -> tuple[Profile, ...]:
-    """Profile relations.
+    """Profile check models, sources, tables or files, and the check models of a selection.
 
-    Args:
-        where: the project and target.
-        relations: check models, sources, tables or files.
-        select: check models, in dbt's selection syntax.
-        spark: an existing session; by default one is made from the profile.
-        step: is told what is being done.
-
-    Raises:
-        DqsqlError: there is no such relation, or it cannot be read.
+    Raises DqsqlError: there is no such relation, or it cannot be read.
     """
     project = where.project()
     names = [*relations]

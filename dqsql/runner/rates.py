@@ -60,15 +60,8 @@ def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> 
     """The rates of monitors that name none: the project's budget over the number of decisions.
 
     All monitors of the project count, also those of models that are not selected and those that
-    name a rate of their own, so that the rates depend on the project alone.
-
-    Args:
-        project: the project with its setting `false_alarm_budget`.
-        plans: plans that are there already, of some of its models.
-        ledgers: the batches that each model had.
-
-    Raises:
-        ConfigError: the budget cannot be read.
+    name a rate of their own, so that the rates depend on the project alone. `plans` are those that
+    are there already, `ledgers` the batches that each model had. Raises ConfigError.
     """
     budget = read_budget(project)
     if budget is None:

@@ -317,18 +317,10 @@ def heed_people(
 
     A review that is younger than the verdicts on its batch changes the ledger, as `dqsql review`
     does; `ledgers` are changed with it. A finding of which one column was changed gets its others.
+    The tables of the `models` must be locked.
 
-    Args:
-        store: the tables; those of the models must be locked.
-        ledgers: the batches of all models.
-        models: the models that are looked at.
-        now: the time of what follows.
-
-    Returns:
-        By model the newest review of each batch, and the rows of dq_findings.
-
-    Raises:
-        StorageError: a review says neither accept nor reject, or the tables cannot be written.
+    Returns by model the newest review of each batch, and the rows of dq_findings. Raises
+    StorageError.
     """
     reviews = newest_rows(r for r in store.rows(REVIEWS) if r["model"] in models)
     for model, rows in reviews.items():

@@ -32,17 +32,8 @@ def compile_tables(
     """Compile a check model for each table, with automatic monitors and nothing else.
 
     They are called `schema__table`. Where a table is partitioned by a date, its days are the
-    batches.
-
-    Args:
-        project_dir: folder of the project, whose target and settings count.
-        names: tables, or all of a schema: `sales.*`.
-        spark: the session that knows them.
-        batch_by: expression whose value names the batch of a row, for all of them.
-        **where: target, profile, profiles_dir and vars.
-
-    Raises:
-        DqsqlError: the project is wrong, or there is no such table.
+    batches, unless `batch_by` gives an expression. `sales.*` names all tables of a schema. Raises
+    DqsqlError: the project is wrong, or there is no such table.
     """
     compiled = compile_project(project_dir, **where)
     project = compiled.project

@@ -30,14 +30,7 @@ def doctor(
 ) -> Examination:
     """Compare the ledger with every table, and the tables' logs with their files.
 
-    Args:
-        project_dir: folder of the project.
-        repair: mend what can be: see `Ailment.remedy`.
-        **place: target, profile and variables, as in `Place`.
-
-    Raises:
-        DqsqlError: the project is wrong, the tables are those of a catalog, or cannot be reached or
-            written, or a run is at work on them.
+    With `repair`, mend what can be: see `Ailment.remedy`. Raises DqsqlError as `upkeep_of` does.
     """
     project = Where(project_dir, **place).project()
     with upkeep_of(project) as upkeep:
@@ -50,19 +43,10 @@ def clean_tables(
     older_than: str,
     **place: Unpack[Place],
 ) -> tuple[Cleaned, ...]:
-    """Delete old verdicts, samples and runs, and put the files of all tables in order.
+    """Delete verdicts, samples and runs of some age (`400d`, `8w`), and tidy the tables' files.
 
     Metrics, states and programs stay: detectors learn from them. So do reviews and the ledger, so
-    that nothing is checked again.
-
-    Args:
-        project_dir: folder of the project.
-        older_than: the age, in days (`400d`) or weeks (`8w`).
-        **place: target, profile and variables, as in `Place`.
-
-    Raises:
-        DqsqlError: the age cannot be read, the tables are those of a catalog or cannot be written,
-            or a run is at work on them.
+    that nothing is checked again. Raises DqsqlError.
     """
     before = dt.datetime.now(dt.UTC) - age_of(older_than)
     project = Where(project_dir, **place).project()
@@ -75,21 +59,10 @@ def export(
     project_dir: str | PathLike[str] = ".",
     **place: Unpack[Place],
 ) -> tuple[str, ...]:
-    """Copy the tables that people look at into a DuckDB file, or a folder of Parquet files.
+    """Copy the tables that people look at into a `.duckdb` file, or a folder of Parquet files.
 
-    The DuckDB file has the views over them, too, and what each column is as a comment.
-
-    Args:
-        destination: a file whose name ends with `.duckdb`, or a folder.
-        project_dir: folder of the project.
-        **place: target, profile and variables, as in `Place`.
-
-    Returns:
-        The names of the tables.
-
-    Raises:
-        DqsqlError: the tables are those of a catalog or cannot be read, the destination cannot be
-            written, or DuckDB is not installed.
+    The DuckDB file has the views over them, too, and what each column is as a comment. Returns the
+    names of the tables. Raises DqsqlError, also where DuckDB is not installed.
     """
     from dqsql.engine.upkeep import export_tables
 

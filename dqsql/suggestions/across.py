@@ -117,13 +117,9 @@ def foreign_keys(
     """One suggestion for each column that a key holds, by its sketch.
 
     Sketches err, so that the exact count may refute a key: others that hold the column follow as
-    weaker forms. Keys whose names agree with the column's come first.
-
-    Args:
-        table: the name of the columns' relation.
-        pairs: columns, and keys that they might refer to.
-        unions: for each pair the number of distinct values of both together.
-        alone: for each pair that of the key's sketch in union with itself.
+    weaker forms. Keys whose names agree with the column's come first. For each pair of a column and
+    a key, `unions` is the number of distinct values of both, `alone` that of the key's sketch by
+    itself.
     """
     by_column: dict[str, list[tuple[bool, Suggestion]]] = {}
     for (column, key), union, own in zip(pairs, unions, alone, strict=True):

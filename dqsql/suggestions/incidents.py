@@ -61,13 +61,8 @@ def catching(
 ) -> list[IncidentCheck]:
     """Checks that would have caught rejected batches, the most useful first.
 
-    The first one catches most with the fewest false alarms; each further one adds most to those
-    before it. Those that add nothing are left out.
-
-    Args:
-        series: the stored metrics.
-        rejected: the batches that people rejected, oldest first.
-        accepted: those that were accepted, oldest first.
+    Batches come oldest first. The first one catches most with the fewest false alarms; each further
+    one adds most to those before it. Those that add nothing are left out.
     """
     found = [c for s in series for c in _of_series(s, rejected, accepted) if c.caught]
     ranked: list[IncidentCheck] = []

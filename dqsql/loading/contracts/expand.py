@@ -31,10 +31,8 @@ def with_contract(
 ) -> tuple[CheckModel, DqsqlError | None]:
     """The model with the checks of its contract, and what is wrong with that.
 
-    Args:
-        model: the check model; its `contract` setting says where the contract is, or what it says.
-        root: the project's folder.
-        declared: the contract that dbt declares, if the setting says none.
+    Its setting `contract` says where the contract is, or what it says; if neither, what dbt
+    declares.
     """
     setting = model.config.extra.get(SETTING)
     if setting is False:

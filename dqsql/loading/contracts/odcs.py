@@ -23,15 +23,10 @@ CLOSED = "dqsql.closed"
 
 
 def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
-    """Read one object of a contract.
+    """Read one object of a contract, by its name or physical name; None: the only one.
 
-    Args:
-        file: the YAML file.
-        shown: its path for people.
-        name: the object, by its name or physical name; None: the only one.
-
-    Raises:
-        ConfigError: the file is missing, is no contract of version 3, or has no such object.
+    `shown` is the file's path for people. Raises ConfigError: the file is missing, is no contract
+    of version 3, or has no such object.
     """
     document = read_document(file, shown)
     version = str(document.data.get("apiVersion") or "")

@@ -365,12 +365,9 @@ _NOT_NULL, _UNIQUE, _KEY, _CHECK = "not_null", "unique", "primary_key", "check"
 
 
 def contract_of(node: Node, span: Span, *, always: bool = False) -> Contract | None:
-    """The contract of a model, or None where dbt enforces none.
+    """The contract of a model of dbt, described at `span`; None where dbt enforces none.
 
-    Args:
-        node: the model.
-        span: where it is described.
-        always: take types and constraints for promises that dbt does not enforce, too.
+    With `always`, types and constraints are promises even where dbt does not enforce them.
     """
     setting = node.config.get("contract")
     enforced = isinstance(setting, dict) and setting.get("enforced") is True
