@@ -12,8 +12,8 @@ from sqlglot import exp
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, slug
-from dqsql.compiler.mergeable import require_mergeable
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.monitors import (
     configured_annotations,

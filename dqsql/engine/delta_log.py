@@ -1,4 +1,9 @@
-"""What the log of a Delta table says, and statements about its rows in delta-rs's words."""
+"""What the log of a Delta table says, and statements about its rows in delta-rs's words.
+
+A few types of Spark's are none of Delta's. Their columns are stored as the numbers that Spark
+writes into Parquet files for them, and the log keeps Spark's type beside: so Spark reads back what
+it wrote.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -25,6 +30,10 @@ from deltalake.transaction import AddAction
 from dqsql.engine.storage_base import Where
 from dqsql.errors import StorageError
 from dqsql.model.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 
 # A table is compacted when it has this many files, and as many more for each partition.
 _MOST_FILES = 16
@@ -212,3 +221,46 @@ def among(name: str, values: Collection[str]) -> str:
 def nullable(rows: pa.Table) -> pa.Table:
     """The same rows with columns that may be null: a column that comes later is, in older rows."""
     return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+
+
+_SPARK_TYPE = "dqsql.spark_type"
+# What in the JSON of a type is again one or several.
+_INNER = frozenset({"type", "fields", "elementType", "keyType", "valueType"})
+_STORED_AS = (
+    (re.compile(r"interval (year|month)\b.*"), "integer"),
+    (re.compile(r"interval (day|hour|minute|second)\b.*"), "long"),
+    (re.compile(r"time\(\d+\)"), "long"),
+)
+
+
+def delta_fields(schema: StructType) -> str:
+    """A schema of Spark's as JSON for the log of a Delta table."""
+    fields = []
+    for field in schema.jsonValue()["fields"]:
+        stored = _stored(field["type"])
+        metadata = {} if stored == field["type"] else {_SPARK_TYPE: json.dumps(field["type"])}
+        fields.append({**field, "type": stored, "nullable": True, "metadata": metadata})
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def spark_schema(log: str) -> StructType:
+    """The schema with which Spark reads the files of a table, from the JSON in its log."""
+    from pyspark.sql.types import StructType
+
+    fields = []
+    for field in json.loads(log)["fields"]:
+        own = field["metadata"].get(_SPARK_TYPE)
+        kind = field["type"] if own is None else json.loads(own)
+        fields.append({**field, "type": kind, "metadata": {}})
+    return StructType.fromJson({"type": "struct", "fields": fields})
+
+
+def _stored(kind: Any) -> Any:
+    """A type as JSON, with what Delta does not know replaced by how it is stored."""
+    if isinstance(kind, dict):
+        return {key: _stored(value) if key in _INNER else value for key, value in kind.items()}
+    if isinstance(kind, list):
+        return [_stored(value) for value in kind]
+    if isinstance(kind, str):
+        return next((found for known, found in _STORED_AS if known.fullmatch(kind)), kind)
+    return kind

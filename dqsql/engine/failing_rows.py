@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+
+from dqsql.compiler.keys import batch_text, model_table
 from dqsql.compiler.marked_rows import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
+from dqsql.dialect import formula, parse_expression
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits
-from dqsql.model.plan import Plan
+from dqsql.model.plan import Check, Plan
+from dqsql.model.project import DBT_VALUES, CheckModel
 from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES, failures_table_name
 
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dqsql.engine.storage import Store
+
 
 # Rows of a check and batch in dq_failures where all are in a table of their own.
 _SHOWN = 100
@@ -158,3 +164,64 @@ def _with_sample(result: Result, rows: int, table: str) -> Result:
         message=f"{result.message}; {rows:,} failing {word} in {table}",
         details={**result.details, "failures": {"table": table, "rows": rows}},
     )
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Rows that tests of dbt return by check, what went wrong, and how often the model was read."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    scans: int = 0
+
+
+def returned_rows(
+    plan: Plan,
+    spark: SparkSession,
+    results: Sequence[Result],
+    filter_of: Callable[[tuple[str, ...]], BatchFilter],
+) -> Returned:
+    """Count the rows that dbt's queries of failing tests return, where these are others.
+
+    `accepted_values` fails for each row with another value, and dbt reports the values. The scan
+    counts rows, since to count values takes a pass of its own; it is made here, for tests that fail
+    only, and for all of them together. `filter_of` gives the condition of batches. What cannot be
+    counted is a note, not an error: the verdicts stand.
+    """
+    of_values = {c.id: c for c in plan.checks if DBT_VALUES in c.settings.options}
+    failed: dict[str, set[str]] = {}
+    for result in results:
+        if result.check_id in of_values and result.status in _FAILING and result.batch is not None:
+            failed.setdefault(result.check_id, set()).add(result.batch)
+    if not failed:
+        return Returned()
+    from dqsql.engine.discovery import count_values
+
+    batches = filter_of(tuple(sorted(set().union(*failed.values()))))
+    query = _query(plan.model, [(of_values[i], found) for i, found in failed.items()], batches)
+    try:
+        (row,) = count_values(spark, plan.model.name, query)
+    except EngineError as error:
+        return Returned(notes=(error.message,), scans=1)
+    return Returned({i: int(row[f"n{at}"]) for at, i in enumerate(failed)}, scans=1)
+
+
+def _query(
+    model: CheckModel, failed: Sequence[tuple[Check, set[str]]], batches: BatchFilter
+) -> exp.Select:
+    """One row with the distinct values of each check, over the batches in which it failed."""
+    query = exp.Select()
+    for at, (check, mine) in enumerate(failed):
+        value = parse_expression(str(check.settings.options[DBT_VALUES]))
+        if check.settings.where is not None:
+            condition = exp.Paren(this=parse_expression(check.settings.where))
+            value = formula("case when {0} then {1} end", condition, value)
+        text = batch_text(model)
+        if text is not None and mine != set(batches.batches):
+            names = [exp.Literal.string(b) for b in sorted(mine)]
+            mine_only = exp.In(this=text, expressions=names)
+            value = formula("case when {0} then {1} end", mine_only, value)
+        query = query.select(exp.alias_(formula("count(distinct {0})", value), f"n{at}"))
+    query = query.from_(model_table(model))
+    restricted = batches.condition(model)
+    return query if restricted is None else query.where(restricted)

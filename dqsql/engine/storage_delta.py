@@ -30,6 +30,7 @@ from dqsql.engine.delta_log import (
     LoggedFile,
     add_action,
     among,
+    delta_fields,
     logged_files,
     nullable,
     other_types,
@@ -37,13 +38,13 @@ from dqsql.engine.delta_log import (
     selected,
     sentence,
     settle_columns,
+    spark_schema,
     tidy,
     version_of,
     was_slower,
 )
 from dqsql.engine.layout import STATES, TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
-from dqsql.engine.storage_types import delta_fields, spark_schema
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import local_path
 from dqsql.model.table import Table

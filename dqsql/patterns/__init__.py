@@ -14,13 +14,13 @@ from dqsql.patterns.infer import (
     TaggedColumn,
     TagPattern,
     infer_pattern,
+    specified,
     tag_columns,
     tag_pattern,
 )
 from dqsql.patterns.language import Pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, matches, spark_regex
-from dqsql.patterns.specify import specified
 from dqsql.patterns.store import (
     SizeReport,
     corpus_index,

@@ -12,9 +12,9 @@ from typing import Any, TypedDict, Unpack
 from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
 from dqsql.compiler.auto import features_of, with_features, without_monitors
 from dqsql.compiler.catalog import Catalog
-from dqsql.compiler.derived import derived_warnings
 from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
+from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
 from dqsql.errors import DqsqlError, error_of
 from dqsql.loading import load_project

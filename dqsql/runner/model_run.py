@@ -24,7 +24,7 @@ from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
 from dqsql.engine.discovery import Discovery
 from dqsql.engine.execution import ModelExecution
-from dqsql.engine.failing_rows import FailureSampler, Samples
+from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
 from dqsql.engine.failures import hiding_values
 from dqsql.engine.feasible import Measurement
 from dqsql.engine.history import stored_of_model, stored_rows
@@ -34,7 +34,6 @@ from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
 from dqsql.engine.quarantine import RowSplitter, Split
 from dqsql.engine.relations import column_types
-from dqsql.engine.returned import returned_rows
 from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches

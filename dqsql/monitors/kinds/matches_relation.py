@@ -147,7 +147,7 @@ class MatchDetector(MonitorByMonitor):
 
     def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _BatchDiff]:
         # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.diff import collected, kept_view, register_rows
+        from dqsql.engine.profiling import collected, kept_view, register_rows
 
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name

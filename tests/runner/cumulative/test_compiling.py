@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import dqsql
-from dqsql.compiler.cumulative import cumulative_states
-from dqsql.compiler.mergeable import require_mergeable
+from dqsql.compiler.cumulative import cumulative_states, require_mergeable
 from dqsql.errors import CompileError, Span
 from dqsql.model.project import Scope
 

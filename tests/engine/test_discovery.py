@@ -12,8 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dqsql.compiler.segments import batch_source, batches_query
-from dqsql.engine.batch_files import rows_of_batches
-from dqsql.engine.discovery import find_batches
+from dqsql.engine.discovery import find_batches, rows_of_batches
 from dqsql.engine.relations import register_model
 from dqsql.runner.compilation import CompileResult, compile_project
 
