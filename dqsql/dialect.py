@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.errors import ParseError, SqlglotError, TokenError
+from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parser import Parser
@@ -145,14 +145,12 @@ _SHOWN = 300
 _CAST_WORDS = frozenset({"cast", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"})
 
 
-def tokenize(text: str, span: Span | None = None) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
     """Split SQL text into sqlglot tokens (comments dropped). Raises SqlSyntaxError."""
     try:
         return list(_DIALECT.tokenize(text))
     except TokenError as error:
-        raise SqlSyntaxError(
-            f"cannot read the SQL text {shortened(text)!r}: {error}", span=span
-        ) from None
+        raise SqlSyntaxError(f"cannot read the SQL text {shortened(text)!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +199,7 @@ def _prefix(text: str) -> _Parsed:
         # sqlglot takes `;` for the end of a statement and the rest for another one.
         ends = (i for i, t in enumerate(tokens) if t.token_type is TokenType.SEMICOLON)
         ast, consumed = _parse_tokens(parser, tokens[: next(ends, len(tokens))], text)
-    except (ParseError, SqlglotError) as error:
+    except SqlglotError as error:
         raise SqlSyntaxError(
             f"cannot parse the expression {shortened(text)!r}: {_first_line(error)}"
         ) from None
@@ -411,16 +409,11 @@ def _first_line(error: Exception) -> str:
     return _MISSING.sub("something is missing", _POSITION.sub("", text))
 
 
-def parse_query(text: str) -> exp.Select:
-    """A query of dqsql's own SQL text, as a tree of the caller's; never of text from a user."""
-    return _query(text).copy()
-
-
 @lru_cache(maxsize=64)
-def _query(text: str) -> exp.Select:
+def parse_query(text: str) -> exp.Select:
+    """A query of dqsql's own SQL text, never of a user's. The tree is shared: change a copy."""
     query = _DIALECT.parse(text)[0]
-    if not isinstance(query, exp.Select):
-        raise SqlSyntaxError(f"expected a SELECT, found {text.strip()!r}")
+    assert isinstance(query, exp.Select)
     _without_places(query)
     return query
 
@@ -501,12 +494,3 @@ def formula(text: str, *operands: exp.Expr) -> exp.Expr:
 def _template(text: str, operands: int) -> exp.Expr:
     text = text.format(*(to_sql(operand(i)) for i in range(operands)))
     return _prefix(text).ast
-
-
-def reads_as_number(text: str) -> bool:
-    """Whether a text is nothing but a number, as Python reads them."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -54,3 +54,12 @@ def demand_text(compared: exp.Expr) -> str:
         return to_sql(compared)[len(to_sql(measured)) :].strip()
     other = compared.this if measured is compared.expression else compared.expression
     return f"{SYMBOLS[operator]} {to_sql(other)}"
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether a text is nothing but a number, as Python reads them."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from dqsql.compiler.bounds import number
 from dqsql.compiler.catalog import Catalog, Macro
-from dqsql.dialect import reads_as_number, to_sql
+from dqsql.compiler.comparisons import reads_as_number
+from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
 MetricName = Callable[[exp.Expr], str | None]

@@ -13,12 +13,18 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.bounds import interval, number
-from dqsql.compiler.comparisons import COMPARISONS, OPPOSITE, SYMBOLS, measured_side
+from dqsql.compiler.comparisons import (
+    COMPARISONS,
+    OPPOSITE,
+    SYMBOLS,
+    measured_side,
+    reads_as_number,
+)
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
 from dqsql.compiler.trees import filtered_by, function_name
 from dqsql.compiler.vacuous import always
-from dqsql.dialect import call, formula, literal, parse_expression, reads_as_number, to_sql
+from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
 from dqsql.model.metric_traits import ValueRange

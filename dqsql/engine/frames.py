@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import translated
-from dqsql.engine.layout import STATES, TableFamily
+from dqsql.engine.layout import TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Store, Where
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
@@ -56,7 +56,7 @@ class MemoryStore(Store):
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(lambda: spark, "memory")
-        self._states: dict[TableFamily, DataFrame] = {}
+        self._states: dict[str, DataFrame] = {}
 
     def select(
         self, table: Table, columns: Sequence[str] = (), where: Where | None = None
@@ -76,34 +76,22 @@ class MemoryStore(Store):
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """Keep nothing."""
 
-    def read_state(
-        self, model: str, batches: Collection[str], family: TableFamily = STATES
-    ) -> DataFrame | None:
-        """The rows that were put here last."""
-        return self._states.get(family)
+    def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
+        return self._states.get(name)
 
-    def replace_state(
+    def _replace_states(
         self,
-        model: str,
+        name: str,
         rows: DataFrame | pa.Table,
-        batches: Collection[str],
-        family: TableFamily = STATES,
+        batches: Collection[str] | None,
+        family: TableFamily,
     ) -> None:
         """Hold the rows, computed once."""
         found = rows if isinstance(rows, pa.Table) else rows.toArrow()
         schema = None if isinstance(rows, pa.Table) else rows.schema
         # Spark Connect takes no empty Arrow table.
         held: Any = found if found.num_rows or schema is None else []
-        self._states[family] = self._spark.createDataFrame(held, schema)
-
-    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
-        """None: there are no earlier batches."""
-        return None
-
-    def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
-    ) -> None:
-        """Keep nothing."""
+        self._states[name] = self._spark.createDataFrame(held, schema)
 
     def has(self, name: str) -> bool:
         """No table is there."""

@@ -102,7 +102,6 @@ class Store(ABC):
 
     # --- states --------------------------------------------------------------------------------
 
-    @abstractmethod
     def read_state(
         self, model: str, batches: Collection[str], family: TableFamily = STATES
     ) -> DataFrame | None:
@@ -110,8 +109,8 @@ class Store(ABC):
 
         A column that was added later is null for the batches before.
         """
+        return self._read_states(family.rows(model), batches) if batches else None
 
-    @abstractmethod
     def replace_state(
         self,
         model: str,
@@ -123,12 +122,12 @@ class Store(ABC):
 
         Few rows come as an Arrow table, so that no job of Spark's is needed to store them.
         """
+        self._replace_states(family.rows(model), rows, batches, family)
 
-    @abstractmethod
     def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
         """The running totals of a model; None when there are none yet."""
+        return self._read_states(family.total(model), None)
 
-    @abstractmethod
     def replace_total(
         self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
     ) -> None:
@@ -136,6 +135,21 @@ class Store(ABC):
 
         `rows` may be computed from the old ones.
         """
+        self._replace_states(family.total(model), rows, None, family)
+
+    @abstractmethod
+    def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
+        """The rows of batches in a table of states, or all of a table of totals."""
+
+    @abstractmethod
+    def _replace_states(
+        self,
+        name: str,
+        rows: DataFrame | pa.Table,
+        batches: Collection[str] | None,
+        family: TableFamily,
+    ) -> None:
+        """Replace the rows of batches in a table of states, or all of a table of totals."""
 
     # --- users' rows ---------------------------------------------------------------------------
 

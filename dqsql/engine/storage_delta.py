@@ -43,7 +43,7 @@ from dqsql.engine.delta_log import (
     version_of,
     was_slower,
 )
-from dqsql.engine.layout import STATES, TableFamily
+from dqsql.engine.layout import TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import local_path
@@ -130,46 +130,40 @@ class DeltaFolderStore(Store):
 
     def append(self, table: Table, rows: Sequence[Row]) -> None:
         """See `Store.append`."""
-        self._append(table.name, as_arrow(table, rows), table.partitions)
+        name, added = table.name, as_arrow(table, rows)
+
+        def write() -> None:
+            present = self.table(name)
+            if present is None:
+                self._create(name, added, table.partitions)
+                return
+            settle_columns(name, present, Schema.from_arrow(added.schema))
+            write_deltalake(present, added, mode="append", schema_mode="merge")
+
+        self._commit(name, write)
 
     # --- states --------------------------------------------------------------------------------
 
-    def read_state(
-        self, model: str, batches: Collection[str], family: TableFamily = STATES
-    ) -> DataFrame | None:
-        """See `Store.read_state`."""
-        if not batches:
-            return None
-        frame = self._frame(family.rows(model), batches)
-        return None if frame is None else frame.where(storage_sql.among("`batch`", batches))
+    def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
+        with self.telling(f"cannot read {name}"):
+            table = self.table(name)
+            if table is None:
+                return None
+            files = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
+            frame = self._read(table, files)
+        return frame if batches is None else frame.where(storage_sql.among("`batch`", batches))
 
-    def replace_state(
+    def _replace_states(
         self,
-        model: str,
+        name: str,
         rows: DataFrame | pa.Table,
-        batches: Collection[str],
-        family: TableFamily = STATES,
+        batches: Collection[str] | None,
+        family: TableFamily,
     ) -> None:
-        """See `Store.replace_state`."""
-        name = family.rows(model)
         if isinstance(rows, pa.Table):
             self._replace_rows(name, nullable(rows), batches)
         else:
             self._exchange(name, rows, batches, large=family.large)
-
-    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
-        """See `Store.read_total`."""
-        return self._frame(family.total(model), None)
-
-    def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
-    ) -> None:
-        """See `Store.replace_total`."""
-        name = family.total(model)
-        if isinstance(rows, pa.Table):
-            self._replace_rows(name, nullable(rows), None)
-        else:
-            self._exchange(name, rows, None, large=family.large)
 
     # --- users' rows ---------------------------------------------------------------------------
 
@@ -277,13 +271,7 @@ class DeltaFolderStore(Store):
                     self._create(name, rows, partitions)
                 return
             settle_columns(name, table, Schema.from_arrow(rows.schema))
-            write_deltalake(
-                table,
-                rows,
-                mode="overwrite",
-                schema_mode="merge",
-                predicate=condition,
-            )
+            write_deltalake(table, rows, mode="overwrite", schema_mode="merge", predicate=condition)
 
         self._commit(name, write)
 
@@ -313,17 +301,6 @@ class DeltaFolderStore(Store):
             kept = rows_of(table).to_table(filter=~pc.field("batch").isin(sorted(batches)))
             whole = pa.concat_tables([kept.drop_columns(changed), rows], promote_options="default")
             write_deltalake(table, whole, mode="overwrite", schema_mode="overwrite")
-
-        self._commit(name, write)
-
-    def _append(self, name: str, rows: pa.Table, partitions: Sequence[str]) -> None:
-        def write() -> None:
-            table = self.table(name)
-            if table is None:
-                self._create(name, rows, partitions)
-                return
-            settle_columns(name, table, Schema.from_arrow(rows.schema))
-            write_deltalake(table, rows, mode="append", schema_mode="merge")
 
         self._commit(name, write)
 
@@ -368,15 +345,6 @@ class DeltaFolderStore(Store):
             ) from error
 
     # --- what Spark reads and writes -----------------------------------------------------------
-
-    def _frame(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
-        """The files of a table that may have rows of some batches, or of any, as a frame."""
-        with self.telling(f"cannot read {name}"):
-            table = self.table(name)
-            if table is None:
-                return None
-            files = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
-            return self._read(table, files)
 
     def _read(self, table: DeltaTable, files: Sequence[LoggedFile]) -> DataFrame:
         """Files of a table as Spark reads them, with all columns of the table."""

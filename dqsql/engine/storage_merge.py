@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
-from dqsql.engine.layout import STATES, TableFamily
+from dqsql.engine.layout import TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.errors import StorageError
@@ -53,13 +53,7 @@ class MergeStore(Store):
         caches: bool,
     ) -> None:
         super().__init__(session, f"schema {schema}")
-        parts = schema.split(".")
-        self._tables = NamedTables(
-            session,
-            table_format,
-            lambda name: quoted(*parts, table_word(name)),
-            schema=quoted(*parts),
-        )
+        self._tables = NamedTables(session, table_format, schema.split("."))
         self._conflicts = conflicts
         self._caches = caches
 
@@ -128,35 +122,23 @@ class MergeStore(Store):
 
     # --- states --------------------------------------------------------------------------------
 
-    def read_state(
-        self, model: str, batches: Collection[str], family: TableFamily = STATES
-    ) -> DataFrame | None:
-        """See `Store.read_state`."""
-        frame = self._existing(family.rows(model)) if batches else None
-        return None if frame is None else frame.where(among("`batch`", batches))
+    def _read_states(self, name: str, batches: Collection[str] | None) -> DataFrame | None:
+        frame = self._existing(name)
+        if frame is None or batches is None:
+            return frame
+        return frame.where(among("`batch`", batches))
 
-    def replace_state(
+    def _replace_states(
         self,
-        model: str,
+        name: str,
         rows: DataFrame | pa.Table,
-        batches: Collection[str],
-        family: TableFamily = STATES,
+        batches: Collection[str] | None,
+        family: TableFamily,
     ) -> None:
-        """See `Store.replace_state`."""
-        scope = among(_T_BATCH, batches)
-        name = family.rows(model)
-        self._merge(name, self._sent(rows), family.keys, (), "true", scope, large=family.large)
-
-    def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
-        """See `Store.read_total`."""
-        return self._existing(family.total(model))
-
-    def replace_total(
-        self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
-    ) -> None:
-        """See `Store.replace_total`."""
-        name, keys = family.total(model), family.total_keys
-        self._merge(name, self._sent(rows), keys, (), "true", "true", large=family.large)
+        keys, scope = family.total_keys, "true"
+        if batches is not None:
+            keys, scope = family.keys, among(_T_BATCH, batches)
+        self._merge(name, self._sent(rows), keys, (), "true", scope, large=family.large)
 
     # --- users' rows ---------------------------------------------------------------------------
 
@@ -284,28 +266,19 @@ def table_word(name: str) -> str:
 
 
 class NamedTables:
-    """Makes tables of one format and keeps their columns up to date.
+    """Makes tables of one format in a schema, and keeps their columns up to date.
 
-    `naming` gives a table's SQL identifier; `schema` is the identifier of the schema that is
-    created when missing.
+    The schema, by the parts of its name, is created when missing.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        table_format: str,
-        naming: Callable[[str], str],
-        *,
-        schema: str,
-    ) -> None:
+    def __init__(self, session: Session, table_format: str, schema: Sequence[str]) -> None:
         self._session = session
         self._format = table_format
-        self._naming = naming
         self._schema = schema
 
     def name(self, table: str) -> str:
         """The SQL identifier of a table."""
-        return self._naming(table)
+        return quoted(*self._schema, table_word(table))
 
     def frame(self, table: str) -> DataFrame:
         """The whole table. Spark's exceptions pass through."""
@@ -340,8 +313,9 @@ class NamedTables:
         return True
 
     def _create(self, table: str, columns: Columns, partitions: Sequence[str]) -> None:
-        if not self._session().catalog.databaseExists(self._schema):
-            self._session().sql(f"create schema if not exists {self._schema}")
+        schema = quoted(*self._schema)
+        if not self._session().catalog.databaseExists(schema):
+            self._session().sql(f"create schema if not exists {schema}")
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         statement = f"create table if not exists {self.name(table)} ({listed}) using {self._format}"
         if partitions:

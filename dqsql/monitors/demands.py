@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.comparisons import COMPARISONS
-from dqsql.dialect import parse_expression, reads_as_number
+from dqsql.compiler.comparisons import COMPARISONS, reads_as_number
+from dqsql.dialect import parse_expression
 from dqsql.errors import AnnotationError, SqlSyntaxError
 from dqsql.model.plan import Monitor
 from dqsql.model.project import NoData, Severity

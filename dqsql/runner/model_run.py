@@ -117,9 +117,7 @@ class ModelRun:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
             why = gone_rows(choice.gone) if choice.gone else "nothing new"
-            return self._result(
-                skipped=why, notes=notes, scans=1, waiting=waiting, gone=choice.gone
-            )
+            return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
         return self._checked(choice, batch_type, self.journal.add)
 
     def _checked(
@@ -152,18 +150,19 @@ class ModelRun:
         work = self._work(tested, found, samples, sound, split)
         store(replace(work, replaced=replaced))
         return self._result(
+            (
+                *self.plan.notes,
+                *self._notes(tested, found, samples, sound),
+                *samples.notes,
+                *returned.notes,
+                *split.notes,
+            ),
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
             scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
-            notes=(
-                *self._notes(tested, found, samples, sound),
-                *samples.notes,
-                *returned.notes,
-                *split.notes,
-            ),
         )
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
@@ -361,14 +360,10 @@ class ModelRun:
             )
             measured = delta.joined(cumulative.measure(counting))
         self.phases.enter(DECIDE)
-        results = self._decide(measured, tested)
-        judged = self._judge(tested, measured, results)
-        return ModelVerdicts(measured, results, judged, cumulative)
-
-    def _decide(self, measured: Measurement, tested: TestedBatches) -> list[Result]:
         results = self._constraints(measured)
         results.extend(unevaluated(self.plan, tested.part.errors, tested.batches))
-        return results
+        judged = self._judge(tested, measured, results)
+        return ModelVerdicts(measured, results, judged, cumulative)
 
     @property
     def _reviewed(self) -> frozenset[str]:
@@ -479,36 +474,19 @@ class ModelRun:
         return with_impact(findings, model, readers, self._columns) if readers else findings
 
     def _result(
-        self,
-        *,
-        batches: tuple[str, ...] = (),
-        results: tuple[Result, ...] = (),
-        metrics: int = 0,
-        scans: int = 0,
-        rows: int = 0,
-        notes: tuple[str, ...] = (),
-        skipped: str | None = None,
-        waiting: tuple[str, ...] = (),
-        gone: int = 0,
-        returned: Mapping[str, int] | None = None,
+        self, notes: tuple[str, ...], results: tuple[Result, ...] = (), **found: Any
     ) -> ModelResult:
+        """What was `found`, with what is known of the model at the end of its run."""
         return ModelResult(
-            model=self.plan.model.name,
-            path=self.plan.model.path,
-            batches=batches,
+            self.plan.model.name,
+            self.plan.model.path,
             results=results,
             groups=grouped(results),
             checks=len(self.plan.checks) + len(self.plan.monitors),
-            metrics=metrics,
-            scans=scans,
-            rows=rows,
             seconds=time.monotonic() - self._start,
             columns=self._columns,
             phases=self.phases.until_now(),
-            notes=(*self.plan.notes, *notes) if batches else notes,
-            skipped=skipped,
-            waiting=waiting,
-            gone=gone,
-            returned=returned or {},
+            notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
+            **found,
         )

@@ -447,7 +447,7 @@ def _with_scores(finishes: Finishes, relation: exp.Expr) -> tuple[Finishes, exp.
 
 def _measures(states: Mapping[str, int], relation: exp.Expr) -> exp.Select:
     """The measures of states, given with their buckets, by state row and number of the state."""
-    query = parse_query(_SCORES)
+    query = parse_query(_SCORES).copy()
     for table in list(query.find_all(exp.Table)):
         if table.name == "dqsql_relation":
             table.replace(relation.copy())
