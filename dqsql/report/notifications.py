@@ -16,6 +16,7 @@ from typing import Any
 from dqsql.errors import ConfigError, NotificationError
 from dqsql.model.routes import Route
 from dqsql.model.wording import plural
+from dqsql.report.findings import check_label
 from dqsql.report.text import printable, shorten
 
 REPORT_URL = "report_url"
@@ -246,3 +247,37 @@ def _from_environment(name: str, environment: Mapping[str, str]) -> str:
     if not value:
         raise ConfigError(f"the environment variable {name} is not set", hint=f"export {name}=..")
     return value
+
+
+def notice_of(
+    row: Mapping[str, Any],
+    event: str,
+    models: Mapping[str, Mapping[str, Any]],
+    checks: Mapping[str, Mapping[str, Any]],
+    report: str | None,
+) -> Notice:
+    """What to say of a row of dq_findings, with the rows of models and checks that are in force."""
+    model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
+    message = row["message"] or ""
+    if event == "opened" and row["resolved_batch"] is not None:
+        waits = "it waits" if row["batch_count"] == 1 else "they wait"
+        message += f" ({row['resolved_batch']} passes again; {waits} for a review)"
+    return Notice(
+        event=event,
+        finding_id=row["finding_id"],
+        check_id=row["check_id"],
+        model=row["model"],
+        label=check_label(row["check_name"], row["column_name"]),
+        status=row["status"],
+        severity=row["severity"],
+        message=message.lstrip(),
+        first_batch=row["first_batch"],
+        last_batch=row["last_batch"],
+        batches=row["batch_count"],
+        owner=model.get("owner") or "",
+        tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
+        assigned_to=row["assigned_to"] or "",
+        impact=row["impact"] or "",
+        place=f"{check['file']}:{check['line']}" if check.get("file") else "",
+        url=finding_url(report, row["finding_id"]),
+    )

@@ -15,11 +15,11 @@ from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import METRICS, RESULTS
+from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer, as_decided
 from dqsql.runner.compilation import Place
 from dqsql.runner.fit import Learners, Stored
-from dqsql.runner.rates import cadence
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
 

@@ -23,9 +23,9 @@ from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.rates import budget_errors
 from dqsql.monitors.validation import misset, plan_setting_errors, setting_errors
 from dqsql.runner.auto import is_open, with_auto_monitors
-from dqsql.runner.rates import budget_errors
 from dqsql.selection.choosing import methods_of, selection
 from dqsql.selection.methods import select_models, unmatched
 

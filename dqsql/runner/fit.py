@@ -22,10 +22,10 @@ from dqsql.model.tables import PROGRAMS
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.judging import MonitorRun, stored_book
 from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.rates import project_rates
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
 from dqsql.runner.compilation import Place
-from dqsql.runner.rates import project_rates
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 from dqsql.runner.where import Where
 

@@ -16,11 +16,10 @@ from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
-from dqsql.report.findings import check_label
 from dqsql.report.notifications import (
     REPORT_URL,
     Notice,
-    finding_url,
+    notice_of,
     send,
     unset_variables,
 )
@@ -112,7 +111,7 @@ def tell(
     owners = {r["model"]: r for r in store.rows(MODELS) if r["valid_to"] is None}
     checks = {r["check_id"]: r for r in store.rows(CHECKS) if r["valid_to"] is None}
     notices = {
-        row["finding_id"]: _notice(row, event, owners, checks, project.settings.get(REPORT_URL))
+        row["finding_id"]: notice_of(row, event, owners, checks, project.settings.get(REPORT_URL))
         for row in rows
         if (event := _due(row, now, after)) is not None
     }
@@ -166,36 +165,3 @@ def _due(row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None) -> st
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None
     return "opened" if row["notified_at"] is None or was_muted_since(row) else None
-
-
-def _notice(
-    row: Mapping[str, Any],
-    event: str,
-    models: Mapping[str, Mapping[str, Any]],
-    checks: Mapping[str, Mapping[str, Any]],
-    report: str | None,
-) -> Notice:
-    model, check = models.get(row["model"], {}), checks.get(row["check_id"], {})
-    message = row["message"] or ""
-    if event == "opened" and row["resolved_batch"] is not None:
-        waits = "it waits" if row["batch_count"] == 1 else "they wait"
-        message += f" ({row['resolved_batch']} passes again; {waits} for a review)"
-    return Notice(
-        event=event,
-        finding_id=row["finding_id"],
-        check_id=row["check_id"],
-        model=row["model"],
-        label=check_label(row["check_name"], row["column_name"]),
-        status=row["status"],
-        severity=row["severity"],
-        message=message.lstrip(),
-        first_batch=row["first_batch"],
-        last_batch=row["last_batch"],
-        batches=row["batch_count"],
-        owner=model.get("owner") or "",
-        tags=tuple(sorted({*(model.get("tags") or ()), *(check.get("tags") or ())})),
-        assigned_to=row["assigned_to"] or "",
-        impact=row["impact"] or "",
-        place=f"{check['file']}:{check['line']}" if check.get("file") else "",
-        url=finding_url(report, row["finding_id"]),
-    )

@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import fit_for_types
-from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import AUTO
-from dqsql.model.plan import Monitor, Plan
-from dqsql.model.project import Project, Severity
+from dqsql.model.plan import Plan
+from dqsql.model.project import Project
 from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
-from dqsql.model.wording import first_of, plural
+from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
 from dqsql.runner.auto import is_open
 from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
-from dqsql.suggestions.incidents import IncidentCheck, MetricSeries, catching
+from dqsql.suggestions.existing import of_monitor
+from dqsql.suggestions.incidents import MetricSeries, catching, suggestion_of
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.suggestion import Suggestion
 
@@ -46,7 +46,7 @@ def suggest_monitors(
     watched = [m for m in plan.monitors if AUTO in m.tags]
     # Annotations of columns stand on their lines in the SELECT.
     unnamed = [m for m in watched if is_open(plan.model) and (m.column or m.kind in _OF_COLUMNS)]
-    found = tuple(_of_monitor(m) for m in watched if m not in unnamed)
+    found = tuple(of_monitor(m) for m in watched if m not in unnamed)
     notes = () if watched else ("nothing is watched automatically: set `monitors: auto`",)
     if unnamed:
         notes = (
@@ -83,7 +83,7 @@ def suggest_from_incidents(
     notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been found"]
     if missed:
         notes.append(f"no stored metric would have found {', '.join(missed[:_NAMED])}")
-    made = tuple(_of_incident(c, rejected) for c in found)
+    made = tuple(suggestion_of(c, rejected) for c in found)
     return _proposal(plan, made, len(accepted) + len(rejected), tuple(notes))
 
 
@@ -110,26 +110,6 @@ def _of_status(ledger: Sequence[Mapping[str, Any]], status: BatchStatus) -> list
     return sorted((r["batch"] for r in ledger if r["status"] == status.value), key=batch_order)
 
 
-def _of_monitor(monitor: Monitor) -> Suggestion:
-    settings = {"severity": monitor.severity.value}
-    for name, value in monitor.settings.options.items():
-        listed = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
-        settings[name] = listed.lower() if isinstance(value, bool) else listed
-    if monitor.severity is Severity.ERROR:
-        settings.pop("severity")
-    call, _, rest = monitor.expression.partition("(")
-    return Suggestion(
-        rule=AUTO,
-        promise=call,
-        column=monitor.column,
-        call=call,
-        reason="watched automatically",
-        arguments=(rest.removesuffix(")"),) if rest else (),
-        settings=settings,
-        takes_column=False,
-    )
-
-
 def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricSeries]:
     """The stored metrics that an annotation can name, by column and name."""
     catalog = catalog_of(project)
@@ -146,32 +126,3 @@ def _series(project: Project, rows: Sequence[Mapping[str, Any]]) -> list[MetricS
         MetricSeries(column, metric, (parameters,) if parameters else (), values)
         for (column, metric, parameters), values in sorted(found.items(), key=str)
     ]
-
-
-def _of_incident(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
-    series = check.series
-    reason = (
-        f"finds {len(check.caught)} of {plural(len(rejected), 'rejected batch')}"
-        f" ({first_of(check.caught, _NAMED)});"
-        f" {plural(len(check.alarms), 'false alarm')} on {check.judged} accepted"
-    )
-    metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call
-    if check.comparison:
-        return Suggestion(
-            rule="incident",
-            promise=series.call,
-            column=series.column,
-            call=series.call,
-            reason=reason,
-            arguments=series.arguments,
-            comparison=check.comparison,
-        )
-    return Suggestion(
-        rule="incident",
-        promise=series.call,
-        column=series.column,
-        call="anomaly",
-        reason=reason,
-        arguments=(to_sql(parse_expression(metric)),),
-        takes_column=False,
-    )

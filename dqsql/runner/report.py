@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dqsql.decisions.lifecycle import heeded
+from dqsql.decisions.reviews import newest_rows
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.project import Project
 from dqsql.model.results import BatchStatus, Result, Status
@@ -35,7 +36,6 @@ from dqsql.report.page import ModelFacts, Page, open_findings
 from dqsql.report.profile import ProfileTable, saved_profiles
 from dqsql.report.series import MetricValues, SeriesKey, wanted_series
 from dqsql.runner.compilation import Place
-from dqsql.runner.review import newest_rows
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where

@@ -1,23 +1,26 @@
-"""A person's verdicts on batches: kept in dq_reviews, and followed by the ledger.
-
-A review says whether a batch belongs to the history that monitors learn from and to cumulative
-metrics. It stands when the batch is checked again, until that finds nothing any more: see
-`dqsql.decisions.lifecycle.batch_statuses`.
-"""
+"""A person's verdicts on batches: kept in dq_reviews, and followed by the ledger."""
 
 from __future__ import annotations
 
 import datetime as dt
 import getpass
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings, heeded
+from dqsql.decisions.reviews import (
+    Extent,
+    follow,
+    newest_reviews,
+    newest_rows,
+    refuse_other_words,
+    without_accepted,
+)
 from dqsql.engine.exclusive import locked
 from dqsql.engine.ledger import ledger_rows
-from dqsql.errors import StorageError, UsageError, nearest
+from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
@@ -151,52 +154,6 @@ def waiting(
         return tuple(_waiting(store, chosen_names(project, select, exclude)))
 
 
-def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """The newest verdict on each batch, by model and batch, from rows of dq_reviews."""
-    return {
-        model: {batch: row["verdict"] for batch, row in by_batch.items()}
-        for model, by_batch in newest_rows(rows).items()
-    }
-
-
-def newest_rows(
-    rows: Iterable[Mapping[str, Any]],
-) -> dict[str, dict[str, Mapping[str, Any]]]:
-    """The newest row of dq_reviews about each batch, by model and batch."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    # By SQL a row may come without a time.
-    for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
-        found.setdefault(row["model"], {})[row["batch"]] = row
-    return found
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Which of the batches that wait for a review are meant: `first` and `last` are inclusive."""
-
-    first: str | None = None
-    last: str | None = None
-    every: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether none is meant."""
-        return self.first is None and self.last is None and not self.every
-
-    def of(self, ledger: Mapping[str, Mapping[str, Any]]) -> list[str]:
-        """Those of a ledger, oldest first."""
-        if self.is_empty:
-            return []
-        waits = (b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value)
-        return [b for b in sorted(waits, key=batch_order) if self._holds(b)]
-
-    def _holds(self, batch: str) -> bool:
-        early = self.first is not None and batch_order(batch) < batch_order(self.first)
-        late = self.last is not None and batch_order(batch) > batch_order(self.last)
-        # The hours of the last day belong to it.
-        return not early and (not late or batch.startswith(f"{self.last} "))
-
-
 @dataclass(frozen=True)
 class _Review:
     store: Store
@@ -324,10 +281,10 @@ def heed_people(
     """
     reviews = newest_rows(r for r in store.rows(REVIEWS) if r["model"] in models)
     for model, rows in reviews.items():
-        _refuse_other_words(model, rows)
+        refuse_other_words(model, rows)
     stored = [r for r in store.rows(FINDINGS) if r["model"] in models]
     found = [heeded(r, now) for r in stored]
-    changed = [m for m in sorted(models) if _follow(ledgers.get(m, {}), reviews.get(m, {}))]
+    changed = [m for m in sorted(models) if follow(ledgers.get(m, {}), reviews.get(m, {}))]
     if changed:
         ordered = [row for m in changed for row in ledger_rows(ledgers[m])]
         store.replace_partition(BATCHES, ordered)
@@ -335,7 +292,7 @@ def heed_people(
     for row in found:
         by_model.setdefault(row["model"], []).append(row)
     for model in changed:
-        by_model[model] = _without_accepted(by_model.get(model, []), reviews[model], now)
+        by_model[model] = without_accepted(by_model.get(model, []), reviews[model], now)
     before = {r["finding_id"]: r for r in stored}
     differ = {
         r["model"] for rows in by_model.values() for r in rows if _differs(r, before, r["model"])
@@ -348,42 +305,3 @@ def heed_people(
 def _differs(row: Row, before: Mapping[str, Row], model: str) -> bool:
     old = before[row["finding_id"]]
     return old["model"] == model and any(value != old.get(name) for name, value in row.items())
-
-
-def _refuse_other_words(model: str, reviews: Mapping[str, Row]) -> None:
-    for batch, row in reviews.items():
-        if row["verdict"] not in REVIEWED:
-            raise StorageError(
-                f"{REVIEWS.name} has the verdict {row['verdict']!r} on {model} {batch}",
-                hint=f"the verdict is one of {', '.join(REVIEWED)}",
-            )
-
-
-def _follow(ledger: Ledger, reviews: Mapping[str, Row]) -> bool:
-    """Let reviews that are younger than the verdicts change a ledger; whether any did."""
-    changed = False
-    for batch, row in reviews.items():
-        record = ledger.get(batch)
-        if record is None or record.status is BatchStatus.INCOMPLETE:
-            continue
-        after = REVIEWED[row["verdict"]]
-        if record.status is after or row["at"] is None:
-            continue
-        if record.checked_at is not None and row["at"] < record.checked_at:
-            continue
-        counted = after is BatchStatus.ACCEPTED
-        ledger[batch] = replace(record, status=after, counted=counted)
-        changed = True
-    return changed
-
-
-def _without_accepted(rows: list[Row], reviews: Mapping[str, Row], now: dt.datetime) -> list[Row]:
-    accepted = {b: r for b, r in reviews.items() if r["verdict"] == "accept"}
-    if not rows or not accepted:
-        return rows
-    newest = max(accepted.values(), key=lambda r: r["at"])
-    return list(
-        accepted_findings(
-            rows, accepted, author=newest["author"], reason=newest["reason"] or "", now=now
-        )
-    )

@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import DqsqlError
-from dqsql.model.project import Annotation
+from dqsql.model.monitors import AUTO
+from dqsql.model.plan import Monitor
+from dqsql.model.project import Annotation, Severity
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 # What the checks and metrics demand of a column.
@@ -131,3 +133,24 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     if isinstance(node, exp.Column) and not node.table:
         return node.name.lower(), []
     return "", []
+
+
+def of_monitor(monitor: Monitor) -> Suggestion:
+    """What is watched automatically, as an annotation."""
+    settings = {"severity": monitor.severity.value}
+    for name, value in monitor.settings.options.items():
+        listed = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
+        settings[name] = listed.lower() if isinstance(value, bool) else listed
+    if monitor.severity is Severity.ERROR:
+        settings.pop("severity")
+    call, _, rest = monitor.expression.partition("(")
+    return Suggestion(
+        rule=AUTO,
+        promise=call,
+        column=monitor.column,
+        call=call,
+        reason="watched automatically",
+        arguments=(rest.removesuffix(")"),) if rest else (),
+        settings=settings,
+        takes_column=False,
+    )

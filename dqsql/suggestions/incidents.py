@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.dialect import parse_expression, to_sql
+from dqsql.model.wording import first_of, plural
 from dqsql.suggestions.intervals import round_up
+from dqsql.suggestions.suggestion import Suggestion
 
 # Beside the range of accepted batches, so much of it is let pass; of a constant one, of its value.
 _SLACK = 0.1
@@ -18,6 +21,9 @@ _FAR = 6.0
 _BEFORE, _LEAST = 30, 7
 # A normal distribution's standard deviation by its median absolute deviation.
 _MAD = 1.4826
+
+# So many rejected batches are named.
+_NAMED = 3
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -142,3 +148,33 @@ def _score(series: MetricSeries, batch: str, good: Sequence[str]) -> float:
     away = np.abs(np.array(before) - middle)
     scale = _MAD * float(np.median(away)) or float(away.max()) or abs(middle) * 0.01 or 1e-9
     return abs(series.values[batch] - middle) / scale
+
+
+def suggestion_of(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:
+    """The annotation that makes a check of stored metrics."""
+    series = check.series
+    reason = (
+        f"finds {len(check.caught)} of {plural(len(rejected), 'rejected batch')}"
+        f" ({first_of(check.caught, _NAMED)});"
+        f" {plural(len(check.alarms), 'false alarm')} on {check.judged} accepted"
+    )
+    metric = f"{series.call}({', '.join(series.arguments)})" if series.arguments else series.call
+    if check.comparison:
+        return Suggestion(
+            rule="incident",
+            promise=series.call,
+            column=series.column,
+            call=series.call,
+            reason=reason,
+            arguments=series.arguments,
+            comparison=check.comparison,
+        )
+    return Suggestion(
+        rule="incident",
+        promise=series.call,
+        column=series.column,
+        call="anomaly",
+        reason=reason,
+        arguments=(to_sql(parse_expression(metric)),),
+        takes_column=False,
+    )

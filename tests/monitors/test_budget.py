@@ -25,7 +25,7 @@ from dqsql.model.monitors import DEFAULT_RATES
 from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.monitors.kinds.anomaly import anomaly_call
 from dqsql.monitors.kinds.novelty import novelty_settings
-from dqsql.runner.rates import cadence, project_rates
+from dqsql.monitors.rates import cadence, project_rates
 from tests.runner.conftest import Project
 
 from .conftest import PROJECT_YML, SALES, programs, write_project

@@ -1,0 +1,108 @@
+"""What people's verdicts on batches mean: which counts, and what follows from it.
+
+A review says whether a batch belongs to the history that monitors learn from and to cumulative
+metrics. It stands when the batch is checked again, until that finds nothing any more: see
+`dqsql.decisions.lifecycle.batch_statuses`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dqsql.decisions.lifecycle import REVIEWED, accepted_findings
+from dqsql.errors import StorageError
+from dqsql.model.batches import batch_order
+from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.tables import REVIEWS
+
+Row = Mapping[str, Any]
+
+
+def newest_reviews(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The newest verdict on each batch, by model and batch, from rows of dq_reviews."""
+    return {
+        model: {batch: row["verdict"] for batch, row in by_batch.items()}
+        for model, by_batch in newest_rows(rows).items()
+    }
+
+
+def newest_rows(
+    rows: Iterable[Mapping[str, Any]],
+) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """The newest row of dq_reviews about each batch, by model and batch."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    # By SQL a row may come without a time.
+    for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
+        found.setdefault(row["model"], {})[row["batch"]] = row
+    return found
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Which of the batches that wait for a review are meant: `first` and `last` are inclusive."""
+
+    first: str | None = None
+    last: str | None = None
+    every: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none is meant."""
+        return self.first is None and self.last is None and not self.every
+
+    def of(self, ledger: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        """Those of a ledger, oldest first."""
+        if self.is_empty:
+            return []
+        waits = (b for b, r in ledger.items() if r["status"] == BatchStatus.FLAGGED.value)
+        return [b for b in sorted(waits, key=batch_order) if self._holds(b)]
+
+    def _holds(self, batch: str) -> bool:
+        early = self.first is not None and batch_order(batch) < batch_order(self.first)
+        late = self.last is not None and batch_order(batch) > batch_order(self.last)
+        # The hours of the last day belong to it.
+        return not early and (not late or batch.startswith(f"{self.last} "))
+
+
+def refuse_other_words(model: str, reviews: Mapping[str, Row]) -> None:
+    """Raise StorageError for a review, written by SQL, that neither accepts nor rejects."""
+    for batch, row in reviews.items():
+        if row["verdict"] not in REVIEWED:
+            raise StorageError(
+                f"{REVIEWS.name} has the verdict {row['verdict']!r} on {model} {batch}",
+                hint=f"the verdict is one of {', '.join(REVIEWED)}",
+            )
+
+
+def follow(ledger: dict[str, BatchRecord], reviews: Mapping[str, Row]) -> bool:
+    """Let reviews that are younger than the verdicts change a ledger; whether any did."""
+    changed = False
+    for batch, row in reviews.items():
+        record = ledger.get(batch)
+        if record is None or record.status is BatchStatus.INCOMPLETE:
+            continue
+        after = REVIEWED[row["verdict"]]
+        if record.status is after or row["at"] is None:
+            continue
+        if record.checked_at is not None and row["at"] < record.checked_at:
+            continue
+        counted = after is BatchStatus.ACCEPTED
+        ledger[batch] = replace(record, status=after, counted=counted)
+        changed = True
+    return changed
+
+
+def without_accepted(rows: list[Row], reviews: Mapping[str, Row], now: dt.datetime) -> list[Row]:
+    """The findings of a model without those that are about batches only that a person accepted."""
+    accepted = {b: r for b, r in reviews.items() if r["verdict"] == "accept"}
+    if not rows or not accepted:
+        return rows
+    newest = max(accepted.values(), key=lambda r: r["at"])
+    return list(
+        accepted_findings(
+            rows, accepted, author=newest["author"], reason=newest["reason"] or "", now=now
+        )
+    )
