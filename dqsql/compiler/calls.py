@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from sqlglot import exp
 
 from dqsql.compiler.arguments import plain
-from dqsql.compiler.bounds import number
 from dqsql.compiler.catalog import Macro
+from dqsql.compiler.comparisons import number
 from dqsql.compiler.misuse import locate
 from dqsql.dialect import to_sql
 from dqsql.errors import MacroError, Span, nearest

@@ -1,4 +1,4 @@
-"""Comparisons of one operand with something: `x >= 3`, `3 <= x`, `x between 1 and 2`."""
+"""Comparisons of one operand, `x >= 3`, `3 <= x`, `x between 1 and 2`, and their intervals."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from dqsql.compiler.bounds import number
 from dqsql.dialect import to_sql
+from dqsql.model.plan import Bounds
+
+_Interval = tuple[float | None, float | None]
 
 OPERATORS: tuple[type[exp.Binary], ...] = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 COMPARISONS = (*OPERATORS, exp.Between, exp.In)
@@ -39,6 +41,18 @@ MIRROR: Mapping[type[exp.Expr], type[exp.Binary]] = {
 }
 
 
+def number(node: exp.Expr) -> float | None:
+    """The value of a numeric literal, signed or in parentheses or a cast; None otherwise."""
+    if isinstance(node, exp.Paren | exp.Cast):
+        return number(node.this)
+    if isinstance(node, exp.Neg):
+        value = number(node.this)
+        return None if value is None else -value
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return float(node.this)
+    return None
+
+
 def measured_side(compared: exp.Expr) -> tuple[exp.Expr, type[exp.Binary] | None]:
     """What a comparison is about, and its operator as if that stood on the left."""
     kind = next((o for o in OPERATORS if type(compared) is o), None)
@@ -63,3 +77,48 @@ def reads_as_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def interval(predicate: exp.Expr) -> _Interval | None:
+    """Lower and upper bound of a conjunction of comparisons of ONE metric with numbers.
+
+    Returns None where the predicate says more than an interval (or compares several metrics). The
+    bounds are for showing; the verdict is the predicate's.
+    """
+    metrics = {c.name for c in predicate.find_all(exp.Column)}
+    if len(metrics) != 1:
+        return None
+    return _interval(predicate)
+
+
+def bounds_of(predicate: exp.Expr, alias: str) -> Bounds | None:
+    """`interval` as `Bounds` of the metric with that alias."""
+    found = interval(predicate)
+    return None if found is None else Bounds(alias, *found)
+
+
+def _interval(node: exp.Expr) -> _Interval | None:
+    if isinstance(node, exp.Paren):
+        return _interval(node.this)
+    if isinstance(node, exp.And):
+        return _intersect(_interval(node.left), _interval(node.right))
+    if isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
+        low, high = number(node.args["low"]), number(node.args["high"])
+        return None if low is None or high is None else (low, high)
+    if type(node) not in OPERATORS or type(node) is exp.NEQ:
+        return None
+    on_left = isinstance(node.this, exp.Column)
+    value = number(node.expression if on_left else node.this)
+    operator = type(node) if on_left else MIRROR[type(node)]
+    if value is None:
+        return None
+    low = None if operator in (exp.LT, exp.LTE) else value
+    return low, None if operator in (exp.GT, exp.GTE) else value
+
+
+def _intersect(a: _Interval | None, b: _Interval | None) -> _Interval | None:
+    if a is None or b is None:
+        return None
+    lows = [x for x in (a[0], b[0]) if x is not None]
+    highs = [x for x in (a[1], b[1]) if x is not None]
+    return (max(lows, default=None), min(highs, default=None))

@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.bounds import number
 from dqsql.compiler.catalog import Catalog, Macro
-from dqsql.compiler.comparisons import reads_as_number
+from dqsql.compiler.comparisons import number, reads_as_number
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 

@@ -10,8 +10,8 @@ from typing import Any
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.registry import find_own
-from dqsql.compiler.bounds import bounds_of
 from dqsql.compiler.catalog import Catalog
+from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, slug
 from dqsql.compiler.misuse import locate

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dqsql.compiler.bounds import bounds_of
+from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.trees import function_name, where_met
 from dqsql.dialect import call, formula

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from sqlglot import exp
@@ -150,10 +150,16 @@ def _physical_kind(state: StateColumn, types: Mapping[str, str] | None) -> Buffe
 
 
 @dataclass(frozen=True)
-class ModelScan:
-    """What rows of a model are scanned, whichever the states; see `Scan`."""
+class Scan:
+    """Builds the statement that computes state rows of some batches of one model.
+
+    Without `groups` it says which rows are scanned, whichever the states; see `of`.
+    `columns` gives the Spark types of the model's columns, as `scan_groups` got them, `sizes` the
+    numbers of rows of batches, as far as they are known; without `batch_by` about what is expected.
+    """
 
     model: CheckModel
+    groups: tuple[ScanGroup, ...] = ()
     batches: BatchFilter | None = None
     label: str | None = None
     empty: tuple[str, ...] = ()
@@ -162,37 +168,12 @@ class ModelScan:
 
     def of(self, states: Sequence[StateColumn], types: Mapping[str, str]) -> Scan:
         """The scan of some states; `types` are their Spark types, as far as they are known."""
-        return Scan(
-            self.model,
-            scan_groups(states, types, self.columns),
-            self.batches,
-            self.label,
-            self.empty,
-            self.columns,
-            self.sizes,
-        )
+        return replace(self, groups=scan_groups(states, types, self.columns))
 
     @property
     def rows(self) -> int | None:
         """How many rows are scanned; None where that is not known."""
-        return rows_of(self.batches.batches, self.sizes) if self.batches else None
-
-
-@dataclass(frozen=True)
-class Scan:
-    """Builds the statement that computes state rows of some batches of one model.
-
-    `columns` gives the Spark types of the model's columns, as `scan_groups` got them, `sizes` the
-    numbers of rows of batches, as far as they are known; without `batch_by` about what is expected.
-    """
-
-    model: CheckModel
-    groups: tuple[ScanGroup, ...]
-    batches: BatchFilter | None = None
-    label: str | None = None
-    empty: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
+        return None if self.listed is None else rows_of(self.listed, self.sizes)
 
     def query(self) -> exp.Select:
         """One row per batch and segment: batch, segment, segment columns, state columns.
@@ -305,8 +286,7 @@ class Scan:
     @property
     def is_small(self) -> bool:
         """Whether there are known to be at most `SMALL_ROWS` rows."""
-        rows = None if self.listed is None else rows_of(self.listed, self.sizes)
-        return rows is not None and rows <= SMALL_ROWS
+        return self.rows is not None and self.rows <= SMALL_ROWS
 
     @property
     def batch_type(self) -> str:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.bounds import interval, number
 from dqsql.compiler.comparisons import (
     COMPARISONS,
     OPPOSITE,
     SYMBOLS,
+    interval,
     measured_side,
+    number,
     reads_as_number,
 )
 from dqsql.compiler.misuse import locate

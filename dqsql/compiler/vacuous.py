@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dqsql.compiler.bounds import number
-from dqsql.compiler.comparisons import MIRROR, OPERATORS, SYMBOLS
+from dqsql.compiler.comparisons import MIRROR, OPERATORS, SYMBOLS, number
 from dqsql.compiler.misuse import locate
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span

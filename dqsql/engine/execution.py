@@ -14,7 +14,7 @@ from dqsql.compiler.counts import counted_states, stored_query
 from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
-from dqsql.compiler.scan import SMALL_ROWS, ModelScan, rows_of
+from dqsql.compiler.scan import SMALL_ROWS, Scan, rows_of
 from dqsql.dialect import literal, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
@@ -65,7 +65,7 @@ class ModelExecution:
     spark: SparkSession
     store: Store
     plan: Plan
-    scan: ModelScan
+    scan: Scan
     key: Callable[[], str] = lambda: ""
     _held: pa.Table | None = None
     _local: DataFrame | None = None

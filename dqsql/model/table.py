@@ -1,4 +1,4 @@
-"""What a warehouse table is: documented columns, what identifies a row, what a write replaces."""
+"""What a warehouse table is: documented columns, and what identifies a row."""
 
 from __future__ import annotations
 
@@ -35,16 +35,14 @@ texts, reals = map(_columns_of, ("array<string>", "array<double>"))
 class Table:
     """A warehouse table: what a row of it is, its columns, and those that identify a row.
 
-    `scope` are the columns whose values name the part of the table that a write replaces: all rows
-    of the part are exchanged for the new ones, so that writing twice is writing once. `partitions`
-    are the columns by which tables in folders are laid out: what grows by models and batches.
+    `partitions` are the columns by which tables in folders are laid out: what grows by models and
+    batches.
     """
 
     name: str
     description: str
     fields: tuple[Column, ...]
     keys: tuple[str, ...]
-    scope: tuple[str, ...]
     partitions: tuple[str, ...] = ()
 
     @property

@@ -49,7 +49,6 @@ RUNS = Table(
         text("versions", "Versions of the tables when the run ended, as JSON."),
     ),
     keys=("run_id",),
-    scope=("run_id",),
 )
 
 MODELS = Table(
@@ -68,7 +67,6 @@ MODELS = Table(
         _VALID_TO,
     ),
     keys=("model", "valid_from"),
-    scope=("model",),
 )
 
 CHECKS = Table(
@@ -92,7 +90,6 @@ CHECKS = Table(
         _VALID_TO,
     ),
     keys=("check_id", "valid_from"),
-    scope=("model",),
 )
 
 BATCHES = Table(
@@ -121,7 +118,6 @@ BATCHES = Table(
         whole("quarantined", "Rows that were quarantined; null: rows were not split."),
     ),
     keys=("model", "batch"),
-    scope=("model", "batch"),
 )
 
 METRICS = Table(
@@ -142,7 +138,6 @@ METRICS = Table(
         time("computed_at", "Start of the run that computed it."),
     ),
     keys=("model", "batch", "segment", "column_name", "metric", "parameters", "scope"),
-    scope=("model", "batch"),
     partitions=("model",),
 )
 
@@ -180,7 +175,6 @@ RESULTS = Table(
         time("evaluated_at", "Start of the run that decided."),
     ),
     keys=("check_id", "batch", "segment"),
-    scope=("model", "batch"),
     partitions=("model",),
 )
 
@@ -200,7 +194,6 @@ FAILURES = Table(
     ),
     # A row may be there twice.
     keys=(),
-    scope=("model", "batch"),
     partitions=("model",),
 )
 
@@ -222,7 +215,6 @@ DISTRIBUTIONS = Table(
         time("computed_at", "Start of the run that computed it."),
     ),
     keys=("model", "batch", "segment", "column_name", "profile", "parameters"),
-    scope=("model", "batch"),
     partitions=("model",),
 )
 
@@ -248,7 +240,6 @@ PROGRAMS = Table(
         _VALID_TO,
     ),
     keys=("check_id", "version"),
-    scope=("model",),
 )
 
 INPUTS = Table(
@@ -263,7 +254,6 @@ INPUTS = Table(
         time("seen_at", "When that run began."),
     ),
     keys=("model",),
-    scope=("model",),
 )
 
 REVIEWS = Table(
@@ -279,7 +269,6 @@ REVIEWS = Table(
         text("run_id", "The run that had checked the batch."),
     ),
     keys=("model", "batch", "at"),
-    scope=("model", "batch", "at"),
 )
 
 MODEL_RUNS = Table(
@@ -310,7 +299,6 @@ MODEL_RUNS = Table(
         text("error", "Why the model could not be checked; null: it could."),
     ),
     keys=("run_id", "model"),
-    scope=("run_id",),
 )
 
 FINDINGS = Table(
@@ -345,7 +333,6 @@ FINDINGS = Table(
         texts("readers", "The names of these models and exposures."),
     ),
     keys=("finding_id",),
-    scope=("model",),
     partitions=("model",),
 )
 
@@ -354,7 +341,6 @@ RESULT_HISTORY = Table(
     "Verdicts that were replaced since their batch was checked again. Rows are only added.",
     (*RESULTS.fields, time("replaced_at", "Start of the run that replaced it.")),
     keys=("check_id", "batch", "segment", "run_id"),
-    scope=("model", "batch"),
     partitions=("model",),
 )
 
@@ -373,7 +359,6 @@ COLUMNS = Table(
         _VALID_TO,
     ),
     keys=("column_id", "valid_from"),
-    scope=("model",),
     partitions=("model",),
 )
 

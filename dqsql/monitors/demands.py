@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dqsql.compiler.bounds import bounds_of
-from dqsql.compiler.comparisons import COMPARISONS, reads_as_number
+from dqsql.compiler.comparisons import COMPARISONS, bounds_of, reads_as_number
 from dqsql.dialect import parse_expression
 from dqsql.errors import AnnotationError, SqlSyntaxError
 from dqsql.model.plan import Monitor

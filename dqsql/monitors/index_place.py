@@ -38,7 +38,6 @@ _FILES = Table(
         Column("content", "binary", "Its bytes."),
     ),
     keys=("file",),
-    scope=(),
 )
 
 

@@ -17,7 +17,7 @@ from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
-from dqsql.compiler.scan import BatchFilter, ModelScan, scan_groups
+from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
 from dqsql.decisions.constraints import constraint_results, unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
@@ -296,8 +296,9 @@ class ModelRun:
 
     def _execution(self, choice: BatchChoice, batch_type: str) -> ModelExecution:
         wanted = tuple(b for b in choice.batches if b not in choice.empty)
-        scan = ModelScan(
+        scan = Scan(
             self.plan.model,
+            (),
             BatchFilter(wanted, batch_type, self._columns),
             self._own_batch,
             choice.empty,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
-from dqsql.compiler.scan import BatchFilter, ModelScan
+from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.dialect import to_sql
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
@@ -117,7 +117,7 @@ class Validator:
     def _measured(self, plan: Plan) -> Sequence[CheckOutcome]:
         prepared = prepare(plan, self.spark, self.now, self.subject.types)
         chosen = BatchFilter(self.rows.batches, self.rows.batch_type, self.subject.types)
-        scan = ModelScan(plan.model, chosen, label="all", columns=self.subject.types)
+        scan = Scan(plan.model, (), chosen, label="all", columns=self.subject.types)
         execution = ModelExecution(self.spark, self.store, plan, scan)
         part = execution.analyse(prepared.states, prepared.broken)
         with (

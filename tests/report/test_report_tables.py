@@ -16,7 +16,7 @@ def test_every_column_is_described_and_keys_are_columns(table: Table) -> None:
     assert table.description.endswith(".")
     for field in table.fields:
         assert field.description.endswith("."), field.name
-    assert {*table.keys, *table.scope} <= set(table.column_names)
+    assert set(table.keys) <= set(table.column_names)
     assert len(set(table.column_names)) == len(table.fields)
 
 
