@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dqsql.compiler.keys import batch_columns
 from dqsql.errors import Span
 from dqsql.model.monitors import AUTO, FEATURES
-from dqsql.model.plan import Plan
+from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, Severity
 from dqsql.model.types import is_textless, type_of
 
@@ -127,14 +127,20 @@ def without_monitors(plan: Plan, ids: Collection[str]) -> Plan:
     """The plan without some monitors, and without what is measured for them alone."""
     if not ids:
         return plan
-    kept = tuple(m for m in plan.monitors if m.id not in ids)
-    needed = {alias for m in kept for alias in m.metrics}
+    return with_monitors(plan, tuple(m for m in plan.monitors if m.id not in ids))
+
+
+def with_monitors(plan: Plan, monitors: tuple[Monitor, ...]) -> Plan:
+    """The plan with fewer monitors, or with some that watch less, and what is measured for them."""
+    before = {alias for m in plan.monitors for alias in m.metrics}
+    needed = {alias for m in monitors for alias in m.metrics}
     needed |= {alias for c in plan.checks for alias in c.metrics}
-    metrics = tuple(m for m in plan.metrics if m.alias in needed)
-    used = {s for m in metrics for s in m.states}
-    used |= {n for s in plan.states if s.name in used for n in s.group}
-    states = tuple(s for s in plan.states if s.name in used)
-    return replace(plan, monitors=kept, metrics=metrics, states=states)
+    metrics = tuple(m for m in plan.metrics if m.alias in needed or m.alias not in before)
+    dropped = {s for m in plan.metrics for s in m.states} - {s for m in metrics for s in m.states}
+    # Moments are merged with the help of others of their group.
+    kept = {n for s in plan.states if s.name not in dropped for n in s.group}
+    states = tuple(s for s in plan.states if s.name not in dropped or s.name in kept)
+    return replace(plan, monitors=monitors, metrics=metrics, states=states)
 
 
 def _is_unfit(kind: str) -> bool:

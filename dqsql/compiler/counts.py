@@ -17,6 +17,7 @@ from functools import reduce
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.base import same_key
 from dqsql.compiler.aggregates.frequency import state_over_counts
 from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
 from dqsql.compiler.aggregates.quantiles import counted_numbers
@@ -121,10 +122,7 @@ def with_counted(
         counted = _over_counts(entries, mine, whole, ())
         if segmented:
             counted = union_all(counted, _over_counts(entries, mine, fine, segment))
-        keys = (BATCH, SEGMENT)
-        same = exp.and_(
-            *(exp.NullSafeEQ(this=column(k, "p"), expression=column(k, name)) for k in keys)
-        )
+        same = same_key("p", name, (BATCH, SEGMENT))
         query = query.select(*(state_over_counts(s, name) for s in mine), copy=False)
         query = query.join(counted.subquery(name), on=same, join_type="left", copy=False)
     return query

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.auto import auto_annotations, fit_for_types
+from dqsql.compiler.auto import auto_annotations, fit_for_types, with_monitors
 from dqsql.compiler.keys import batch_columns
 from dqsql.compiler.trees import filtered_by
 from dqsql.dialect import call, column, parse_expression, to_sql
@@ -104,12 +104,7 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
     plan = fit_for_types(plan, types)
     if not any(w.family is not Family.ANY for m in plan.monitors for w in m.watched):
         return plan
-    monitors = tuple(_for_type(m, types) for m in plan.monitors)
-    before = {alias for m in plan.monitors for alias in m.metrics}
-    needed = {alias for m in monitors for alias in m.metrics}
-    needed |= {alias for c in plan.checks for alias in c.metrics}
-    metrics = tuple(m for m in plan.metrics if m.alias in needed or m.alias not in before)
-    return replace(plan, monitors=monitors, metrics=metrics, states=_states(plan, metrics))
+    return with_monitors(plan, tuple(_for_type(m, types) for m in plan.monitors))
 
 
 def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
@@ -121,13 +116,6 @@ def _fits(watched: Watched, spark_type: str) -> bool:
     if watched.family is Family.FLOATING:
         return spark_type in FLOATS
     return watched.family in (Family.ANY, family_of(spark_type))
-
-
-def _states(plan: Plan, metrics: tuple[Metric, ...]) -> tuple[StateColumn, ...]:
-    dropped = {s for m in plan.metrics for s in m.states} - {s for m in metrics for s in m.states}
-    # Moments are merged with the help of others of their group.
-    kept = {n for s in plan.states if s.name not in dropped for n in s.group}
-    return tuple(s for s in plan.states if s.name not in dropped or s.name in kept)
 
 
 def with_matches(plan: Plan, monitor: Monitor, pattern: str, matching: exp.Expr) -> Plan:

@@ -234,9 +234,5 @@ def columns_read(model: CheckModel, states: Iterable[StateColumn]) -> tuple[str,
 
 def columns_of(states: Iterable[StateColumn]) -> set[str]:
     """The columns of the model's SELECT that states are computed of."""
-    return {c.parts[0].name for s in states for c in _row_columns(s)}
-
-
-def _row_columns(state: StateColumn) -> Iterable[exp.Column]:
-    """The references to the model's columns in what a state scans."""
-    return (c for part in state.over_rows for c in row_columns(part))
+    parts = (part for state in states for part in state.over_rows)
+    return {c.parts[0].name for part in parts for c in row_columns(part)}

@@ -7,14 +7,14 @@ What a share is, is told by the metric's states and not by its name, so that mac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.keys import not_null
-from dqsql.compiler.trees import function_name, where_met
+from dqsql.compiler.trees import conjuncts, function_name, where_met
 from dqsql.dialect import call, formula
 from dqsql.model.plan import Bounds, Check, FrequencyTable, Metric, Plan, StateColumn
 
@@ -43,7 +43,7 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
     strict: list[exp.Expr] = []
     unique: list[FrequencyTable] = []
     dependent: list[FrequencyTable] = []
-    for part in _conjuncts(check.predicate if check.rows is None else check.rows):
+    for part in conjuncts(check.predicate if check.rows is None else check.rows):
         names = {c.name for c in part.find_all(exp.Column)}
         if len(names) != 1:
             continue
@@ -81,15 +81,6 @@ def _allows_none(bounds: Bounds, much: bool) -> bool:
     if much:
         return bounds.lower is not None and bounds.lower >= 1
     return bounds.upper is not None and bounds.upper < 1
-
-
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    bare = node.unnest()
-    if isinstance(bare, exp.And):
-        yield from _conjuncts(bare.left)
-        yield from _conjuncts(bare.right)
-    else:
-        yield bare
 
 
 # --- what a metric counts ----------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dqsql.compiler.comparisons import (
 )
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.predicates import MetricUse, Predicate, placeholder, restrict
-from dqsql.compiler.trees import filtered_by, function_name
+from dqsql.compiler.trees import conjuncts, filtered_by, function_name
 from dqsql.compiler.vacuous import always
 from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
@@ -238,7 +238,7 @@ _SEVERAL = "write an annotation for each"
 
 def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[_RowDemand]:
     """What the check demands of rows. Raises CompileError: it is not about rows."""
-    parts = _conjuncts(rows.ast)
+    parts = list(conjuncts(rows.ast))
     demands = [d for part in parts if (d := _row_demand(part, rows)) is not None]
     if len(demands) < len(parts):
         raise _problem(
@@ -341,13 +341,6 @@ def _use(annotation: Annotation, demands: list[_RowDemand], name: str, sql: exp.
     about = demands[0].use.column
     parameters = " and ".join(d.use.text for d in demands)
     return MetricUse(name, about, parameters, annotation.expression.strip(), exp.Paren(this=sql))
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    bare = node.unnest()
-    if isinstance(bare, exp.And):
-        return [*_conjuncts(bare.left), *_conjuncts(bare.right)]
-    return [bare]
 
 
 # --- conditions in settings --------------------------------------------------------------------

@@ -61,6 +61,16 @@ def has_aggregate(node: exp.Expr) -> bool:
     return any(str(c.this).lower() in AGGREGATES for c in node.find_all(exp.Anonymous))
 
 
+def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """What a condition joins by `and`, without parentheses around it."""
+    bare = condition.unnest()
+    if isinstance(bare, exp.And):
+        yield from conjuncts(bare.left)
+        yield from conjuncts(bare.right)
+    else:
+        yield bare
+
+
 def filtered_by(aggregate: exp.Expr, condition: exp.Expr) -> exp.Expr:
     """An aggregate restricted further by a condition."""
     where = condition.copy()

@@ -21,6 +21,7 @@ from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import known_schema
 from dqsql.engine.small import SMALL_BYTES
+from dqsql.engine.statements import rows_of
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import batch_order
@@ -139,12 +140,13 @@ class Discovery:
                 return estimate
         batches = BatchFilter(tuple(chosen), self.batch_type, self.columns)
         query = segment_count_query(self.model, batches)
-        return count_segments(self.spark, self.model.name, query)
+        doing = f"cannot count the segments of {self.model.name}"
+        return int(rows_of(self.spark, query, doing)[0]["segments"])
 
 
 def find_batches(spark: SparkSession, model: str, query: exp.Expr) -> FoundBatches:
     """Run the query of batches. Raises EngineError."""
-    rows = _collect(spark, query, f"cannot list the batches of {model}")
+    rows = rows_of(spark, query, f"cannot list the batches of {model}")
     if not rows or "segments" not in rows[0]:
         return FoundBatches({r["batch"]: r["rows"] for r in rows})
     return FoundBatches(
@@ -180,21 +182,6 @@ def estimate_union(spark: SparkSession, sketches: Collection[bytes]) -> int:
             "hll_sketch_estimate(hll_union_agg(sketch)) as n"
         )
         return int(frame.toArrow()["n"][0].as_py())
-
-
-def count_segments(spark: SparkSession, model: str, query: exp.Expr) -> int:
-    """Run a query of one number. Raises EngineError."""
-    return int(_collect(spark, query, f"cannot count the segments of {model}")[0]["segments"])
-
-
-def sample_rows(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[str, Any]]:
-    """Run the query of failing rows. Raises EngineError."""
-    return _collect(spark, query, f"cannot sample failing rows of {model}")
-
-
-def count_values(spark: SparkSession, model: str, query: exp.Expr) -> list[dict[str, Any]]:
-    """Run the query of the values that tests of dbt report. Raises EngineError."""
-    return _collect(spark, query, f"cannot count the failing values of {model}")
 
 
 def store_failing_rows(
@@ -238,15 +225,6 @@ def no_failing_rows(spark: SparkSession) -> DataFrame:
     texts = ", ".join(f"{name} string" for name in names)
     empty: DataFrame = spark.createDataFrame([], f"{texts}, captured_at timestamp_ltz")
     return empty
-
-
-def _collect(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:
-    def collected() -> list[dict[str, Any]]:
-        with translated(doing):
-            found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
-        return found
-
-    return sorting_if_too_large(spark, collected)
 
 
 # Spark's types of batches, as Arrow reads them of a file.

@@ -64,7 +64,7 @@ class FailureSampler:
         self._clear(results)
         if not failing:
             return Samples(list(results))
-        from dqsql.engine.discovery import sample_rows
+        from dqsql.engine.statements import rows_of
 
         wanted = sorted({b for f in failing for b in failed[f.check.id]})
         hidden = pii_columns(self.plan.model)
@@ -80,7 +80,9 @@ class FailureSampler:
         try:
             if self.limits.keeps_all_failures:
                 return self._all(results, query, wanted)
-            found = sample_rows(self.spark, self.plan.model.name, query.query())
+            found = rows_of(
+                self.spark, query.query(), f"cannot sample failing rows of {self.plan.model.name}"
+            )
         except StorageError:
             raise
         except EngineError as error:
@@ -195,12 +197,12 @@ def returned_rows(
             failed.setdefault(result.check_id, set()).add(result.batch)
     if not failed:
         return Returned()
-    from dqsql.engine.discovery import count_values
+    from dqsql.engine.statements import rows_of
 
     batches = filter_of(tuple(sorted(set().union(*failed.values()))))
     query = _query(plan.model, [(of_values[i], found) for i, found in failed.items()], batches)
     try:
-        (row,) = count_values(spark, plan.model.name, query)
+        (row,) = rows_of(spark, query, f"cannot count the failing values of {plan.model.name}")
     except EngineError as error:
         return Returned(notes=(error.message,), scans=1)
     return Returned({i: int(row[f"n{at}"]) for at, i in enumerate(failed)}, scans=1)

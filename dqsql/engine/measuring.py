@@ -15,7 +15,7 @@ from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.scan import Scan, scan_groups
 from dqsql.dialect import aliased, column
-from dqsql.engine.profiling import rows_of
+from dqsql.engine.statements import rows_of
 from dqsql.errors import Span, error_of
 from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Project

@@ -86,9 +86,12 @@ class Injector:
         scan = Scan(model, scan_groups(plan.states, states)).query()
         measure = metric_query(plan.metrics, (), scan.subquery("measured"))
         # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.injection import measured_variants
+        from dqsql.engine.statements import kept_view, rows_of
 
-        for row in measured_variants(self.spark, view_name(model), variants, measure):
+        doing = "cannot measure injected issues"
+        with kept_view(self.spark, view_name(model), variants, doing):
+            rows = rows_of(self.spark, measure, doing)
+        for row in rows:
             batch, column, issue = row["batch"].split(SEPARATOR)
             spellings = [c for c in columns if c.lower() == column.lower()]
             for name in spellings:

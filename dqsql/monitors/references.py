@@ -66,7 +66,7 @@ def _measured(
 ) -> ReferenceValues:
     # Imported here because it starts with pyspark, which takes half a second.
     from dqsql.engine.measuring import made_up_model
-    from dqsql.engine.profiling import register_query, rows_of
+    from dqsql.engine.statements import register_query, rows_of
 
     model = place.plan.model
     # A name of its own: models may run at the same time.

@@ -178,8 +178,8 @@ class Subjects:
         return Subject(model.name, model.name, types, reads, model=model, private=private)
 
     def _source(self, source: Source) -> Subject:
-        from dqsql.engine.profiling import register
         from dqsql.engine.relations import read_source
+        from dqsql.engine.statements import register
 
         frame = read_source(self.spark, source)
         view = f"source__{source.name}__{source.table}"
@@ -194,7 +194,7 @@ class Subjects:
         return frozenset[str]().union(*map(pii_columns, readers))
 
     def _other(self, name: str) -> Subject:
-        from dqsql.engine.profiling import register
+        from dqsql.engine.statements import register
 
         path = file_of(self.project, name)
         if path is not None:
@@ -214,8 +214,8 @@ class Subjects:
 
     def _file(self, path: Path, files: Sequence[Path] = ()) -> Subject:
         """A file, or the files of a pattern, that no source names, read as if one did."""
-        from dqsql.engine.profiling import register
         from dqsql.engine.relations import read_source
+        from dqsql.engine.statements import register
 
         shown = relative_to(path, self.project.root.resolve())
         name, table = declared_name(self.project, path)

@@ -179,7 +179,7 @@ class _Suggesting:
         self.catalog: Catalog = catalog_of(self.project)
 
     def propose(self, sample: float | None, holdout: float | None) -> Proposal:
-        from dqsql.engine.profiling import drop_views
+        from dqsql.engine.statements import drop_views
 
         name = self.subject.name
         self.step(f"{name}: counting rows")
@@ -253,8 +253,8 @@ class _Suggesting:
         """The accepted batches, the Spark type of `batch_by`, and the number of their rows."""
         from dqsql.engine.discovery import find_batches
         from dqsql.engine.ledger import read_ledgers
-        from dqsql.engine.profiling import rows_of
         from dqsql.engine.relations import expression_types
+        from dqsql.engine.statements import rows_of
         from dqsql.model.batches import batch_order
 
         batch_by = self.subject.config.batch_by
@@ -280,7 +280,7 @@ class _Suggesting:
 
     def _split(self, share: float, batches: Sequence[str], kind: str, total: int) -> Rows:
         """Register the sample as a view; the held-out rows are those of no part of it."""
-        from dqsql.engine.profiling import keep_in_memory, register_query
+        from dqsql.engine.statements import keep_in_memory, register_query
 
         hashed = [
             column(n) for n, t in self.subject.types.items() if not any(u in t for u in _UNHASHED)
@@ -375,7 +375,7 @@ class _Suggesting:
 
     def _foreign_keys(self, measured: ProfileWithSketches) -> Iterator[Suggestion]:
         """Inclusion by sketches; it is verified exactly with all other candidates."""
-        from dqsql.engine.profiling import union_sizes
+        from dqsql.engine.statements import union_sizes
 
         keys = list(self._keys())
         pairs = foreign_key_pairs(measured.profile, self.subject.table, keys)

@@ -15,7 +15,7 @@ from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.measuring import made_up_model
 from dqsql.engine.preparation import prepare, relation_ids
-from dqsql.engine.profiling import many_aggregates
+from dqsql.engine.statements import many_aggregates
 from dqsql.errors import Span
 from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project

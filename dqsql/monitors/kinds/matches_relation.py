@@ -147,14 +147,14 @@ class MatchDetector(MonitorByMonitor):
 
     def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _BatchDiff]:
         # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.profiling import collected, kept_view, register_rows
+        from dqsql.engine.statements import kept_view, register_rows, rows_of
 
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name
         doing = f"cannot compare {name} with {self._relation(monitor).name}"
         found: dict[str, _BatchDiff] = defaultdict(_BatchDiff)
         pairs: list[dict[str, Any]] = []
-        for row in collected(spark, diff.buckets(), doing):
+        for row in rows_of(spark, diff.buckets(), doing):
             found[self._batch(row)] = _BatchDiff(int(row[HERE]), int(row[THERE]))
             pairs += [{BATCH: row[BATCH], BUCKET: bucket} for bucket in row[BUCKET]]
         if not pairs:
@@ -164,14 +164,14 @@ class MatchDetector(MonitorByMonitor):
         if buckets is not None:
             register_rows(spark, buckets, pairs)
         with kept_view(spark, view, diff.differences(buckets), doing):
-            for row in collected(spark, counted_differences(view, diff.values), doing):
+            for row in rows_of(spark, counted_differences(view, diff.values), doing):
                 one = found[self._batch(row)]
                 one.kinds[row[DIFFERENCE]] = int(row[COUNT])
                 if row[DIFFERENCE] == CHANGED:
                     one.columns = changed_counts(row, diff.values)
             if monitor.settings.options.get("store_failures", self.context.store_failures):
                 limit = self.place.failures_limit or _ALL_ROWS
-                for row in collected(spark, sampled_differences(view, limit), doing):
+                for row in rows_of(spark, sampled_differences(view, limit), doing):
                     found[self._batch(row)].rows.append(row[ROW])
         return found
 

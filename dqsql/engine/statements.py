@@ -1,4 +1,4 @@
-"""Runs the statements of profiles, suggestions and comparisons: single rows, views, samples."""
+"""Runs statements that have few rows, and makes temporary views of others."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from sqlglot import exp
 
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
-from dqsql.engine.failures import translated
-from dqsql.engine.injection import keep
+from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.values import types_of
 
 if TYPE_CHECKING:
@@ -43,9 +42,13 @@ def rows_of(
     spark: SparkSession, query: exp.Expr, doing: str, aggregates: int = 1
 ) -> list[dict[str, Any]]:
     """The rows of a statement that has few of them. Raises EngineError."""
-    with translated(doing), many_aggregates(spark, aggregates):
-        found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
-    return found
+
+    def run() -> list[dict[str, Any]]:
+        with translated(doing), many_aggregates(spark, aggregates):
+            found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
+        return found
+
+    return sorting_if_too_large(spark, run)
 
 
 def register(frame: DataFrame, view: str) -> dict[str, str]:
@@ -98,17 +101,6 @@ def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> li
     return [float(row["n"]) for row in sorted(rows, key=lambda r: r["i"])]
 
 
-def collected(spark: SparkSession, query: exp.Expr, doing: str) -> list[dict[str, Any]]:
-    """The rows of a statement that has few of them. Raises EngineError."""
-
-    def run() -> list[dict[str, Any]]:
-        with translated(doing):
-            found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
-        return found
-
-    return sorting_if_too_large(spark, run)
-
-
 def register_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> None:
     """Make rows of text and numbers, of which there is at least one, a temporary view."""
     frame = spark.createDataFrame(pa.Table.from_pylist(rows))
@@ -120,10 +112,19 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
     """A statement as a temporary view whose rows are computed once, while it is used."""
     with translated(doing):
         frame = spark.sql(to_sql(query))
-        kept = keep(frame)
+        kept = _keep(frame)
         try:
             frame.createOrReplaceTempView(quoted(view))
             yield
         finally:
             if kept:
                 frame.unpersist()
+
+
+def _keep(frame: DataFrame) -> bool:
+    """Keep the rows for the statements that read them; not every Spark allows it."""
+    try:
+        frame.persist()
+    except SPARK_FAILURES:
+        return False
+    return True
