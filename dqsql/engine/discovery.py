@@ -1,4 +1,4 @@
-"""Which batches and segments there are, and samples of rows: small questions to a model's view."""
+"""Which batches and segments there are: small questions to a model's view, or to its file."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batch_source, batches_query, segment_count_query
 from dqsql.dialect import column, quoted, to_sql
 from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches, period_of
-from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import known_schema
 from dqsql.engine.small import SMALL_BYTES
 from dqsql.engine.statements import rows_of
-from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
@@ -30,9 +28,7 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import BatchRecord
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from dqsql.engine.storage import Store
+    from pyspark.sql import SparkSession
 
 
 # Sketches of 4,096 registers are off by 1.6 % (one sigma): below this share of the limit they
@@ -182,49 +178,6 @@ def estimate_union(spark: SparkSession, sketches: Collection[bytes]) -> int:
             "hll_sketch_estimate(hll_union_agg(sketch)) as n"
         )
         return int(frame.toArrow()["n"][0].as_py())
-
-
-def store_failing_rows(
-    spark: SparkSession,
-    store: Store,
-    table: str,
-    query: exp.Expr,
-    same: Mapping[str, str],
-    now: dt.datetime,
-    batches: Collection[str],
-    rank: str,
-    shown: int,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Let Spark write all rows of a query of failing rows, in place of those of `batches`.
-
-    `query` gives batch, check and row, and in the column `rank` the place in the sample; `same` are
-    the texts that all rows share, by column. Returns the first `shown` rows of each check and
-    batch, and how many there are. Raises EngineError or StorageError.
-    """
-    captured = f"timestamp_micros({int(now.timestamp() * 1_000_000)}L) as captured_at"
-
-    def computed() -> DataFrame:
-        with translated("cannot keep the failing rows"):
-            found: DataFrame = spark.sql(to_sql(query)).localCheckpoint()
-        return found
-
-    frame = sorting_if_too_large(spark, computed)
-    literals = [f"{text_literal(text)} as {name}" for name, text in same.items()]
-    names = [name for name in frame.columns if name != rank]
-    rows = frame.selectExpr(*map(quoted, names), *literals, captured)
-    store.replace_rows(table, rows, "batch", batches)
-    with translated("cannot count the failing rows"):
-        sample = frame.where(f"{quoted(rank)} <= {shown}").drop(rank).toArrow().to_pylist()
-        counts = frame.groupBy("batch", "check_id").count().withColumnRenamed("count", "rows")
-        return sample, counts.toArrow().to_pylist()
-
-
-def no_failing_rows(spark: SparkSession) -> DataFrame:
-    """Nothing, with the columns of a table of all failing rows."""
-    names = ("batch", "check_id", "row", "run_id", "model")
-    texts = ", ".join(f"{name} string" for name in names)
-    empty: DataFrame = spark.createDataFrame([], f"{texts}, captured_at timestamp_ltz")
-    return empty
 
 
 # Spark's types of batches, as Arrow reads them of a file.

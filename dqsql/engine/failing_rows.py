@@ -15,7 +15,11 @@ from dqsql.compiler.marked_rows import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import formula, parse_expression
+from dqsql.dialect import formula, parse_expression, quoted, to_sql
+from dqsql.engine.broadcasts import sorting_if_too_large
+from dqsql.engine.failures import translated
+from dqsql.engine.statements import rows_of
+from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Check, Plan
@@ -24,13 +28,18 @@ from dqsql.model.results import Result, Status
 from dqsql.model.tables import FAILURES, failures_table_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
 
 
 # Rows of a check and batch in dq_failures where all are in a table of their own.
 _SHOWN = 100
+# Of a table of all failing rows.
+_COLUMNS = (
+    "batch string, check_id string, row string, run_id string, model string,"
+    " captured_at timestamp_ltz"
+)
 _FAILING = (Status.FAIL, Status.WARN)
 
 
@@ -64,8 +73,6 @@ class FailureSampler:
         self._clear(results)
         if not failing:
             return Samples(list(results))
-        from dqsql.engine.statements import rows_of
-
         wanted = sorted({b for f in failing for b in failed[f.check.id]})
         hidden = pii_columns(self.plan.model)
         query = SampleQuery(
@@ -98,31 +105,35 @@ class FailureSampler:
 
         Raises StorageError.
         """
-        from dqsql.engine.discovery import store_failing_rows
 
-        name = failures_table_name(self.plan.model.name)
-        found, counts = store_failing_rows(
-            self.spark,
-            self.store,
-            name,
-            query.query(),
-            {"run_id": self.run_id, "model": self.plan.model.name},
-            self.now,
-            batches,
-            RANK,
-            _SHOWN,
+        def computed() -> DataFrame:
+            with translated("cannot keep the failing rows"):
+                found: DataFrame = self.spark.sql(to_sql(query.query())).localCheckpoint()
+            return found
+
+        frame = sorting_if_too_large(self.spark, computed)
+        model = self.plan.model.name
+        table = failures_table_name(model)
+        rows = frame.selectExpr(
+            *(quoted(name) for name in frame.columns if name != RANK),
+            f"{text_literal(self.run_id)} as run_id",
+            f"{text_literal(model)} as model",
+            f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as captured_at",
         )
-        told = _told(results, {(r[CHECK], r["batch"]): r["rows"] for r in counts}, name)
+        self.store.replace_rows(table, rows, "batch", batches)
+        with translated("cannot count the failing rows"):
+            found = frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK).toArrow().to_pylist()
+            counted = frame.groupBy("batch", CHECK).count().toArrow().to_pylist()
+        told = _told(results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table)
         return Samples(told, [self._row(r) for r in found], scans=1)
 
     def _clear(self, results: Sequence[Result]) -> None:
         """Take what earlier runs kept of these batches out of the table of all failing rows."""
-        from dqsql.engine.discovery import no_failing_rows
-
         name = failures_table_name(self.plan.model.name)
         batches = sorted({r.batch for r in results if r.batch is not None})
         if batches and self.store.has(name):
-            self.store.replace_rows(name, no_failing_rows(self.spark), "batch", batches)
+            none = self.spark.createDataFrame([], _COLUMNS)
+            self.store.replace_rows(name, none, "batch", batches)
 
     def _candidates(self) -> list[FailingRows]:
         wanted = [c for c in self.plan.checks if self.limits.samples(c)]
@@ -191,14 +202,9 @@ def returned_rows(
     counted is a note, not an error: the verdicts stand.
     """
     of_values = {c.id: c for c in plan.checks if DBT_VALUES in c.settings.options}
-    failed: dict[str, set[str]] = {}
-    for result in results:
-        if result.check_id in of_values and result.status in _FAILING and result.batch is not None:
-            failed.setdefault(result.check_id, set()).add(result.batch)
+    failed = failed_batches(r for r in results if r.check_id in of_values)
     if not failed:
         return Returned()
-    from dqsql.engine.statements import rows_of
-
     batches = filter_of(tuple(sorted(set().union(*failed.values()))))
     query = _query(plan.model, [(of_values[i], found) for i, found in failed.items()], batches)
     try:
