@@ -82,8 +82,7 @@ class Session:
         """What reports the progress of a run; `plans` say where its checks stand."""
         if self.json_log:
             return JsonListener(self.log, quiet=self.quiet)
-        places = {c.id: f"{c.span.file}:{c.span.line}" for p in plans for c in p.checks}
-        places |= {m.id: f"{m.span.file}:{m.span.line}" for p in plans for m in p.monitors}
+        places = {c.id: f"{c.span.file}:{c.span.line}" for p in plans for c in p.declared}
         return ConsoleListener(
             self.log, progress, quiet=self.quiet, roots=(self.project_dir,), places=places
         )
@@ -142,7 +141,7 @@ def with_session(function: Callable[..., int]) -> Callable[..., None]:
             session.fail(error)
             code = EXIT_ERROR
         if session.out.failure is not None:
-            session.err.line(f"standard output cannot be written: {session.out.failure.reason}")
+            session.err.line(f"standard output cannot be written: {session.out.failure}")
             code = EXIT_ERROR
         context.exit(code)
 

@@ -271,7 +271,10 @@ class Scan:
         return self.batches.batches if self.batches else None
 
     def few_rows(self, most: int) -> exp.Expr:
-        """Whether a batch has at most so many rows; see `RowSource`."""
+        """Whether a batch has at most so many rows; TRUE or FALSE where that is known of all.
+
+        A condition on the column `batch`. FALSE where the numbers of rows are not known.
+        """
         if batch_text(self.model) is None:
             rows = exp.select(call("count", exp.Star())).from_(model_table(self.model))
             return exp.LTE(this=rows.subquery(), expression=literal(most))

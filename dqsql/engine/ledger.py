@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.compiler.meaning import batch_by_text, other_batch_by
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, StoredRows
 from dqsql.model.tables import ALL_TABLES, BATCHES, METRICS, RESULTS, RUNS, state_table_name
@@ -84,8 +84,7 @@ def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) 
         return ()
     where = {"model": [plan.model.name], "batch": [newest]}
     known = {row["check_id"] for row in store.select(RESULTS, ["check_id"], where)}
-    asked: list[Check | Monitor] = [*plan.checks, *plan.monitors]
-    new = [c for c in asked if c.id not in known]
+    new = [c for c in plan.declared if c.id not in known]
     if not new or not known:
         return ()
     names = first_of([c.name for c in new], 3)

@@ -339,9 +339,14 @@ class Plan:
         object.__setattr__(self, "_places", {s.name: i for i, s in enumerate(self.states)})
 
     @property
+    def declared(self) -> tuple[Check | Monitor, ...]:
+        """The checks and monitors."""
+        return (*self.checks, *self.monitors)
+
+    @property
     def blocked(self) -> bool:
         """Whether nothing can be checked: the settings are wrong, or no check is left."""
-        nothing_left = not self.checks and not self.monitors
+        nothing_left = not self.declared
         return len(self.rejected) > len(self.refused) or (bool(self.rejected) and nothing_left)
 
     def metric(self, alias: str) -> Metric:

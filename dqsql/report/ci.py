@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from dqsql.errors import DqsqlError
-from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.plan import Plan
 from dqsql.model.results import RunResult, Status
 from dqsql.report.errors import flatten
 from dqsql.report.findings import describe, group_findings
@@ -107,9 +107,7 @@ def finding_annotations(
     `plans` say where the checks stand. `prefix` is the project's folder in the repository, empty or
     with a slash at its end.
     """
-    places: dict[str, Check | Monitor] = {}
-    for plan in plans:
-        places |= {c.id: c for c in plan.checks} | {m.id: m for m in plan.monitors}
+    places = {check.id: check for plan in plans for check in plan.declared}
     for model in result.models:
         if model.error is not None:
             yield from error_annotations(model.error, prefix)

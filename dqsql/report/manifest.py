@@ -153,8 +153,7 @@ def _macro_record(file: MacroFile, match: re.Match[str]) -> dict[str, Any]:
 
 def check_records(plan: Plan) -> list[dict[str, Any]]:
     """Return what the manifest says about the checks and monitors of a model."""
-    checks: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
-    return [_check_record(plan, check) for check in checks]
+    return [_check_record(plan, check) for check in plan.declared]
 
 
 def _check_record(plan: Plan, check: Check | Monitor) -> dict[str, Any]:

@@ -112,8 +112,7 @@ def _unique_id(check_id: str, definitions: Mapping[str, Check | Monitor]) -> str
 
 def _definitions(plan: Plan | None) -> dict[str, Check | Monitor]:
     """What is known of the checks without running them."""
-    checks: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors) if plan else ()
-    return {check.id: check for check in checks}
+    return {check.id: check for check in plan.declared} if plan else {}
 
 
 def _entry(

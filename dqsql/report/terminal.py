@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 from dqsql.redaction import redact
@@ -22,13 +21,6 @@ _STYLES = {
 _ERASE_LINE = "\r\x1b[K"
 
 
-@dataclass(slots=True)
-class OutputFailure:
-    """Why standard output could not be written, other than its reader having gone."""
-
-    reason: str
-
-
 class Terminal:
     """One output stream: lines, colours where they belong, and silence once the reader is gone.
 
@@ -41,7 +33,8 @@ class Terminal:
         self._stream = stream
         self._lock = threading.RLock()
         self._status = ""
-        self.failure: OutputFailure | None = None
+        self.failure: str | None = None
+        """Why it could not be written, other than its reader having gone."""
         self.is_terminal = _is_terminal(stream)
         self.color = self.is_terminal if color is None else color
         self.unicode = _encoding(stream).startswith("utf")
@@ -91,7 +84,7 @@ class Terminal:
         except ValueError:  # the stream is closed
             self._silence()
         except OSError as error:
-            self.failure = OutputFailure(error.strerror or str(error))
+            self.failure = error.strerror or str(error)
             self._silence()
 
     def _silence(self) -> None:

@@ -101,7 +101,7 @@ def explain(
     with open_tables(compiled.project, spark, step) as store:
         step("Reading the verdict")
         checks = store.rows(CHECKS)
-        declared = [d for p in compiled.plans for d in (*p.checks, *p.monitors)]
+        declared = [d for p in compiled.plans for d in p.declared]
         row = VerdictFinder(store, checks, result, batch, segment, declared).row()
         return _explained(store, row, _declared(checks, row), compiled.plans)
 

@@ -464,8 +464,7 @@ class ModelRun:
     @property
     def _checks(self) -> frozenset[str] | None:
         """The ids of all checks and monitors; None where some cannot be read."""
-        known = (*self.plan.checks, *self.plan.monitors)
-        return None if self.plan.rejected else frozenset(c.id for c in known)
+        return None if self.plan.rejected else frozenset(c.id for c in self.plan.declared)
 
     def _ledger_rows(self) -> list[Row]:
         return ledger_rows({**self.retired, **self.ledger})
@@ -483,7 +482,7 @@ class ModelRun:
             self.plan.model.path,
             results=results,
             groups=grouped(results),
-            checks=len(self.plan.checks) + len(self.plan.monitors),
+            checks=len(self.plan.declared),
             seconds=time.monotonic() - self._start,
             columns=self._columns,
             phases=self.phases.until_now(),

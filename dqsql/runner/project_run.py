@@ -136,7 +136,7 @@ class ProjectRun:
     def execute(self, spark: SparkSession | None) -> RunResult:
         """Run it. Raises DqsqlError."""
         plans = self.compiled.plans
-        checks = sum(len(p.checks) + len(p.monitors) for p in plans)
+        checks = sum(len(p.declared) for p in plans)
         self.listener.run_started(self.run_id, len(plans), checks, self._project.target.name)
         if not plans:
             warnings = (
@@ -368,7 +368,7 @@ class ProjectRun:
         return ModelResult(
             plan.model.name,
             plan.model.path,
-            checks=len(plan.checks) + len(plan.monitors),
+            checks=len(plan.declared),
             skipped="nothing new",
             bytes_read=0,
             waiting=() if self.request.only_new else flagged_last(ledger),

@@ -23,13 +23,13 @@ from dqsql.compiler.aggregates.base import (
     Component,
     Lowering,
     Relations,
-    RowSource,
     SourcePass,
     first_state,
     merge_with,
     scan_pass,
 )
 from dqsql.compiler.keys import BATCH, SEGMENT, segment_label
+from dqsql.compiler.scan import Scan
 from dqsql.dialect import column, formula
 from dqsql.model.functions import AGGREGATES
 from dqsql.model.plan import StateColumn, StateSource
@@ -65,7 +65,7 @@ def _gap_days(aggregate: AggregateCall, relations: Relations) -> Lowering:
 
 @dataclass(frozen=True)
 class _GapPass(SourcePass):
-    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+    def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         (state,) = states
         value = state.over_rows[0]
         rows = exp.select(

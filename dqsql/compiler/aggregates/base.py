@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -19,6 +19,9 @@ from dqsql.compiler.keys import BATCH, SEGMENT
 from dqsql.dialect import call, column, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
+
+if TYPE_CHECKING:
+    from dqsql.compiler.scan import Scan
 
 Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
 Merge = Callable[[str, Sequence[str]], exp.Expr]
@@ -150,51 +153,6 @@ def as_double(value: exp.Expr) -> exp.Expr:
 # --- scanning ----------------------------------------------------------------------------------
 
 
-class RowSource(Protocol):
-    """The rows that a scan is about."""
-
-    @property
-    def segments(self) -> tuple[str, ...]:
-        """The segment columns."""
-
-    @property
-    def batch_value(self) -> exp.Expr:
-        """The batch of a row as text."""
-
-    @property
-    def only_batch(self) -> exp.Expr | None:
-        """The batch of all rows as a literal, where there is but one."""
-
-    @property
-    def listed(self) -> tuple[str, ...] | None:
-        """The batches that are scanned; None for all."""
-
-    @property
-    def batch_type(self) -> str:
-        """The Spark type of batches."""
-
-    def few_rows(self, most: int) -> exp.Expr:
-        """Whether a batch has at most so many rows; TRUE or FALSE where that is known of all.
-
-        A condition on the column `batch`. FALSE where the numbers of rows are not known.
-        """
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the rows are known to be few."""
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The Spark types of the model's columns, as far as they are known."""
-
-    @property
-    def private(self) -> frozenset[str]:
-        """The columns whose values must not be stored, in lower case."""
-
-    def from_batches(self, query: exp.Select) -> exp.Select:
-        """Let a query read the rows."""
-
-
 @dataclass(frozen=True)
 class ScanPass:
     """A query that computes the states of one kind together.
@@ -223,7 +181,7 @@ class SourcePass(ScanPass, ABC):
     """
 
     @abstractmethod
-    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+    def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         """The query that computes the states; segments have rows besides the whole batch."""
 
     def join_condition(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -18,7 +19,6 @@ from dqsql.compiler.aggregates.base import (
     Component,
     Lowering,
     Relations,
-    RowSource,
     SourcePass,
     scan_pass,
 )
@@ -30,6 +30,9 @@ from dqsql.compiler.trees import function_name, map_aggregates, outermost_aggreg
 from dqsql.dialect import aliased, call, column, literal, parse_expression, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
+
+if TYPE_CHECKING:
+    from dqsql.compiler.scan import Scan
 
 FREQUENCY = "frequency"
 TRIGRAMS = "trigrams"
@@ -100,10 +103,10 @@ class FrequencyPass(SourcePass, ABC):
     one_row: bool = True
 
     @abstractmethod
-    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
         """What counts the values."""
 
-    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+    def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         """One row per batch and segment."""
         return self.counting(scan, states).query()
 
@@ -129,7 +132,7 @@ class _Values(FrequencyPass):
     numbers: bool = False
     tuples: bool = False
 
-    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
         return FrequencyScan(scan, tuple(states), self.numbers, self.tuples)
 
 
@@ -137,13 +140,13 @@ class _Values(FrequencyPass):
 class _CutUp(FrequencyPass):
     by_text: bool = False
 
-    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
         return TrigramScan(scan, tuple(states), by_text=self.by_text)
 
 
 @dataclass(frozen=True)
 class _Quantiles(FrequencyPass):
-    def counting(self, scan: RowSource, states: Sequence[StateColumn]) -> FrequencyScan:
+    def counting(self, scan: Scan, states: Sequence[StateColumn]) -> FrequencyScan:
         return NumberScan(scan, tuple(states))
 
 

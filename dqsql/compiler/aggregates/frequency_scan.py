@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import SORTED_ENTRIES, RowSource
+from dqsql.compiler.aggregates.base import SORTED_ENTRIES
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
 from dqsql.dialect import aliased, call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
+
+if TYPE_CHECKING:
+    from dqsql.compiler.scan import Scan
 
 TABLE = "dqsql_table"
 VALUE = "value"
@@ -55,7 +59,7 @@ class FrequencyScan:
     of keys cost more than twice as much.
     """
 
-    scan: RowSource
+    scan: Scan
     states: tuple[StateColumn, ...]
     whole_numbers: bool = False
     whole_tuples: bool = False

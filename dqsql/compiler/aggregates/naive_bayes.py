@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -33,7 +34,6 @@ from dqsql.compiler.aggregates.base import (
     Finishes,
     Lowering,
     Relations,
-    RowSource,
     SourcePass,
     scan_pass,
 )
@@ -43,6 +43,9 @@ from dqsql.compiler.trees import has_aggregate
 from dqsql.dialect import aliased, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
+
+if TYPE_CHECKING:
+    from dqsql.compiler.scan import Scan
 
 NAIVE_BAYES = "naive_bayes"
 SCORE = "naive_bayes_score"
@@ -192,7 +195,7 @@ class _NaiveBayesScan:
     is cut into tokens.
     """
 
-    scan: RowSource
+    scan: Scan
     states: tuple[StateColumn, ...]
 
     def query(self) -> exp.Select:
@@ -464,7 +467,7 @@ def _measures(states: Mapping[str, int], relation: exp.Expr) -> exp.Select:
 
 @dataclass(frozen=True)
 class _LearningPass(SourcePass):
-    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+    def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         return _NaiveBayesScan(scan, tuple(states)).query()
 
 

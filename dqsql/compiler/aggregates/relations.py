@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -17,7 +18,6 @@ from dqsql.compiler.aggregates.base import (
     Component,
     Lowering,
     Relations,
-    RowSource,
     SourcePass,
     first_state,
     merge_with,
@@ -35,6 +35,9 @@ from dqsql.compiler.trees import (
 from dqsql.dialect import aliased, call, column, literal, parse_expression
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Relation, StateColumn
+
+if TYPE_CHECKING:
+    from dqsql.compiler.scan import Scan
 
 METRIC_OF = "metric"
 _HINT = "for example: metric('ledger', 'sum(amount)')"
@@ -105,7 +108,7 @@ class _RelationPass(SourcePass):
 
     relation: str = ""
 
-    def query(self, scan: RowSource, states: Sequence[StateColumn]) -> exp.Select:
+    def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         """Batch, segment null, and the states; one row without a batch where there are none."""
         relation = _relation(states[0])
         batch = _batch_text(relation)
