@@ -72,10 +72,7 @@ def write_project_artefacts(compiled: CompileResult) -> tuple[tuple[str, Path], 
 
     folder = target_dir(compiled)
     content = manifest(
-        compiled.project,
-        compiled.plans,
-        generated_at=datetime.now(UTC),
-        dqsql_version=VERSION,
+        compiled.project, compiled.plans, generated_at=datetime.now(UTC), dqsql_version=VERSION
     )
     # One line, as dbt writes it: of thousands of checks, indenting takes longer than compiling.
     write_json(folder / MANIFEST, content, indent=None)

@@ -22,13 +22,7 @@ from dqsql.compiler.aggregates.frequency import state_over_counts
 from dqsql.compiler.aggregates.frequency_scan import COUNTED, VALUE, N, over_table, table_text
 from dqsql.compiler.aggregates.quantiles import counted_numbers
 from dqsql.compiler.aggregates.trigrams import peculiar_entries
-from dqsql.compiler.cumulative import (
-    COUNTS,
-    POSITION,
-    TESTED,
-    over_partition,
-    over_rows_before,
-)
+from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED, over_partition, over_rows_before
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
 from dqsql.compiler.scan import Scan
 from dqsql.dialect import aliased, call, column, formula, identifier, literal

@@ -33,13 +33,7 @@ from dqsql.dialect import (
 )
 from dqsql.errors import Span
 from dqsql.model.plan import Family
-from dqsql.model.project import (
-    Annotation,
-    CheckModel,
-    CheckSettings,
-    ModelConfig,
-    Projection,
-)
+from dqsql.model.project import Annotation, CheckModel, CheckSettings, ModelConfig, Projection
 from dqsql.templating import MacroLibrary
 
 # The sample as it is: what the variants are compared with.

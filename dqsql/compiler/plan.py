@@ -15,10 +15,7 @@ from dqsql.compiler.comparisons import bounds_of
 from dqsql.compiler.cumulative import require_mergeable
 from dqsql.compiler.keys import batch_columns, slug
 from dqsql.compiler.misuse import locate
-from dqsql.compiler.monitors import (
-    configured_annotations,
-    watched_metrics,
-)
+from dqsql.compiler.monitors import configured_annotations, watched_metrics
 from dqsql.compiler.predicates import MetricUse, Predicate
 from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames

@@ -6,13 +6,7 @@ import re
 
 from sqlglot import exp
 
-from dqsql.compiler.keys import (
-    BATCH,
-    batch_text,
-    check_batch_by,
-    model_table,
-    segment_label,
-)
+from dqsql.compiler.keys import BATCH, batch_text, check_batch_by, model_table, segment_label
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import aliased, call, column, parse_statement
 from dqsql.model.project import CheckModel

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Check, Plan
 from dqsql.model.project import Severity
-from dqsql.model.results import (
-    MetricProfile,
-    MetricValue,
-    ModelResult,
-    Result,
-    RunResult,
-    Status,
-)
+from dqsql.model.results import MetricProfile, MetricValue, ModelResult, Result, RunResult, Status
 from dqsql.model.table import Table
 from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS, MODELS, RESULTS
 

@@ -13,14 +13,7 @@ from dqsql.loading.annotations import (
     may_annotate,
     parse_comment,
 )
-from dqsql.loading.layout import (
-    Branch,
-    Item,
-    Layout,
-    LayoutProblem,
-    name_behind,
-    read_layout,
-)
+from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, name_behind, read_layout
 from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
 from dqsql.loading.scanner import Segment, SegmentKind, line_starts
 from dqsql.model.project import Annotation, CheckModel, Projection

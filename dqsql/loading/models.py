@@ -176,11 +176,7 @@ def known_names(library: MacroLibrary) -> frozenset[str]:
 
 
 def _render(
-    raw: str,
-    file: ModelFile,
-    library: MacroLibrary,
-    context: ModelContext,
-    recorder: _Recorder,
+    raw: str, file: ModelFile, library: MacroLibrary, context: ModelContext, recorder: _Recorder
 ) -> Rendering:
     def render(text: str) -> str:
         recorder.settings = {}

@@ -24,45 +24,15 @@ _METASTORE = "metastore_db"
 DERBY_URL = "spark.hadoop.javax.jdo.option.ConnectionURL"
 # Keys of dqsql; in a profile that dbt reads too they may stand under `dqsql:`.
 OWN_KEYS = frozenset(
-    {
-        "method",
-        "schema",
-        "warehouse",
-        "table_format",
-        "master",
-        "url",
-        "host",
-        "port",
-        "token",
-        "user",
-        "spark_conf",
-        "server_side_parameters",
-        "ansi",
-        "threads",
-        "catalog",
-        "use_ssl",
-    }
+    {"method", "schema", "warehouse", "table_format", "master", "url", "host", "port"}
+    | {"token", "user", "spark_conf", "server_side_parameters", "ansi", "threads", "catalog"}
+    | {"use_ssl"}
 )
 # Keys of dbt-spark that dqsql has no use for.
 _DBT_KEYS = frozenset(
-    {
-        "auth",
-        "cluster",
-        "connect_retries",
-        "connect_timeout",
-        "connection_string_suffix",
-        "database",
-        "driver",
-        "endpoint",
-        "kerberos_service_name",
-        "organization",
-        "password",
-        "poll_interval",
-        "query_retries",
-        "query_timeout",
-        "retry_all",
-        "workspace_id",
-    }
+    {"auth", "cluster", "connect_retries", "connect_timeout", "connection_string_suffix"}
+    | {"database", "driver", "endpoint", "kerberos_service_name", "organization", "password"}
+    | {"poll_interval", "query_retries", "query_timeout", "retry_all", "workspace_id"}
 )
 _KNOWN_KEYS = OWN_KEYS | _DBT_KEYS | {"type", "dqsql"}
 _SESSION_CATALOG = "spark.sql.catalogImplementation"

@@ -225,9 +225,7 @@ def read_check_settings(values: Mapping[str, Any]) -> CheckSettings:
     return CheckSettings(**read, options=options)
 
 
-def read_model_settings(
-    values: Mapping[str, Any],
-) -> tuple[dict[str, Any], list[SettingProblem]]:
+def read_model_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[SettingProblem]]:
     """The settings of `config(..)` or of a folder, and what is wrong with each of the others.
 
     Those that are no fields of ModelConfig are under `extra`; None is a setting that is not given.

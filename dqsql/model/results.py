@@ -46,14 +46,7 @@ class Status(StrEnum):
 
 
 # The worst first.
-STATUS_ORDER = (
-    Status.ERROR,
-    Status.FAIL,
-    Status.WARN,
-    Status.NO_DATA,
-    Status.SKIPPED,
-    Status.PASS,
-)
+STATUS_ORDER = (Status.ERROR, Status.FAIL, Status.WARN, Status.NO_DATA, Status.SKIPPED, Status.PASS)
 # What a person should look at.
 FINDINGS = frozenset({Status.WARN, Status.FAIL, Status.ERROR, Status.NO_DATA})
 # The detector of a check that somebody wrote; those of monitors are their kinds.

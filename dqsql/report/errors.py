@@ -86,11 +86,7 @@ def error_record(error: DqsqlError) -> dict[str, Any]:
 
 def failure_record(error: DqsqlError) -> dict[str, Any]:
     """Return what `--output json` prints when dqsql could not do its work."""
-    return {
-        "status": "error",
-        "exit_code": 2,
-        "errors": [error_record(e) for e in flatten(error)],
-    }
+    return {"status": "error", "exit_code": 2, "errors": [error_record(e) for e in flatten(error)]}
 
 
 def _resolve(span: Span, roots: Sequence[Path]) -> Path | None:

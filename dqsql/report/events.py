@@ -30,11 +30,7 @@ class JsonListener(RunListener):
     """
 
     def __init__(
-        self,
-        out: Terminal,
-        *,
-        quiet: bool = False,
-        clock: Callable[[], datetime] = _utc_now,
+        self, out: Terminal, *, quiet: bool = False, clock: Callable[[], datetime] = _utc_now
     ) -> None:
         self._out = out
         self._quiet = quiet

@@ -17,14 +17,7 @@ from dqsql.model.results import (
 )
 from dqsql.model.wording import plural
 from dqsql.report.findings import check_label, observation
-from dqsql.report.page import (
-    LETTERS,
-    ModelFacts,
-    causes_of,
-    label_of,
-    letter_of,
-    profile_record,
-)
+from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
 from dqsql.report.series import MetricValues, Record, series_of
 from dqsql.report.text import printable, shorten
 

@@ -24,13 +24,7 @@ from dqsql.model.results import (
     worst_status,
 )
 from dqsql.report.events import finding_record, model_record
-from dqsql.report.findings import (
-    describe,
-    describe_batch,
-    group_findings,
-    run_status,
-    tally_record,
-)
+from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record
 from dqsql.report.jsonable import timestamp
 
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"

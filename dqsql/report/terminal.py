@@ -10,14 +10,7 @@ from typing import TextIO
 
 from dqsql.redaction import redact
 
-_STYLES = {
-    "bold": "1",
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "cyan": "36",
-}
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _ERASE_LINE = "\r\x1b[K"
 
 

@@ -109,8 +109,7 @@ def run(
 
 
 def debug(
-    project_dir: str | PathLike[str] = ".",
-    **place: Unpack[Place],
+    project_dir: str | PathLike[str] = ".", **place: Unpack[Place]
 ) -> Iterator[tuple[str, bool, str]]:
     """Check the set-up step by step: yields what was tried, whether it worked, and details."""
     yield from diagnose(Where(project_dir, **place))

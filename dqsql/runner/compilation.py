@@ -111,11 +111,7 @@ def compile_project(
     `loaded` is told of the project before it is compiled.
     """
     project = load_project(
-        project_dir,
-        dbt_tests=dbt_tests,
-        strict=False,
-        in_place_of=in_place_of,
-        **place,
+        project_dir, dbt_tests=dbt_tests, strict=False, in_place_of=in_place_of, **place
     )
     loaded(project)
     if change is not None:

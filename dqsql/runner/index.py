@@ -152,10 +152,7 @@ def show(
 ) -> IndexContent:
     """The head of the index: the common domains of the lake. Raises DqsqlError."""
     project = where.project()
-    with (
-        _place(project, spark) as place,
-        place.reading(contributions=True) as folder,
-    ):
+    with _place(project, spark) as place, place.reading(contributions=True) as folder:
         if folder is None:
             raise no_index(place)
         head = load_index(folder).head(limit, max_fpr=max_fpr)

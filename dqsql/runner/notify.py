@@ -16,13 +16,7 @@ from dqsql.model.project import Project, Severity
 from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
-from dqsql.report.notifications import (
-    REPORT_URL,
-    Notice,
-    notice_of,
-    send,
-    unset_variables,
-)
+from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
 from dqsql.runner.compilation import Place
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where
@@ -67,10 +61,7 @@ def notify(
     project = Where(project_dir, **place).project()
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
-    with (
-        locked(project.target, names),
-        open_tables(project, spark, step) as store,
-    ):
+    with locked(project.target, names), open_tables(project, spark, step) as store:
         return tell(store, project, names, dry_run=dry_run)
 
 

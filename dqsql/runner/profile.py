@@ -30,10 +30,7 @@ from dqsql.suggestions.column_metrics import (
     order_of,
     with_values,
 )
-from dqsql.suggestions.profiles import (
-    Kind,
-    Profile,
-)
+from dqsql.suggestions.profiles import Kind, Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -243,12 +243,7 @@ class _ReportReader:
         found: dict[SeriesKey, dict[str, float | None]] = {}
         metrics = {key[1] for key in wanted}
         for row in stored_rows(self.store, METRICS, model, batches, metrics):
-            key = (
-                row["column_name"] or "",
-                row["metric"],
-                row["parameters"] or "",
-                row["scope"],
-            )
+            key = (row["column_name"] or "", row["metric"], row["parameters"] or "", row["scope"])
             if row["segment"] is None and key in wanted:
                 found.setdefault(key, {})[row["batch"]] = row["value"]
         return found

@@ -60,7 +60,7 @@ _SHAPE: Shape = {
         {
             "status": str,
             "adapter_response": {
-                "dqsql": {"model": str, "failed_batches?": [str], "left_out?": bool},
+                "dqsql": {"model": str, "failed_batches?": [str], "left_out?": bool}
             },
         }
     ],

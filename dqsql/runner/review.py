@@ -124,10 +124,7 @@ def review(
             hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
         )
     project = Where(project_dir, **place).project()
-    with (
-        locked(project.target, [model]),
-        open_tables(project, spark, step) as store,
-    ):
+    with locked(project.target, [model]), open_tables(project, spark, step) as store:
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
         project = with_watched_tables(project, store.rows(MODELS))

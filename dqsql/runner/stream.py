@@ -124,11 +124,7 @@ def stream_checker(
             f"on_failure is {on_failure!r}", hint=f"write one of {', '.join(_ON_FAILURE)}"
         )
     compiling = partial(
-        compile_project,
-        project_dir,
-        select=(f"name:{model}",),
-        change=_without_batches,
-        **place,
+        compile_project, project_dir, select=(f"name:{model}",), change=_without_batches, **place
     )
     view = f"dqsql_stream__{uuid.uuid4().hex}"
     compiled = compiling(in_place_of={_source_of(model, source, compiling()): view})

@@ -41,12 +41,7 @@ from dqsql.suggestions.across import (
     foreign_keys,
     is_key,
 )
-from dqsql.suggestions.batches import (
-    DayCounts,
-    ProposedBatches,
-    day_columns,
-    proposed_batches,
-)
+from dqsql.suggestions.batches import DayCounts, ProposedBatches, day_columns, proposed_batches
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide

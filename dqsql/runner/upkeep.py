@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    project_dir: str | PathLike[str] = ".",
-    *,
-    repair: bool = False,
-    **place: Unpack[Place],
+    project_dir: str | PathLike[str] = ".", *, repair: bool = False, **place: Unpack[Place]
 ) -> Examination:
     """Compare the ledger with every table, and the tables' logs with their files.
 
@@ -38,10 +35,7 @@ def doctor(
 
 
 def clean_tables(
-    project_dir: str | PathLike[str] = ".",
-    *,
-    older_than: str,
-    **place: Unpack[Place],
+    project_dir: str | PathLike[str] = ".", *, older_than: str, **place: Unpack[Place]
 ) -> tuple[Cleaned, ...]:
     """Delete verdicts, samples and runs of some age (`400d`, `8w`), and tidy the tables' files.
 
@@ -55,9 +49,7 @@ def clean_tables(
 
 
 def export(
-    destination: str | PathLike[str],
-    project_dir: str | PathLike[str] = ".",
-    **place: Unpack[Place],
+    destination: str | PathLike[str], project_dir: str | PathLike[str] = ".", **place: Unpack[Place]
 ) -> tuple[str, ...]:
     """Copy the tables that people look at into a `.duckdb` file, or a folder of Parquet files.
 

@@ -186,9 +186,7 @@ def column_sets(candidates: Sequence[Dependency]) -> list[tuple[str, ...]]:
 
 
 def dependencies(
-    profile: Profile,
-    candidates: Sequence[Dependency],
-    distinct: Mapping[tuple[str, ...], float],
+    profile: Profile, candidates: Sequence[Dependency], distinct: Mapping[tuple[str, ...], float]
 ) -> list[Suggestion]:
     """The dependencies that hold by the sketches and are no chance, the surest first."""
     known = {(c.name,): c.distinct or 0.0 for c in profile.columns} | dict(distinct)

@@ -57,11 +57,7 @@ def _rates(
 @options("output")
 @with_session
 def command(
-    session: Session,
-    *,
-    rates: Sequence[float] | None,
-    newest: int | None,
-    **where: Any,
+    session: Session, *, rates: Sequence[float] | None, newest: int | None, **where: Any
 ) -> int:
     """Replay monitors over stored batches: how often they alarm, and what they catch.
 
@@ -74,17 +70,12 @@ def command(
 
     with session.progress() as progress:
         tested = backtest(
-            rates=rates or RATES,
-            newest=newest or NEWEST,
-            step=progress.step,
-            **where,
+            rates=rates or RATES, newest=newest or NEWEST, step=progress.step, **where
         )
     errors = [t.error for t in tested if t.error is not None]
     code = EXIT_ERROR if errors else 0
     session.print_outcome(
-        code,
-        models=[_record(t) for t in tested],
-        errors=[error_record(e) for e in errors],
+        code, models=[_record(t) for t in tested], errors=[error_record(e) for e in errors]
     )
     if not tested:
         session.say("Nothing to replay: no selected model has a monitor.")

@@ -39,11 +39,7 @@ def _page(name: str, page: Callable[[], str], help_text: str) -> None:
         return 0
 
 
-_page(
-    "tables",
-    tables_as_markdown,
-    "Print what the columns of the warehouse tables mean.",
-)
+_page("tables", tables_as_markdown, "Print what the columns of the warehouse tables mean.")
 _page(
     "annotations",
     annotations_as_markdown,
@@ -54,11 +50,7 @@ _page(
     settings_as_markdown,
     "Print what the settings of checks, models, the project and targets mean.",
 )
-_page(
-    "commands",
-    _all_commands,
-    "Print all commands with their options.",
-)
+_page("commands", _all_commands, "Print all commands with their options.")
 
 
 @command.command("views", cls=Command)

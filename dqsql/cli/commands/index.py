@@ -34,16 +34,8 @@ def command() -> None:
 
 @command.command("build", cls=Command)
 @click.argument("relations", nargs=-1, metavar="[RELATION|GLOB]...")
-@option(
-    "--tau",
-    type=_AT_LEAST_ONE,
-    help="Leave out values of more tokens [default: 8].",
-)
-@option(
-    "--max-values",
-    type=_AT_LEAST_ONE,
-    help="Rows to read of each relation [default: 1000].",
-)
+@option("--tau", type=_AT_LEAST_ONE, help="Leave out values of more tokens [default: 8].")
+@option("--max-values", type=_AT_LEAST_ONE, help="Rows to read of each relation [default: 1000].")
 @options(*PROJECT, "output")
 @with_session
 def build(
@@ -88,12 +80,7 @@ def update(session: Session, *, relations: Sequence[str], **where: Any) -> int:
 
 
 @command.command("show", cls=Command)
-@option(
-    "--limit",
-    type=_AT_LEAST_ONE,
-    default=20,
-    help="Patterns to show [default: 20].",
-)
+@option("--limit", type=_AT_LEAST_ONE, default=20, help="Patterns to show [default: 20].")
 @options(*PROJECT, "output")
 @with_session
 def show(session: Session, *, limit: int, **where: Any) -> int:
@@ -131,12 +118,7 @@ def show(session: Session, *, limit: int, **where: Any) -> int:
 @options(*PROJECT, "output")
 @with_session
 def tag(
-    session: Session,
-    *,
-    relation: str,
-    column: str,
-    max_false_negatives: float,
-    **where: Any,
+    session: Session, *, relation: str, column: str, max_false_negatives: float, **where: Any
 ) -> int:
     """Name the columns of the lake that share a domain with COLUMN of RELATION.
 

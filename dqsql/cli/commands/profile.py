@@ -22,19 +22,12 @@ _HEADERS = ("column", "type", "filled", "distinct", "min", "mean", "max", "", "m
 @click.argument("relations", nargs=-1, metavar="[RELATION]...")
 @options("select", *PROJECT)
 @option(
-    "--save",
-    is_flag=True,
-    help="Keep the profiles in target/profiles.json, for `dqsql report`.",
+    "--save", is_flag=True, help="Keep the profiles in target/profiles.json, for `dqsql report`."
 )
 @options("output")
 @with_session
 def command(
-    session: Session,
-    *,
-    relations: Sequence[str],
-    select: Sequence[str],
-    save: bool,
-    **where: Any,
+    session: Session, *, relations: Sequence[str], select: Sequence[str], save: bool, **where: Any
 ) -> int:
     """Show what is in relations: completeness, types, distinct values, extremes, distributions.
 

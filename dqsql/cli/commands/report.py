@@ -43,9 +43,7 @@ _NAMED = 5
 @click.command("report", cls=Command)
 @options(*SELECTION, *PROJECT)
 @option(
-    "--days",
-    type=click.IntRange(min=1),
-    help="How many days of batches to show [default: 90].",
+    "--days", type=click.IntRange(min=1), help="How many days of batches to show [default: 90]."
 )
 @option(
     "--output-file",

@@ -75,10 +75,7 @@ def reject(session: Session, **given: Any) -> int:
 @command.command("list", cls=Command)
 @options(*SELECTION, *PROJECT, "output")
 @with_session
-def list_waiting(
-    session: Session,
-    **where: Any,
-) -> int:
+def list_waiting(session: Session, **where: Any) -> int:
     """List the batches that wait for a review, with their findings of severity error."""
     from dqsql.runner.review import waiting
 

@@ -28,16 +28,9 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
 @click.command("suggest", cls=Command)
 @click.argument("relation")
 @option(
-    "--write",
-    is_flag=True,
-    help="Write the check file, or insert comments into the model's file.",
+    "--write", is_flag=True, help="Write the check file, or insert comments into the model's file."
 )
-@option(
-    "--yes",
-    "-y",
-    is_flag=True,
-    help="Accept all suggestions without asking.",
-)
+@option("--yes", "-y", is_flag=True, help="Accept all suggestions without asking.")
 @option(
     "--sample",
     type=_SHARE,
@@ -56,9 +49,7 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
     help="What would have caught the batches of a model that people rejected.",
 )
 @option(
-    "--monitors",
-    is_flag=True,
-    help="What `monitors: auto` watches of a model, as annotations.",
+    "--monitors", is_flag=True, help="What `monitors: auto` watches of a model, as annotations."
 )
 @options(*PROJECT, "output")
 @with_session

@@ -246,9 +246,7 @@ class DbtModels:
                 options={DBT_FRESHNESS: key},
             )
             yield Annotation(
-                f"expect(freshness({field_name}) <= {hours:g})",
-                settings,
-                self.places.of_node(node),
+                f"expect(freshness({field_name}) <= {hours:g})", settings, self.places.of_node(node)
             )
 
     # --- settings ------------------------------------------------------------------------------

@@ -17,9 +17,7 @@ _BUILT = ("success", "partial success")
 _RESULTS_SHAPE: Shape = {
     "metadata": {"generated_at": str},
     "args?": dict,
-    "results?": [
-        {"unique_id?": str, "status?": str, "batch_results?": {"successful?": [list]}},
-    ],
+    "results?": [{"unique_id?": str, "status?": str, "batch_results?": {"successful?": [list]}}],
 }
 
 

@@ -175,12 +175,7 @@ class Adopter:
         return values[0] if single and isinstance(values[0], _NATIVE) else rendered
 
     def _annotations(
-        self,
-        test: Node,
-        failing: Failing,
-        values: Mapping[str, Any],
-        where: str | None,
-        kind: str,
+        self, test: Node, failing: Failing, values: Mapping[str, Any], where: str | None, kind: str
     ) -> list[Annotation]:
         column = values.get("column_name")
         about = _plain_name(column)

@@ -157,8 +157,7 @@ def _query(layout: Layout, text: str) -> _Query:
 def _known(binding: Binding) -> Binding:
     if any(STAND_IN in name for name in (binding.column or "", *binding.candidates)):
         raise BindingProblem(
-            "the name of the annotated column comes from Jinja that only dbt can render",
-            _YAML_HINT,
+            "the name of the annotated column comes from Jinja that only dbt can render", _YAML_HINT
         )
     return binding
 
