@@ -32,28 +32,15 @@ _PSEUDOINVERSE = 1e-15
 _MOST_NUMBERS = 4_000_000
 
 
-def adf_batch(series: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return the ADF statistic and p-value of many series of equal length.
+def adf_ragged(series: FloatArray, lengths: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ADF statistics and p-values of n series; a small p-value says stationary.
 
     Agrees with `adfuller(x)` (constant, lag order by AIC) to 1e-8.
 
     Args:
-        series: n x K, finite, K >= 4. Constant series give NaN, which the reference refuses.
-
-    Returns:
-        Statistics and p-values, n each. The null hypothesis is a unit root, so a small p-value
-        says stationary.
-    """
-    values = np.atleast_2d(np.asarray(series, dtype=float))
-    return adf_ragged(values, np.full(len(values), values.shape[1]))
-
-
-def adf_ragged(series: FloatArray, lengths: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return what `adf_batch` does, of series of different lengths, >= 4.
-
-    Args:
-        series: n x K, each on the left; what is beyond its length is not looked at.
-        lengths: n.
+        series: n x K, each on the left; what is beyond its length is not looked at. Constant
+            series give NaN, which the reference refuses.
+        lengths: n, >= 4.
     """
     longest = int(lengths.max(initial=SHORTEST_FOR_ADF))
     values = series[:, :longest]

@@ -171,15 +171,10 @@ def _matching(mean: float, limit: float, rate: float) -> BetaBinomial:
 
 
 def share_limit(model: BetaBinomial, rows: float, rate: float) -> float:
-    """Return the largest share that a good batch of so many rows exceeds with at most this rate.
+    """Return the largest share that a good batch of so many rows exceeds at most at this rate.
 
     Exact for up to 4,096 rows; larger batches have the limit of that size, which is wider by a
     hair.
-
-    Args:
-        model: the distribution.
-        rows: rows of the batch, > 0.
-        rate: in (0, 1).
     """
     n = int(min(max(1.0, rows), _MOST_ROWS))
     a, b = model

@@ -98,14 +98,7 @@ def rates_of_decisions(budget: Budget, of_columns: float, of_models: float) -> t
     """Return the rates per decision on a column and on a whole model, each in (0, 0.05].
 
     All have the same, unless decisions on models would have less than their share of the budget.
-
-    Args:
-        budget: what all together keep.
-        of_columns: decisions a day, >= 0.
-        of_models: decisions a day, >= 0.
-
-    Raises:
-        DecisionError: there is no decision.
+    Raises DecisionError: there is no decision a day of either.
     """
     same = rate_of_decisions(budget, of_columns + of_models)
     if not (of_columns > 0 and of_models > 0):

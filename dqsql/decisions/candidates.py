@@ -239,13 +239,8 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
     """Return a clause with all its numbers computed again, at the half-widths that it has.
 
     A half-width is the candidate's whose bound is nearest. For the history that the clause was
-    learned from the same clause comes out, up to rounding.
-
-    Args:
-        clause: the clause.
-        values: transformed history, finite.
-        bounds: how it was learned.
-        floor: resolution to add to the spread, of 'calibrated' bounds.
+    learned from the same clause comes out, up to rounding. `floor` is the resolution to add to the
+    spread, of 'calibrated' bounds.
     """
     center, spread = float(values.mean()), float(values.std(ddof=1))
     size = int(values.size)

@@ -125,11 +125,7 @@ def with_catches(
 ) -> tuple[list[Clause], npt.NDArray[np.bool_]]:
     """Return the bounds with the issues that they catch, and which goals they reach.
 
-    Args:
-        clauses: the bounds.
-        names: names of the issues.
-        issues: per metric, its values on the issues' batches.
-        factors: how much further out an issue must lie, one goal of each issue by each of them.
+    An issue is one goal for each of the `factors`: how much further out it must lie.
     """
     goals = np.zeros((len(factors), len(names)), dtype=np.bool_)
     found = []

@@ -58,13 +58,10 @@ def constraint_results(
     checked: Iterable[str],
     about_now: Collection[str],
 ) -> Iterator[Result]:
-    """The verdicts on the constraints of a plan.
+    """The verdicts on the constraints of a plan, from what Spark said of its checks.
 
-    Args:
-        plan: the model's plan.
-        outcomes: what Spark said of its checks.
-        checked: the batches that are known.
-        about_now: the ids of checks that compare a batch with the start of the run.
+    `checked` are the batches that are known, `about_now` the ids of checks that compare a batch
+    with the start of the run.
     """
     metrics = {m.alias: m for m in plan.metrics}
     newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)

@@ -70,14 +70,9 @@ class CategoricalState:
 
 
 def earth_movers_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
-    """Return the area between two quantile functions (1-Wasserstein), in the column's unit.
+    """Return the area between two quantile functions (1-Wasserstein), in the column's unit, or NaN.
 
-    Args:
-        reference: quantile array of the batch before.
-        new: quantile array of the new batch; may have another length.
-
-    Returns:
-        A value >= 0, or NaN if either is empty.
+    It is NaN if either batch is empty. The quantile arrays may have different lengths.
     """
     p, q = _quantiles(reference), _quantiles(new)
     if not p.size or not q.size:
@@ -230,13 +225,8 @@ def categorical_distances(
 ) -> dict[str, float]:
     """Return the six two-distribution metrics of a categorical column (paper, Table 4).
 
-    Args:
-        reference: frequencies of the batch before.
-        new: frequencies of the new batch.
-        prefix: `PATTERN_PREFIX` if the frequencies are those of pattern strings.
-
-    Returns:
-        Keys are `CATEGORICAL_DISTANCES`, each with the prefix.
+    Keys are `CATEGORICAL_DISTANCES`, each with the prefix: `PATTERN_PREFIX` if the frequencies are
+    those of pattern strings.
     """
     p, q = align_counts(reference, new)
     return {

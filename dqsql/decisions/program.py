@@ -232,11 +232,8 @@ def outside(
 ) -> npt.NDArray[np.bool_]:
     """Return which values break the bound, one row for each factor; NaN does not.
 
-    Args:
-        clause: the bound.
-        values: the metric of each possible batch.
-        rows: its number of rows.
-        factors: how much further out than the bound a value must lie.
+    `rows` are those of the batches that the values are of; a factor says how much further out than
+    the bound a value must lie.
     """
     sizes, which = np.unique(np.nan_to_num(rows), return_inverse=True)
     limits = np.array([bounds_for(clause, size) for size in sizes.tolist()]).reshape(-1, 2)[which]

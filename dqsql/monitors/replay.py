@@ -139,13 +139,9 @@ def as_decided(
     batches: Sequence[str],
     flagged: Collection[str],
 ) -> list[Replayed]:
-    """What runs decided of monitors that cannot be replayed.
+    """What runs decided (rows of dq_results) of monitors that cannot be replayed.
 
-    Args:
-        monitors: the monitors.
-        results: rows of dq_results.
-        batches: batches, oldest first.
-        flagged: those of them with findings, or rejected by a review.
+    Batches are oldest first; `flagged` are those with findings, or rejected by a review.
     """
     found: dict[tuple[str, str], bool] = {}
     for row in results:

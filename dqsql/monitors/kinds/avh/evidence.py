@@ -112,15 +112,11 @@ class IssueEvidence:
         return replace(self, issues=issues, variants=self.variants[kept])
 
     def onto(self, metrics: Sequence[str], newest: FloatArray) -> FloatArray:
-        """The metrics of the variants of another batch, V x len(metrics).
+        """The wanted metrics of the variants of another batch, V x len(metrics).
 
         The sample is smaller than a batch, and older than the newest one. What an issue changes is
         carried over: by the same factor for metrics that grow with the number of rows, by the same
         difference for all others. A metric that the sample has no value of is taken as unchanged.
-
-        Args:
-            metrics: names of the metrics wanted.
-            newest: their values on the newest batch.
         """
         out = np.tile(newest, (len(self.issues), 1))
         for place, name in enumerate(metrics):
