@@ -9,9 +9,10 @@ sequence, for which the alignment is the sequence itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from dqsql.patterns.characters import shape
 from dqsql.patterns.generation import MAX_VALUE_LENGTH, ColumnSample
@@ -34,31 +35,16 @@ Sequence_ = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AlignedColumn:
-    """One position of the alignment.
-
-    Attributes:
-        kind: `WORD`; or, of a delimiter, the text that stands there in all values.
-        texts: for each distinct text at this position the rows that hold it, as bits.
-        rows: rows without a gap here, as bits.
-    """
-
-    kind: str
-    texts: dict[str, int]
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Alignment:
     """Aligned values of a column.
 
     Attributes:
-        columns: the positions.
+        length: the number of positions.
         rows: the aligned rows, as bits; others are non-conforming.
         values: each aligned value with its rows and its text at each position (None is a gap).
     """
 
-    columns: tuple[AlignedColumn, ...]
+    length: int
     rows: int
     values: tuple[tuple[int, tuple[str | None, ...]], ...]
 
@@ -91,43 +77,16 @@ def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
     profile, places = align_sequences(chosen)
     if len(profile) > MAX_TOKENS:
         return None
-    return _aligned(profile, places, by_sequence)
-
-
-def _aligned(
-    profile: Sequence_,
-    places: dict[Sequence_, tuple[int, ...]],
-    by_sequence: dict[Sequence_, list[tuple[str, int, tuple[int, ...]]]],
-) -> Alignment:
-    texts: list[dict[str, int]] = [{} for _ in profile]
+    aligned = 0
     values: list[tuple[int, tuple[str | None, ...]]] = []
     for sequence, indices in places.items():
         for value, mask, bounds in by_sequence[sequence]:
             row: list[str | None] = [None] * len(profile)
-            for number, index in enumerate(indices):
-                text = value[bounds[number] : bounds[number + 1]]
-                row[index] = text
-                texts[index][text] = texts[index].get(text, 0) | mask
+            for index, (start, end) in zip(indices, pairwise(bounds), strict=True):
+                row[index] = value[start:end]
             values.append((mask, tuple(row)))
-    columns = tuple(
-        AlignedColumn(_resolved(kind, rows), rows, _union(rows.values()))
-        for kind, rows in zip(profile, texts, strict=True)
-    )
-    return Alignment(columns, _union(mask for mask, _ in values), tuple(values))
-
-
-def _resolved(kind: str, texts: dict[str, int]) -> str:
-    """Return the letter of a time where all values share it; otherwise it is a word."""
-    if kind != _TIME_LETTER:
-        return kind
-    return next(iter(texts)) if len(texts) == 1 else WORD
-
-
-def _union(masks: Iterable[int]) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
+            aligned |= mask
+    return Alignment(len(profile), aligned, tuple(values))
 
 
 @lru_cache(maxsize=16_384)

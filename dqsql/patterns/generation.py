@@ -51,7 +51,8 @@ _MAX_PARTS_OF_WORD = 4
 _WORDS_WITH_ALL_OPTIONS = 3
 _WORDS_WITH_CONSTANTS = 4
 
-_RUNS = re.compile(r"[Aax]+|0+|[^Aax0]+")
+# Each symbol is a run of its own, so that a sign can belong to the number after it.
+_RUNS = re.compile(r"[Aax]+|0+|[^Aax0]")
 _TOKENS = re.compile(r"[Aax0]+|[^Aax0]+")
 _NUMBER_PLACES = re.compile(r"(?:(?:^|(?<=[\s,;:(\[|=/]))[+-])?(?<![a0.])0(?:\.0)?(?!\.?[a0])")
 _SIGNED_EXPONENT = re.compile(r"[+-]?\d+(?:\.\d+)?[eE][+-]\d+")
@@ -341,22 +342,7 @@ def _runs(value_shape: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
         run = match.group()
         key.append(run if run[0] not in "Aax0" else DIGIT if run[0] == DIGIT else "a")
         bounds.append(match.end())
-    return _split_symbols(key, bounds)
-
-
-def _split_symbols(key: list[str], bounds: list[int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Let each symbol be a run of its own, so that a sign can belong to the number after it."""
-    split_key: list[str] = []
-    split_bounds = [0]
-    for run, end in zip(key, bounds[1:], strict=True):
-        if run in ("a", DIGIT):
-            split_key.append(run)
-            split_bounds.append(end)
-        else:
-            for offset, symbol in enumerate(run, start=1):
-                split_key.append(symbol)
-                split_bounds.append(end - len(run) + offset)
-    return tuple(split_key), tuple(split_bounds)
+    return tuple(key), tuple(bounds)
 
 
 @lru_cache(maxsize=4_096)

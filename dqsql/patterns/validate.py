@@ -80,6 +80,9 @@ def _check_counts(nonconforming: int, rows: int) -> None:
         raise PatternError(f"{nonconforming} non-conforming of {rows} values is impossible")
 
 
+_P_VALUES = {"fisher": fisher_p_value, "chi_squared": chi_squared_p_value}
+
+
 @lru_cache(maxsize=65_536)
 def alarm_threshold(
     nonconforming0: int,
@@ -92,7 +95,7 @@ def alarm_threshold(
 
     In [0, rows1 + 1]; rows1 + 1 means that no count does.
     """
-    p_value = fisher_p_value if test == "fisher" else chi_squared_p_value
+    p_value = _P_VALUES[test]
     # The p-value falls as the share grows beyond that of training, so bisection finds the place.
     low = math.floor(nonconforming0 * rows1 / rows0) + 1 if rows0 else rows1 + 1
     high = rows1 + 1
@@ -157,7 +160,7 @@ def decide(
     """
     if not 0 < significance < 1:
         raise PatternError(f"significance {significance} is not in (0, 1)")
-    if test not in ("fisher", "chi_squared"):
+    if test not in _P_VALUES:
         raise PatternError(f"unknown test {test!r}", hint="use 'fisher' or 'chi_squared'")
     _check_counts(nonconforming, rows)
     _check_counts(training_nonconforming, training_rows)
@@ -168,9 +171,7 @@ def decide(
         return PatternDecision(
             "empty", 1.0, None, then, None, f"no values to compare with pattern {pattern}"
         )
-    p_value = (fisher_p_value if test == "fisher" else chi_squared_p_value)(
-        training_nonconforming, training_rows, nonconforming, rows
-    )
+    p_value = _P_VALUES[test](training_nonconforming, training_rows, nonconforming, rows)
     now = nonconforming / rows
     failed = now > then and p_value < significance
     threshold = alarm_threshold(training_nonconforming, training_rows, rows, significance, test)

@@ -102,7 +102,7 @@ def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -
     alignment = align(sample, min_share=min_share)
     if alignment is None:
         return None
-    end = len(alignment.columns)
+    end = alignment.length
     best: list[list[_Chain]] = [
         [_Chain("", 0.0, judge.index.columns, 0)],
         *([] for _ in range(end)),

@@ -126,18 +126,23 @@ def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     return State(path, project.target_dir, Fingerprints(project))
 
 
+def _artefact(file: Path) -> dict[str, Any] | None:
+    """The content of a file; None where there is none. Raises UsageError."""
+    if not file.is_file():
+        return None
+    try:
+        found: dict[str, Any] = read_json(file, _SHAPES[file.name])
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+    return found
+
+
 def _read(folder: Path, name: str) -> dict[str, Any]:
     """An artefact of dqsql in a folder, else one of dbt. Raises UsageError."""
     found: dict[str, Any] | None = None
     for below in _FOLDERS:
-        file = folder / below / name
-        if not file.is_file():
-            continue
-        try:
-            data: dict[str, Any] = read_json(file, _SHAPES[name])
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{file} cannot be read: {error}") from error
-        if found is None or _is_own(data):
+        data = _artefact(folder / below / name)
+        if data is not None and (found is None or _is_own(data)):
             found = data
     if found is None:
         raise UsageError(f"there is no {name} in {folder}", hint="`dqsql run` writes it to target/")
@@ -146,14 +151,8 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime]:
     """When each source was last loaded, by the newest artefact of `dqsql run` or dbt."""
-    found: list[dict[str, Any]] = []
-    for file in (folder / name / _SOURCES for name in below):
-        if not file.is_file():
-            continue
-        try:
-            found.append(read_json(file, _SHAPES[_SOURCES]))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{file} cannot be read: {error}") from error
+    artefacts = (_artefact(folder / name / _SOURCES) for name in below)
+    found = [data for data in artefacts if data is not None]
     if not found:
         raise UsageError(
             f"there is no {_SOURCES} in {folder}",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 from dqsql.model.plain_names import plain_name
-from dqsql.suggestions.names import words
+from dqsql.suggestions.names import singular_of, words
 from dqsql.suggestions.profiles import ColumnProfile, Kind, Profile
 from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
 from dqsql.suggestions.suggestion import Suggestion
@@ -74,13 +74,9 @@ def foreign_key_pairs(
 
 
 def _names_agree(column: str, table: str, key: KeyColumn) -> bool:
-    own = {_singular(w) for w in words(column)} - _PLAIN_WORDS
-    other = {_singular(w) for w in (*words(key.table), *words(key.column))} - _PLAIN_WORDS
-    return bool(own & (other - {_singular(w) for w in words(table)}))
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
+    own = {singular_of(w) for w in words(column)} - _PLAIN_WORDS
+    other = {singular_of(w) for w in (*words(key.table), *words(key.column))} - _PLAIN_WORDS
+    return bool(own & (other - {singular_of(w) for w in words(table)}))
 
 
 def foreign_key(

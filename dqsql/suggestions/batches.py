@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dqsql.model.plain_names import plain_name
-from dqsql.suggestions.names import words
+from dqsql.suggestions.names import singular_of, words
 
 # Fewer days are no history, and fewer rows a day say little about a day.
 MIN_DAYS, MIN_ROWS_A_DAY = 3, 5
@@ -76,7 +76,7 @@ def day_columns(table: str, types: Mapping[str, str]) -> list[DayColumn]:
 
     Names that need quotes of their own in `config(batch_by = '..')` are left out.
     """
-    own = {_singular(w) for w in words(table)}
+    own = {singular_of(w) for w in words(table)}
     found = [
         DayColumn(name, kind in _DATES, rank)
         for name, kind in types.items()
@@ -96,7 +96,7 @@ def _rank(name: str, table: frozenset[str] | set[str]) -> int | None:
     *before, last = parts
     if last not in _DATE_WORDS | _TIME_WORDS:
         return None
-    about = {_singular(w) for w in before}
+    about = {singular_of(w) for w in before}
     if about & _EVENT:
         return 1
     if about & table:
@@ -105,10 +105,6 @@ def _rank(name: str, table: frozenset[str] | set[str]) -> int | None:
     if about & _CREATED:
         return 3
     return 4 if before or last in _TIME_WORDS - {"at", "on"} else None
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
 def proposed_batches(

@@ -91,9 +91,9 @@ def _grams(text: str) -> Iterator[str]:
 
 def _about_table(column: str, table: str, kind: str) -> Iterator[str]:
     """How the column's name resembles the table's: `user_id` in `users`."""
-    own, last = column.split("_"), _singular(table.rpartition("_")[2])
+    own, last = column.split("_"), singular_of(table.rpartition("_")[2])
     stem, tail = "_".join(own[:-1]), own[-1]
-    singular = _singular(table)
+    singular = singular_of(table)
     if stem and stem in (table, singular, last):
         yield f"r:own:{tail}"
         yield f"r:own:{tail}:{kind}"
@@ -109,7 +109,8 @@ def _about_table(column: str, table: str, kind: str) -> Iterator[str]:
         yield "r:own:id" if same else "r:foreign:id"
 
 
-def _singular(word: str) -> str:
+def singular_of(word: str) -> str:
+    """A word without the ending of the plural: `categories` is `category`."""
     if word.endswith("ies"):
         return f"{word[:-3]}y"
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

@@ -264,8 +264,8 @@ def test_alignment_puts_gaps_where_tokens_are_missing() -> None:
 def test_alignment_of_homogeneous_values_is_their_sequence() -> None:
     alignment = align(column_sample(FIGURE_8), min_share=1.0)
     assert alignment is not None
-    assert len(alignment.columns) == 29
-    assert all(column.rows == alignment.rows for column in alignment.columns)
+    assert alignment.length == 29
+    assert all(None not in texts for _, texts in alignment.values)
 
 
 def test_all_variants_agree_on_what_they_print() -> None:
