@@ -119,6 +119,11 @@ def observation(result: Result) -> str:
     return printable(", ".join(p for p in parts if p)) or result.status.value
 
 
+def beside_label(result: Result) -> str:
+    """Return the observation without what was expected, where the check's name says it already."""
+    return observation(result).removesuffix(f", expected {printable(result.check_name)}")
+
+
 def check_label(name: str, column: str | None) -> str:
     """Return `mean on dep_delay`, or the name alone for a check about the model or naming it."""
     if column is None or re.search(rf"(?<!\w){re.escape(column)}(?!\w)", name, re.IGNORECASE):
@@ -136,8 +141,7 @@ def describe(group: FindingGroup, batches: int) -> str:
     """Return one line about the group; `batches` is how many the model had in the run."""
     label = check_label(group.check_name, group.column)
     worst = group.worst
-    # The label says already what was expected, where the message only repeats it.
-    seen = observation(worst).removesuffix(f", expected {printable(group.check_name)}")
+    seen = beside_label(worst)
     if len(group.findings) == 1:
         if batches > 1 and (where := place(worst)):
             return f"{label}: {where}: {seen}"
@@ -186,9 +190,7 @@ def headline(result: Result) -> str:
     label = check_label(result.check_name, result.column)
     if result.detector != "constraint" and result.message:
         return observation(result)
-    # The label says already what was expected, where the message only repeats it.
-    seen = observation(result).removesuffix(f", expected {printable(result.check_name)}")
-    return f"{label}: {seen}"
+    return f"{label}: {beside_label(result)}"
 
 
 def describe_batch(found: BatchFinding) -> str:

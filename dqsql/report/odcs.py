@@ -71,8 +71,7 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> Json:
     properties = {name.lower(): _property(name, types.get(name.lower())) for name in names}
     made: Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
     rules: list[Json] = []
-    written = plan.declared
-    for check in written:
+    for check in plan.declared:
         own = properties.get((check.column or "").lower())
         if _is_said(check, own, properties):
             continue
