@@ -27,7 +27,6 @@ class Absence:
     name: str
     present: int
     batches: int
-    chance: float
 
     @property
     def words(self) -> str:
@@ -62,7 +61,7 @@ def absences(
         batches, present = len(since[name]), sum(since[name])
         chance = (batches - present + _POOLED * common) / (batches + _POOLED)
         if batches >= min_history and chance < fpr:
-            found.append(Absence(name, present, batches, chance))
+            found.append(Absence(name, present, batches))
     return found
 
 
@@ -95,7 +94,7 @@ def lost_values(
         # Values come in bunches: a tenth of the rows is taken for independent.
         chance = math.exp(rows / 10 * math.log1p(-least)) if least < 1 else 0.0
         if chance < rate:
-            found.append(Absence(name, len(before), len(before), chance))
+            found.append(Absence(name, len(before), len(before)))
     return found
 
 

@@ -153,15 +153,6 @@ class Pattern:
         """A rank, at least 0: the larger, the more values the pattern admits."""
         return sum(element.generality for branch in self.branches for element in branch)
 
-    @property
-    def trivial(self) -> bool:
-        """Whether some branch admits every value."""
-        return any(
-            all((isinstance(e, TokenGroup) and not e.repeated) or e == Token("all") for e in branch)
-            and any(isinstance(e, Token) for e in branch)
-            for branch in self.branches
-        )
-
 
 def pattern_of(*elements: Element) -> Pattern:
     """Return the pattern of one branch with neighbouring constants joined."""

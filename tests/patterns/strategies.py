@@ -99,3 +99,12 @@ def values_near(draw: st.DrawFn, pattern: Pattern, ascii_only: bool = False) -> 
     if mutation == 3:
         return value + draw(st.sampled_from(["\n", "\r\n", " ", "\0"]))
     return value
+
+
+def is_trivial(pattern: Pattern) -> bool:
+    """Whether some branch admits every value."""
+    return any(
+        all((isinstance(e, TokenGroup) and not e.repeated) or e == Token("all") for e in branch)
+        and any(isinstance(e, Token) for e in branch)
+        for branch in pattern.branches
+    )
