@@ -101,10 +101,15 @@ def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> li
     return [float(row["n"]) for row in sorted(rows, key=lambda r: r["i"])]
 
 
-def register_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> None:
-    """Make rows of text and numbers, of which there is at least one, a temporary view."""
+@contextmanager
+def view_of_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> Iterator[None]:
+    """Rows of text and numbers, of which there is at least one, as a temporary view."""
     frame = spark.createDataFrame(pa.Table.from_pylist(rows))
     frame.createOrReplaceTempView(quoted(view))
+    try:
+        yield
+    finally:
+        spark.catalog.dropTempView(view)
 
 
 @contextmanager
@@ -117,6 +122,7 @@ def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> It
             frame.createOrReplaceTempView(quoted(view))
             yield
         finally:
+            spark.catalog.dropTempView(view)
             if kept:
                 frame.unpersist()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -147,7 +148,7 @@ class MatchDetector(MonitorByMonitor):
 
     def _compared(self, monitor: Monitor, batches: Sequence[str]) -> Mapping[str, _BatchDiff]:
         # Imported here because it starts with pyspark, which takes half a second.
-        from dqsql.engine.statements import kept_view, register_rows, rows_of
+        from dqsql.engine.statements import kept_view, rows_of, view_of_rows
 
         diff = self._diff(monitor, batches)
         spark, name = self.place.spark, self.place.plan.model.name
@@ -161,9 +162,8 @@ class MatchDetector(MonitorByMonitor):
             return found
         view = f"dqsql__{name}: differences of {monitor.id}"
         buckets = f"{view}, buckets" if len(pairs) <= _MANY else None
-        if buckets is not None:
-            register_rows(spark, buckets, pairs)
-        with kept_view(spark, view, diff.differences(buckets), doing):
+        rows = nullcontext() if buckets is None else view_of_rows(spark, buckets, pairs)
+        with rows, kept_view(spark, view, diff.differences(buckets), doing):
             for row in rows_of(spark, counted_differences(view, diff.values), doing):
                 one = found[self._batch(row)]
                 one.kinds[row[DIFFERENCE]] = int(row[COUNT])
