@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
@@ -88,6 +88,45 @@ def result_row(result: Result, run_id: str, now: dt.datetime) -> Row:
     }
 
 
+class StoredDetails(Mapping[str, Any]):
+    """The details of a stored verdict, decoded when one is asked for that may be there.
+
+    A report reads millions of verdicts, and of most of them nothing but the status.
+    """
+
+    __slots__ = ("_decoded", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._decoded: dict[str, Any] | None = None
+
+    def _all(self) -> dict[str, Any]:
+        if self._decoded is None:
+            self._decoded = json.loads(self._text)
+        return self._decoded
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """See `dict.get`."""
+        # Names of details are plain ASCII words, which JSON writes as they are.
+        return self._all().get(key, default) if f'"{key}"' in self._text else default
+
+    def __getitem__(self, key: str) -> Any:
+        return self._all()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
+_STATUSES = {s.value: s for s in Status}
+_SEVERITIES = {s.value: s for s in Severity}
+
+
 def result_of_row(row: Mapping[str, Any]) -> Result:
     """A verdict as it was, of its row of dq_results."""
     return Result(
@@ -98,15 +137,15 @@ def result_of_row(row: Mapping[str, Any]) -> Result:
         column=row["column_name"],
         check_name=row["check_name"],
         detector=row["detector"],
-        status=Status(row["status"]),
-        severity=Severity(row["severity"]),
+        status=_STATUSES[row["status"]],
+        severity=_SEVERITIES[row["severity"]],
         message=row["message"] or "",
         observed=row["observed"],
         observed_text=row["observed_text"],
         lower=row["lower_bound"],
         upper=row["upper_bound"],
         score=row["score"],
-        details=json.loads(row["details"] or "{}"),
+        details=StoredDetails(row["details"] or "{}"),
         warn_lower=row.get("warn_lower_bound"),
         warn_upper=row.get("warn_upper_bound"),
     )
