@@ -13,9 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from dqsql.dialect import quoted
 from dqsql.engine.failures import translated
 from dqsql.engine.layout import TableFamily
+from dqsql.engine.session import configured
 from dqsql.engine.storage_base import BatchPart, Row, Store, Where
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
+
+# What Spark does not take from Arrow, and what holds the same values.
+_WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
 
 
 def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
@@ -25,7 +29,14 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
     stays for the process. Raises UsageError for anything else.
     """
     if isinstance(data, DataFrame):
+        if data.isStreaming:
+            raise UsageError(
+                "the DataFrame is a stream, which has no end",
+                hint="dqsql.stream checks each of its micro-batches: see docs/streams.md",
+            )
         return data
+    if spark is not None and not isinstance(spark, SparkSession):
+        raise UsageError(f"spark takes a SparkSession, not a {type(spark).__name__}")
     if not isinstance(data, pandas.DataFrame):
         kind = type(data).__name__
         raise UsageError(
@@ -35,20 +46,48 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
     session = spark or SparkSession.getActiveSession()
     if session is None:
         session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
-    with translated("the pandas DataFrame cannot be given to Spark"):
-        return session.createDataFrame(data)
+    rows = _as_arrow(data)
+    # A time without a zone means the same whatever the session's zone is.
+    zone = configured(session, {"spark.sql.session.timeZone": "UTC"})
+    with zone, translated("the pandas DataFrame cannot be given to Spark"):
+        if rows.num_rows:
+            return session.createDataFrame(rows)
+        # Spark Connect takes no empty Arrow table.
+        return session.createDataFrame(pa.Table.from_pylist([{}], rows.schema)).limit(0)
+
+
+def _as_arrow(data: pandas.DataFrame) -> pa.Table:
+    """The rows of a DataFrame of pandas, its missing values as nulls. Raises UsageError.
+
+    What Spark makes of them without Arrow depends on its settings: NaN is a value then, and a
+    number that is too large becomes null.
+    """
+    if not len(data.columns):
+        raise UsageError("the pandas DataFrame has no columns")
+    try:
+        rows = pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, ValueError) as error:
+        raise UsageError(
+            f"the pandas DataFrame cannot be given to Spark: {'; '.join(map(str, error.args))}",
+            hint="give the column one type, for example df['a'].astype('string')",
+        ) from error
+    types = [_WIDER.get(field.type, field.type) for field in rows.schema]
+    return rows.cast(pa.schema(list(zip(rows.column_names, types, strict=True))))
 
 
 @contextmanager
-def as_view(frame: DataFrame, view: str, others: Sequence[str] = ()) -> Iterator[None]:
-    """The frame as a temporary view; it and `others` are dropped at the end."""
+def as_view(frame: DataFrame, view: str) -> Iterator[None]:
+    """The frame as a temporary view; at the end it is dropped, and all whose names begin so."""
+    catalog = frame.sparkSession.catalog
     with translated("the DataFrame cannot be read"):
         frame.createOrReplaceTempView(quoted(view))
     try:
         yield
     finally:
-        for name in (view, *others):
-            frame.sparkSession.catalog.dropTempView(name)
+        with translated("the session is gone"):
+            for table in catalog.listTables(pattern=f"{view}*"):
+                if table.isTemporary:
+                    catalog.dropTempView(table.name)
 
 
 class MemoryStore(Store):
@@ -87,7 +126,8 @@ class MemoryStore(Store):
         family: TableFamily,
     ) -> None:
         """Hold the rows, computed once."""
-        found = rows if isinstance(rows, pa.Table) else rows.toArrow()
+        with translated("the scan failed"):
+            found = rows if isinstance(rows, pa.Table) else rows.toArrow()
         schema = None if isinstance(rows, pa.Table) else rows.schema
         # Spark Connect takes no empty Arrow table.
         held: Any = found if found.num_rows or schema is None else []

@@ -53,7 +53,7 @@ _KNOWN = (
     ),
     Known(
         re.compile(r"ModuleNotFoundError: No module named '(dqsql|numpy|scipy|pandas|pyarrow)"),
-        "Spark's Python workers lack dqsql",
+        "Spark's Python workers lack dqsql or a library that it needs",
         "install it where they run (PYSPARK_PYTHON names the Python), or set `sample_size` above"
         " the rows of a batch",
     ),

@@ -47,6 +47,8 @@ _RUNTIME_CONF = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     # What Delta tables hold; Spark's own default is a format that Parquet has given up.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Statements are written with escaped backslashes, which Hive's literals would keep twice.
+    "spark.sql.parser.escapedStringLiterals": "false",
 }
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
@@ -62,7 +64,6 @@ def open_session(
     A session that dqsql started is stopped at the end; settings of a given one are put back.
     `scale` is how much will be read.
     """
-    _silence_loggers()
     settings = runtime_conf(target, scale)
     if spark is not None:
         with configured(spark, settings):
@@ -99,6 +100,7 @@ def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:
 @contextmanager
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Apply SQL settings to a session and put the old values back afterwards."""
+    _silence_loggers()
     before = {key: spark.conf.get(key, None) for key in settings}
     before = {key: old for key, old in before.items() if old != settings[key]}
     for key in before:

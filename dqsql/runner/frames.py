@@ -6,13 +6,12 @@ import datetime as dt
 import re
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import dqsql.monitors.registry  # noqa: F401 - what is a monitor is told by it
 from dqsql.compiler.plan import compile_model
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
@@ -20,8 +19,8 @@ from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of
 from dqsql.loading import shipped_macros
 from dqsql.loading.annotations import read_annotations
 from dqsql.loading.models import known_names
-from dqsql.model.monitors import monitor_specs
-from dqsql.model.plan import Plan
+from dqsql.loading.settings import read_model_settings
+from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import (
     Annotation,
     CheckModel,
@@ -35,6 +34,8 @@ from dqsql.model.project import (
 )
 from dqsql.model.results import ModelResult, RunResult
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.context import defaults_of
+from dqsql.monitors.registry import find
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _NAME = "dataframe"
 _WORD = re.compile(r"\w+")
+_IN_A_PROJECT = "write it into a check model of a project: `dqsql init`"
 # Two checks of one session would take each other's view.
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -52,7 +54,7 @@ def check(
     checks: Sequence[str],
     *,
     batch_by: str | None = None,
-    segment_by: Sequence[str] = (),
+    segment_by: Sequence[str] | str = (),
     severity: str = "error",
     spark: SparkSession | None = None,
 ) -> RunResult:
@@ -76,22 +78,46 @@ def check(
         DqsqlError: an annotation is wrong (`checks[1]:1:2` is its place), or the DataFrame cannot
             be read.
     """
-    if isinstance(checks, str):
-        checks = [checks]
-    if not checks:
+    if not isinstance(checks, Iterable | None):
+        raise UsageError(f"checks is a list of texts, not a {type(checks).__name__}")
+    wanted = [checks] if isinstance(checks, str) else list(checks or ())
+    if not wanted:
         raise UsageError("there is no check", hint='dqsql.check(df, ["@not_null(id)"])')
     if severity not in [s.value for s in Severity]:
         raise UsageError(f"severity is {severity!r}", hint="error or warn")
+    config = _config(batch_by, segment_by, Severity(severity))
     from dqsql.engine.frames import as_frame
 
     frame = as_frame(data, spark)
-    config = ModelConfig(
-        batch_by=batch_by, segment_by=tuple(segment_by), severity=Severity(severity)
-    )
+    started, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())
     with TemporaryDirectory(prefix="dqsql-") as folder:
         project = _project(Path(folder), tuple(frame.columns), config)
-        plan = _plan(project, checks)
-        return _result(plan, project, frame, len(checks))
+        plan = _plan(project, wanted, batch_by)
+        model = _checked(frame, plan, project, run_id, started)
+        if not model.batches and batch_by is not None:
+            # No row has a batch: that must not pass for want of anything to judge.
+            whole = _project(Path(folder), tuple(frame.columns), replace(config, batch_by=None))
+            plan = _plan(whole, wanted, batch_by)
+            judged = _checked(frame.limit(0), plan, whole, run_id, started)
+            model = replace(judged, notes=(*model.notes, *judged.notes))
+    return RunResult(
+        run_id=run_id,
+        project=_NAME,
+        target=_NAME,
+        started_at=started,
+        finished_at=dt.datetime.now(dt.UTC),
+        models=(model,),
+        versions={"dqsql": VERSION, "spark": str(frame.sparkSession.version)},
+        arguments={"checks": len(wanted)},
+    )
+
+
+def _config(batch_by: object, segment_by: object, severity: Severity) -> ModelConfig:
+    """The settings that the arguments ask for. Raises UsageError."""
+    read, problems = read_model_settings({"batch_by": batch_by, "segment_by": segment_by or ()})
+    for problem in problems:
+        raise UsageError(problem.message, hint=problem.hint)
+    return ModelConfig(**read, severity=severity)
 
 
 def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project:
@@ -103,62 +129,77 @@ def _project(root: Path, columns: Sequence[str], config: ModelConfig) -> Project
     return Project(_NAME, root, target, (model,), (), shipped_macros())
 
 
-def _plan(project: Project, checks: Sequence[str]) -> Plan:
-    """The compiled checks. Raises what is wrong with them."""
+def _plan(project: Project, checks: Sequence[str], batch_by: str | None) -> Plan:
+    """The compiled checks. Raises what is wrong with them, where `batch_by` is what was asked."""
+    (model,) = project.models
     catalog = catalog_of(project)
     annotations = read_annotations(checks, known_names(catalog.library))
     for annotation in annotations:
-        name = _WORD.match(annotation.expression)
-        # A pattern that is given is a check like others.
-        if (
-            name is not None
-            and name.group().lower() in monitor_specs()
-            and "'" not in annotation.expression
-        ):
-            raise _needs_history(annotation, f"@{name.group()}")
-        if annotation.settings.scope is Scope.CUMULATIVE:
-            raise _needs_history(annotation, "a cumulative check")
-    (model,) = project.models
+        _refuse_learning(annotation)
+        _refuse_settings(annotation, batch_by)
     plan = compile_model(replace(model, annotations=annotations), project, catalog)
     if plan.rejected:
         raise error_of(plan.rejected)
     for monitor in plan.monitors:
-        raise _needs_history(annotations[0], f"@{monitor.kind}")
+        if _needs_history(monitor, project):
+            raise _no_history(f"@{monitor.kind}", monitor.span)
     return plan
 
 
-def _needs_history(annotation: Annotation, what: str) -> DqsqlError:
-    return AnnotationError(
-        f"{what} is about earlier batches, and a DataFrame has none",
-        span=annotation.span,
-        hint="write it into a check model of a project: `dqsql init`",
-    )
+def _needs_history(monitor: Monitor, project: Project) -> bool:
+    kind = find(monitor.kind)
+    reach = None if kind is None else kind.reach
+    return reach is not None and reach(monitor, defaults_of(project.settings, None)).depth != 0
 
 
-def _result(plan: Plan, project: Project, frame: DataFrame, checks: int) -> RunResult:
-    from dqsql.engine.execution import states_view
+def _refuse_learning(annotation: Annotation) -> None:
+    """Raise AnnotationError for what learns about one column, which takes no column by name.
+
+    A pattern that is given is a check like others.
+    """
+    name = _WORD.match(annotation.expression)
+    kind = None if name is None else find(name.group().lower())
+    if kind is None or kind.reach is None or kind.spec.compared or not kind.spec.about_column:
+        return
+    if "'" not in annotation.expression:
+        raise _no_history(f"@{kind.name}", annotation.span)
+
+
+def _refuse_settings(annotation: Annotation, batch_by: str | None) -> None:
+    """Raise AnnotationError for a setting that a DataFrame could not follow."""
+    settings = annotation.settings
+    if settings.scope is Scope.CUMULATIVE:
+        raise _no_history("a cumulative check", annotation.span)
+    if "after" in settings.options and batch_by is None:
+        raise _no_history("'after'", annotation.span)
+    for name in ("store_failures", "quarantine"):
+        if settings.options.get(name):
+            raise AnnotationError(
+                f"{name!r} keeps rows in a table, and nothing of a DataFrame is stored",
+                span=annotation.span,
+                hint=_IN_A_PROJECT,
+            )
+
+
+def _no_history(what: str, span: Span) -> DqsqlError:
+    text = f"{what} is about earlier batches, and a DataFrame has none"
+    return AnnotationError(text, span=span, hint=_IN_A_PROJECT)
+
+
+def _checked(
+    frame: DataFrame, plan: Plan, project: Project, run_id: str, now: dt.datetime
+) -> ModelResult:
+    """What the checks say of the rows of a frame."""
     from dqsql.engine.frames import as_view
     from dqsql.engine.session import configured, runtime_conf
 
-    started = dt.datetime.now(dt.UTC)
-    spark, run_id = frame.sparkSession, str(uuid.uuid4())
-    view = view_name(plan.model)
+    spark = frame.sparkSession
     with (
         _ONE_AT_A_TIME,
         configured(spark, runtime_conf(project.target)),
-        as_view(frame, view, [states_view(_NAME)]),
+        as_view(frame, view_name(plan.model)),
     ):
-        model = _model_result(plan, project, spark, run_id, started)
-    return RunResult(
-        run_id=run_id,
-        project=_NAME,
-        target=_NAME,
-        started_at=started,
-        finished_at=dt.datetime.now(dt.UTC),
-        models=(model,),
-        versions={"dqsql": VERSION, "spark": str(spark.version)},
-        arguments={"checks": checks},
-    )
+        return _model_result(plan, project, spark, run_id, now)
 
 
 def _model_result(

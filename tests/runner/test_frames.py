@@ -113,6 +113,118 @@ def test_arguments(frame: DataFrame) -> None:
         dqsql.check(frame, ["@not_null(id)"], severity="fatal")
 
 
+def test_wrong_arguments_are_errors_of_dqsql(frame: DataFrame, spark: SparkSession) -> None:
+    rows = pandas.DataFrame({"id": [1]})
+    stream = spark.readStream.format("rate").load()
+    for call, message in [
+        (lambda: dqsql.check(frame, 5), "checks is a list of texts, not a int"),
+        (lambda: dqsql.check(frame, "@row_count > 0", batch_by=["day"]), "'batch_by' must be text"),
+        (lambda: dqsql.check(frame, "@row_count > 0", segment_by=3), "'segment_by' must be text"),
+        (lambda: dqsql.check(rows, "@row_count > 0", spark="local"), "takes a SparkSession"),
+        (lambda: dqsql.check(stream, "@row_count > 0"), "the DataFrame is a stream"),
+        (lambda: dqsql.check(pandas.DataFrame(), "@row_count > 0"), "has no columns"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            call()  # type: ignore[no-untyped-call]
+    found = dqsql.check(frame, (c for c in ["@not_null(kind)"]), segment_by="kind")
+    assert {r.segment for r in found.results} == {None, "kind=a", "kind=b"}
+
+
+@pytest.mark.parametrize("arrow", ["true", "false"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_rows_of_pandas_are_the_same_in_every_session(
+    spark: SparkSession, arrow: str, zone: str
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.pyspark.enabled", arrow)
+    session.conf.set("spark.sql.session.timeZone", zone)
+    rows = pandas.DataFrame(
+        {
+            "a": [1.0, None],
+            "big": pandas.array([2**63, 1], dtype="uint64"),
+            "half": pandas.array([0.5, 0.5], dtype="float16"),
+            "at": pandas.to_datetime(["2024-01-01 01:00", "2024-01-01 23:00"]),
+        }
+    )
+    checks = [
+        "@not_null(a)",
+        "@not_null(big)",
+        "@max(at) = '2024-01-01 23:00:00'",
+        "@sum(half) = 1",
+    ]
+    found = dqsql.check(rows, checks, batch_by="date(at)", spark=session)
+    assert [(r.batch, r.status.value, r.observed) for r in found.results[:2]] == [
+        ("2024-01-01", "fail", 0.5),
+        ("2024-01-01", "pass", 1.0),
+    ]
+    assert [r.status.value for r in found.results[2:]] == ["pass", "pass"]
+    mixed = pandas.DataFrame({"a": [1, None], "b": ["x", 3]})
+    with pytest.raises(UsageError, match="column b"):
+        dqsql.check(mixed, "@not_null(a)", spark=session)
+    empty = dqsql.check(rows.head(0), ["@not_null(a)", "@row_count > 0"], spark=session)
+    assert [r.status.value for r in empty.results] == ["no_data", "fail"]
+    assert session.conf.get("spark.sql.session.timeZone") == zone
+
+
+def test_no_batch_is_no_pass(frame: DataFrame) -> None:
+    checks = ["@row_count > 0 {after: 2}", "@not_null(id)"]
+    for empty in (frame.limit(0), frame.selectExpr("id", "cast(null as date) as day")):
+        found = dqsql.check(empty, [*checks[1:], "@row_count > 0"], batch_by="day")
+        assert [r.status.value for r in found.results] == ["no_data", "fail"]
+    (late, _) = dqsql.check(frame.limit(0), checks, batch_by="day").results
+    assert late.status.value == "warn"
+
+
+def test_settings_that_a_frame_cannot_follow_are_refused(frame: DataFrame) -> None:
+    for check, message in [
+        ("@not_null(id) {store_failures: true}", "nothing of a DataFrame is stored"),
+        ("@not_null(id) {quarantine: true}", "nothing of a DataFrame is stored"),
+        ("@mean(price) > 900 {after: 2}", "'after' is about earlier batches"),
+        ("@drift(price) < 0.3", "@drift is about earlier batches"),
+    ]:
+        with pytest.raises(DqsqlError, match=message):
+            dqsql.check(frame, check)
+    days = dqsql.check(frame, "@mean(price) > 900 {after: 2}", batch_by="day").results
+    assert [r.status.value for r in days] == ["warn", "fail"]
+
+
+def test_what_needs_no_history_is_checked(frame: DataFrame, spark: SparkSession) -> None:
+    spark.sql("select 1 as id, 5.5 as price").createOrReplaceTempView("frames_ledger")
+    try:
+        checks = ["@matches_relation(frames_ledger, keys => id, columns => price)"]
+        checks += ["@drift(price, ks, against => frames_ledger) < 0.3"]
+        first, second = dqsql.check(frame, checks).results
+        kinds = {"missing": 0, "extra": 2, "changed": 1}
+        assert (first.status.value, first.details["differences"]) == ("fail", kinds)
+        assert second.status.value == "fail"
+    finally:
+        spark.catalog.dropTempView("frames_ledger")
+    (seen,) = dqsql.check(frame, "@expected_segments('a', 'c')", segment_by="kind").results
+    assert (seen.status.value, seen.message) == ("fail", "1 segment without rows: c")
+
+
+def test_failures_of_reading_are_errors_of_their_checks(
+    frame: DataFrame, capfd: pytest.CaptureFixture[str]
+) -> None:
+    checks = ["@expect(count_if(element_at(array(1), id - 1) is null) > 9)", "@unique(kind)"]
+    checks += ["@not_null(id)", "@expect(max(sqrt(day)) > 0)"]
+    for segments in ((), ("kind",)):
+        found = dqsql.check(frame, checks, segment_by=segments)
+        whole = {r.check_name: r.status.value for r in found.results if r.segment is None}
+        assert list(whole.values()).count("error") == 2
+        assert whole["not_null(id)"] == "fail"
+    assert "SQLQueryContextLogger" not in "".join(capfd.readouterr())
+
+
+def test_literals_mean_the_same_in_a_session_with_those_of_hive(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    rows = session.createDataFrame([("A-1",)], "code string")
+    (found,) = dqsql.check(rows, r"@matches(code, r'^A-\d$')").results
+    assert found.status.value == "pass"
+    assert session.conf.get("spark.sql.parser.escapedStringLiterals") == "true"
+
+
 def test_it_is_the_first_thing_that_a_process_does() -> None:
     program = """\
 import pandas

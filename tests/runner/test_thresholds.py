@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+import dqsql
 from dqsql.cli.main import cli
 from dqsql.errors import DqsqlError
 from dqsql.model.results import Status
 from dqsql.runner.compilation import compile_project
 
 from .conftest import NewProject
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 DOCS = Path(__file__).parents[2] / "docs" / "thresholds.md"
 # Day 1 is good. Day 2: 1 customer of 20 is missing, 2 emails, 1 country is odd. Day 3: 5 emails,
@@ -214,3 +219,11 @@ def test_monitors_wait_for_batches_in_a_row(new_project: NewProject) -> None:
     for batch in "123456":
         daily.run(batches=[batch])
     assert daily.tables()["dq_results"] == project.tables()["dq_results"]
+
+
+def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
+    rows = spark.range(100)
+    checks = [f"@satisfies(id < {k}) {{mostly: {k / 100}}}" for k in range(1, 100)]
+    missed = [f"@satisfies(id < {k}) {{mostly: {(k + 1) / 100}}}" for k in range(1, 99)]
+    assert {r.status.value for r in dqsql.check(rows, checks).results} == {"pass"}
+    assert {r.status.value for r in dqsql.check(rows, missed).results} == {"fail"}
