@@ -12,7 +12,7 @@ at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -35,6 +35,9 @@ _RANK = "rank"
 # Doubles hold so large whole numbers exactly.
 _MOST = 1e15
 _OURS, _THEIRS = "o", "t"
+# The most that a decimal has, and what whole numbers need.
+_DIGITS = 38
+_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 @dataclass(frozen=True)
@@ -307,10 +310,29 @@ def compared_type(ours: str, theirs: str) -> str:
     if types & FLOATS and all(is_number(t) for t in types):
         return "double"
     if all(is_number(t) for t in types):
-        return "decimal(38,10)"
+        return _decimal_of(types)
     if types <= {"date", "timestamp", "timestamp_ntz"}:
         return "timestamp" if "timestamp" in types else "timestamp_ntz"
     return "string"
+
+
+def _decimal_of(types: Iterable[str]) -> str:
+    """The decimal that holds the values of decimals and whole numbers.
+
+    Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
+    """
+    digits = [_digits(t) for t in types]
+    scale = max(scale for _, scale in digits)
+    whole = max(precision - scale for precision, scale in digits)
+    return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
+
+
+def _digits(spark_type: str) -> tuple[int, int]:
+    """The precision and scale of a decimal or whole number."""
+    if spark_type in _WHOLE_DIGITS:
+        return _WHOLE_DIGITS[spark_type], 0
+    precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
+    return int(precision), int(scale)
 
 
 def _typed(column_: ComparedColumn) -> exp.Expr:

@@ -361,6 +361,8 @@ class RunResult:
         ]
         if broken:
             parts.append(f"{plural(broken, 'model')} could not be checked")
+        if waiting := sum(len(m.waiting) for m in self.models):
+            parts.append(f"{plural(waiting, 'batch')} not reviewed yet")
         return f"{('pass', 'fail', 'error')[self.exit_code]}: {', '.join(parts)}"
 
     def _repr_html_(self) -> str:
@@ -381,7 +383,18 @@ class RunResult:
         rest = len(self.findings) - _MAX_SHOWN
         more = f"<p>and {rest:,} more: <code>.to_pandas()</code></p>" if rest > 0 else ""
         table = f"<table><tr>{head}</tr>{rows}</table>{more}" if rows else ""
-        return f"<p><b>{escape(self.summary)}</b></p>{table}"
+        troubles = "".join(f"<pre>{escape(line)}</pre>" for line in self._troubles())
+        return f"<p><b>{escape(self.summary)}</b></p>{troubles}{table}"
+
+    def _troubles(self) -> list[str]:
+        """What is wrong with models as a whole, so that no verdict tells it."""
+        lines = [f"{m.model}: {m.error}" for m in self.models if m.error is not None]
+        return lines + [
+            f"{m.model}: nobody has reviewed {', '.join(m.waiting)}, which an earlier run flagged:"
+            f" dqsql review list --select {m.model}"
+            for m in self.models
+            if m.waiting
+        ]
 
     def to_pandas(self) -> pandas.DataFrame:
         """All verdicts as a pandas DataFrame, one row each; `details` are left out."""
@@ -398,7 +411,7 @@ class RunResult:
             return
         bad = [r for r in self.results if r.status in (Status.FAIL, Status.ERROR)]
         lines = [f"{r.id}: {r.message or r.status.value}" for r in bad[:_MAX_TOLD]]
-        lines += [f"{m.model}: {m.error}" for m in self.models if m.error is not None]
+        lines += self._troubles()
         if len(bad) > _MAX_TOLD:
             lines.append(f"and {len(bad) - _MAX_TOLD:,} more")
         raise CheckFailedError("\n".join([self.summary, *lines]))

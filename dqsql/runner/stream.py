@@ -81,7 +81,7 @@ def stream(
     Raises:
         DqsqlError: the project or an argument is wrong.
     """
-    if not rows.isStreaming:
+    if not getattr(rows, "isStreaming", False):
         raise UsageError("the DataFrame is no stream", hint="read it with spark.readStream")
     checker = stream_checker(
         model,
@@ -129,6 +129,10 @@ def stream_checker(
     view = f"dqsql_stream__{uuid.uuid4().hex}"
     compiled = compiling(in_place_of={_source_of(model, source, compiling()): view})
     compiled.raise_errors()
+    if not compiled.plans:
+        raise UsageError(
+            f"{model} has no checks that are enabled", hint="without any, no row could be refused"
+        )
     splits = on_failure == QUARANTINE
     refuse_shared_tables([p.model for p in compiled.plans], compiled.project, splits)
     ensure_target(compiled.project)
@@ -159,10 +163,15 @@ def _source_of(model: str, source: str | None, compiled: CompileResult) -> str:
     read = [s for s in compiled.project.sources if s.unique_id in models[model].depends_on]
     if len(read) == 1:
         return read[0].full_name
-    names = ", ".join(s.full_name for s in read) or "none"
+    if not read:
+        raise UsageError(
+            f"{model} itself reads no source that a stream could take the place of",
+            hint="let its SELECT read source(..), or name a source that it reads by way of another"
+            " model: source='shop.orders'",
+        )
     raise UsageError(
-        f"{model} reads several sources or none ({names}): which one is the stream?",
-        hint="name it: source='shop.orders'",
+        f"{model} reads several sources: which one is the stream?",
+        hint=" or ".join(f"source='{s.full_name}'" for s in read),
     )
 
 
@@ -237,9 +246,9 @@ class MicroBatches:
             raise CheckFailedError(f"nothing of {self.model} was checked: it has no checks")
         failed = [r for r in model.results if r.status in (Status.ERROR, Status.FAIL)]
         reasons = "; ".join(r.message or r.check_name for r in failed)
-        if self.on_failure == WARN or record.status is BatchStatus.ACCEPTED:
+        if record.status is BatchStatus.ACCEPTED:
             return
-        if self.on_failure == QUARANTINE and record.status is not BatchStatus.INCOMPLETE:
+        if self.on_failure in (WARN, QUARANTINE) and record.status is not BatchStatus.INCOMPLETE:
             return
         raise CheckFailedError(
             f"micro-batch {record.batch} of {self.model} may not go on: {reasons}",

@@ -36,6 +36,11 @@ def profile(values: np.ndarray) -> tuple[np.ndarray, float]:
     return np.quantile(values, RANKS, method="inverted_cdf"), float(values.size)
 
 
+def between(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """The same of few values, whose quantiles lie between the nearest two."""
+    return np.quantile(values, RANKS), float(values.size)
+
+
 @pytest.mark.parametrize("name", DRAWS)
 @pytest.mark.parametrize("rows", [40, 1_000, 100_000])
 def test_of_numbers_like_scipy_up_to_the_resolution(name: str, rows: int) -> None:
@@ -51,6 +56,21 @@ def test_of_numbers_like_scipy_up_to_the_resolution(name: str, rows: int) -> Non
     moved = stats.wasserstein_distance(old, new)
     scale = float(np.ptp(np.concatenate([old, new])))
     assert numeric_drift("wasserstein", p, q).value == pytest.approx(moved, abs=0.012 * scale)
+
+
+@pytest.mark.parametrize(("few", "more"), [(2, 2), (5, 5), (8, 30), (30, 30)])
+def test_of_few_numbers_the_p_value_is_never_too_small(few: int, more: int) -> None:
+    rng = np.random.default_rng(few)
+    alarms = 0
+    for _ in range(200):
+        old, new = rng.normal(size=few), rng.normal(size=more)
+        found = numeric_drift("ks", *(Numbers.pooled([between(v)]) for v in (old, new)))
+        exact = stats.ks_2samp(old, new, method="asymp")
+        assert abs(found.value - exact.statistic) <= 0.011 + 1 / few + 1 / more
+        assert found.p_value is not None
+        assert found.p_value >= exact.pvalue - 1e-9
+        alarms += found.p_value < 0.05
+    assert alarms <= 10
 
 
 def test_without_resolution_the_p_value_is_that_of_scipy() -> None:

@@ -45,5 +45,16 @@ def test_a_model_that_could_not_be_checked(
 ) -> None:
     run = make_run(make_model(error=SourceNotFoundError("no table t")))
     assert "1 model could not be checked" in repr(run)
+    assert "no table t" in run._repr_html_()
     with pytest.raises(CheckFailedError, match="no table t"):
+        run.raise_for_status()
+
+
+def test_a_run_that_only_waits_for_a_review_says_so(
+    make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    run = make_run(make_model(waiting=("2025-03-01", "<2>")))
+    assert repr(run).endswith("0 verdicts, 2 batches not reviewed yet)")
+    assert "2025-03-01, &lt;2&gt;, which an earlier run flagged" in run._repr_html_()
+    with pytest.raises(CheckFailedError, match="nobody has reviewed 2025-03-01, <2>"):
         run.raise_for_status()

@@ -238,3 +238,26 @@ print(found.results[0].status.value)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "fail"
+
+
+def test_decimals_of_different_scales_are_compared_without_loss(spark: SparkSession) -> None:
+    large = "99999999999999999999999999999"
+    ours = spark.sql(
+        f"select * from values (1, {large}BD, 0.1BD), (2, 1BD, 0.000000000001BD) t(id, a, b)"
+    )
+    theirs = f"select * from values (1, {large}.5BD, 0.10BD), (2, 1.0BD, 0.0000000000010BD)"
+    spark.sql(f"{theirs} t(id, a, b)").createOrReplaceTempView("decimals_elsewhere")
+    try:
+        (found,) = dqsql.check(ours, "@matches_relation(decimals_elsewhere, keys => id)").results
+    finally:
+        spark.catalog.dropTempView("decimals_elsewhere")
+    assert found.details["changed"] == {"a": 1}
+    nearly = "select 1 as id, 1BD as a, 0.0000000000011BD as b"
+    spark.sql(nearly).createOrReplaceTempView("decimals_elsewhere")
+    try:
+        check = "@matches_relation(decimals_elsewhere, keys => id)"
+        one = spark.sql("select 1 as id, 1BD as a, 0.000000000001BD as b")
+        (found,) = dqsql.check(one, check).results
+    finally:
+        spark.catalog.dropTempView("decimals_elsewhere")
+    assert found.details["changed"] == {"b": 1}

@@ -179,6 +179,43 @@ def test_what_cannot_be_streamed_is_told(orders: Orders, spark: SparkSession) ->
         given = {"model": "orders", **options}
         with pytest.raises(UsageError, match=message):
             dqsql.stream_checker(project_dir=orders.root, checkpoint="c", **given)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no stream"):
+        dqsql.stream([1], "orders", orders.root, checkpoint="c")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("{{ config(enabled = false) }}\n" + MODEL.split("\n", 1)[1], "no checks that are enabled"),
+        ("select id\nfrom {{ source('shop', 'orders') }}\n", "no checks that are enabled"),
+        ("select 1 as id -- @not_null\n", "itself reads no source"),
+        (
+            "select o.id -- @not_null\nfrom {{ source('shop', 'orders') }} o"
+            " join {{ source('shop', 'shops') }} s on o.id = s.id\n",
+            "reads several sources",
+        ),
+    ],
+)
+def test_models_that_no_stream_can_be_checked_by_are_told(
+    orders: Orders, model: str, message: str
+) -> None:
+    (orders.root / "checks" / "orders.sql").write_text(model, encoding="utf-8")
+    with pytest.raises(UsageError, match=message):
+        dqsql.stream_checker("orders", orders.root, checkpoint="c")
+
+
+@pytest.mark.parametrize("on_failure", ["stop", "quarantine", "warn"])
+def test_what_cannot_be_checked_does_not_go_on(
+    orders: Orders, spark: SparkSession, on_failure: str
+) -> None:
+    model = MODEL.replace("-- @row_count >= 2", "-- @expect(max(sqrt(array(price))) > 0)")
+    (orders.root / "checks" / "orders.sql").write_text(model, encoding="utf-8")
+    orders.arrive(1.0)
+    passed: list[int] = []
+    with pytest.raises(Exception, match="may not go on"):
+        orders.start(spark, on_failure=on_failure, then=lambda rows, number: passed.append(number))
+    assert not passed
+    assert orders.ledger() == {name(0): "incomplete"}
 
 
 STREAM = """\
