@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -11,6 +11,11 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
         return f"1 {noun}"
     default = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
     return f"{count:,} {nouns or default}"
+
+
+def texts_of(texts: Iterable[str]) -> tuple[str, ...]:
+    """A list of texts that somebody handed over; a text alone is a list of one, not of letters."""
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:

@@ -12,7 +12,7 @@ from dqsql.errors import DqsqlError
 from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
-from dqsql.model.wording import plural
+from dqsql.model.wording import plural, texts_of
 from dqsql.runner.compilation import CompileResult, Place, compile_project
 from dqsql.runner.project_run import run_project
 from dqsql.runner.request import RunRequest
@@ -89,11 +89,11 @@ def run(
     where = Where(project_dir, **place)
     request = RunRequest(
         where,
-        select=tuple(select),
-        exclude=tuple(exclude),
+        select=texts_of(select),
+        exclude=texts_of(exclude),
         full_refresh=full_refresh,
         fail_fast=fail_fast,
-        batches=tuple(batches),
+        batches=texts_of(batches),
         event_time_start=event_time_start,
         event_time_end=event_time_end,
         store_failures=store_failures,

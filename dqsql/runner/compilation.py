@@ -22,6 +22,7 @@ from dqsql.loading.suspects import suspicions
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Plan, Query
 from dqsql.model.project import CheckModel, Project
+from dqsql.model.wording import texts_of
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.rates import budget_errors
 from dqsql.monitors.validation import misset, plan_setting_errors, setting_errors
@@ -119,6 +120,7 @@ def compile_project(
     project = with_auto_monitors(project)
     catalog = catalog_of(project)
     methods = methods_of(project, state)
+    select, exclude = texts_of(select), texts_of(exclude)
     select = selection(project, select, exclude, selector, by_default=default_selector)
     selected = select_models(project.models, select, exclude, methods=methods)
     missed = unmatched(project.models, (*select, *exclude), methods=methods)

@@ -10,6 +10,7 @@ from typing import Any
 from dqsql.engine.batches import BatchRequest
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
+from dqsql.model.wording import texts_of
 from dqsql.runner.compilation import CompileResult
 from dqsql.runner.retry import kept_variables
 from dqsql.runner.where import Where
@@ -59,7 +60,7 @@ class RunRequest:
     def batches_for(self, model: str) -> BatchRequest:
         """The batches of a model that are to be checked."""
         own = self.batches_of.get(model)
-        return BatchRequest(tuple(own)) if own else self._of_all
+        return BatchRequest(texts_of(own)) if own else self._of_all
 
     def compiled(self) -> CompileResult:
         """The project, compiled. Raises DqsqlError."""

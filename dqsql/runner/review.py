@@ -24,6 +24,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
+from dqsql.model.wording import texts_of
 from dqsql.runner.compilation import Place
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
@@ -128,7 +129,7 @@ def review(
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
         project = with_watched_tables(project, store.rows(MODELS))
-        return work.write(batches, [m.name for m in project.models], extent)
+        return work.write(texts_of(batches), [m.name for m in project.models], extent)
 
 
 def waiting(

@@ -7,6 +7,7 @@ from os import PathLike
 
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
+from dqsql.model.wording import texts_of
 from dqsql.selection.methods import METHODS, Method, project_methods, select_models, unmatched
 from dqsql.selection.selectors import METHOD, SelectorMethod, default_selector
 from dqsql.selection.state import state_of
@@ -25,6 +26,7 @@ def chosen_names(project: Project, select: Sequence[str], exclude: Sequence[str]
     Raises UsageError: there is none by names. Methods (`result:fail`) may well find none.
     """
     methods = methods_of(project)
+    select, exclude = texts_of(select), texts_of(exclude)
     names = [m.name for m in select_models(project.models, select, exclude, methods=methods)]
     if not names and not any(":" in part for part in select):
         problems = unmatched(project.models, select, methods=methods)
