@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from dqsql.model.plan import Check
 
+# Fields of a verdict that are numbers.
+_NUMBERS = ("observed", "lower", "upper", "score", "warn_lower", "warn_upper")
 # How many findings a notebook shows, and how many an exception names.
 _MAX_SHOWN, _MAX_TOLD = 50, 20
 
@@ -401,9 +403,11 @@ class RunResult:
         import pandas
 
         names = [f.name for f in fields(Result) if f.name != "details"]
-        return pandas.DataFrame(
+        table = pandas.DataFrame(
             [[getattr(r, name) for name in names] for r in self.results], columns=names
         )
+        # Where none is known they can be compared all the same.
+        return table.astype(dict.fromkeys(_NUMBERS, float))
 
     def raise_for_status(self) -> None:
         """Raise CheckFailedError unless the exit code is 0: for scripts and tests."""

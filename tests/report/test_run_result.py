@@ -24,6 +24,7 @@ def test_a_failed_run(
     frame = run.to_pandas()
     assert list(frame["status"]) == ["pass", "fail"]
     assert list(frame["observed"]) == [20.0, 82.0]
+    assert not (frame["observed"] < frame["warn_lower"]).any()
     with pytest.raises(CheckFailedError, match="too high") as raised:
         run.raise_for_status()
     assert bad.id in str(raised.value)
