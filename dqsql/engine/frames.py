@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pandas
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dqsql.dialect import quoted
-from dqsql.engine.failures import translated
+from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.layout import TableFamily
 from dqsql.engine.session import configured
 from dqsql.engine.storage_base import BatchPart, Row, Store, Where
@@ -84,7 +84,9 @@ def as_view(frame: DataFrame, view: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with translated("the session is gone"):
+        # Where tables cannot be listed, the next check replaces what is left.
+        with suppress(*SPARK_FAILURES):
+            catalog.dropTempView(view)
             for table in catalog.listTables(pattern=f"{view}*"):
                 if table.isTemporary:
                     catalog.dropTempView(table.name)
