@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,19 +98,65 @@ def runtime_conf(target: Target, scale: Scale = Scale.ANY) -> dict[str, str]:
     return {**_RUNTIME_CONF, **sized, "spark.sql.ansi.enabled": str(target.ansi).lower()}
 
 
+class _Use:
+    """A setting in use: its value before, and the values that are wanted, by who wants them."""
+
+    def __init__(self, before: str | None) -> None:
+        self.before = before
+        self.wanted: dict[object, str] = {}
+
+    @property
+    def value(self) -> str | None:
+        """What it is to be: what the last one wants who is still there, else as it was before."""
+        return next(reversed(self.wanted.values()), self.before)
+
+
+_USES: dict[tuple[str, str], _Use] = {}
+_USES_LOCK = threading.Lock()
+# A session of Spark's has several objects in Python; this setting tells which they are of.
+_MARK = "dqsql.settings"
+
+
 @contextmanager
 def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Apply SQL settings to a session and put the old values back afterwards."""
+    """Apply SQL settings to a session and put the old values back afterwards.
+
+    Threads that share a session keep them until the last one is done.
+    """
     _silence_loggers()
-    before = {key: spark.conf.get(key, None) for key in settings}
-    before = {key: old for key, old in before.items() if old != settings[key]}
-    for key in before:
-        spark.conf.set(key, settings[key])
+    user = object()
+    with _USES_LOCK:
+        session, used = _apply(spark, settings, user)
     try:
         yield
     finally:
-        for key, old in before.items():
-            _restore(spark, key, old)
+        with _USES_LOCK:
+            for key in used:
+                use = _USES[session, key]
+                del use.wanted[user]
+                if not use.wanted:
+                    del _USES[session, key]
+                if use.value != settings[key]:
+                    _restore(spark, key, use.value)
+            if used and all(name != session for name, _ in _USES):
+                _restore(spark, _MARK, None)
+
+
+def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tuple[str, list[str]]:
+    """The session's mark, and which of the settings are `user`'s to give back."""
+    session, used = spark.conf.get(_MARK, None) or "", []
+    for key, value in settings.items():
+        before = spark.conf.get(key, None)
+        if before == value and (session, key) not in _USES:
+            continue
+        if not session:
+            session = uuid.uuid4().hex
+            spark.conf.set(_MARK, session)
+        _USES.setdefault((session, key), _Use(before)).wanted[user] = value
+        used.append(key)
+        if before != value:
+            spark.conf.set(key, value)
+    return session, used
 
 
 def _restore(spark: SparkSession, key: str, value: str | None) -> None:
