@@ -129,7 +129,7 @@ def stream_checker(
     view = f"dqsql_stream__{uuid.uuid4().hex}"
     compiled = compiling(in_place_of={_source_of(model, source, compiling()): view})
     compiled.raise_errors()
-    if not compiled.plans:
+    if not any(plan.checks or plan.monitors for plan in compiled.plans):
         raise UsageError(
             f"{model} has no checks that are enabled", hint="without any, no row could be refused"
         )
