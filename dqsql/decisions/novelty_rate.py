@@ -10,7 +10,8 @@ comparable with a new one's. It also finds metrics that are usual one by one and
 
 The probability of what is left then is that of tails learned from past batches
 (`dqsql.decisions.tails`), whose heaviness is shrunken towards that of the batch's other metrics. A
-miss that past batches exceeded on its side is at least as probable as they were frequent. The least
+miss that past batches exceeded on its side is at least as probable as they were frequent, and so is
+a whole number that is nearly always 0 and was as far from it before, on either side. The least
 probability is corrected for the number of columns and for the number of metrics of its column, so
 that columns have equal parts of the rate, whatever they are of. Pure functions of arrays.
 """
@@ -36,6 +37,8 @@ _NEAR = 4.0
 # Of the rate; the rest is for what estimates of tails and of relations are off by.
 _SHARE = 0.9
 _ROUNDING = 1e-6
+# What is 0 in more than so large a share of the batches.
+_NEARLY_ALWAYS = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +89,7 @@ def surprise(
     tails = fit_tails(past.T, floors / sizes, pooled=True)
     away = np.minimum(np.abs(left), LARGEST)
     each = _precedented(2 * tails.beyond(away, left > 0), past, left)
+    each = np.maximum(each, _exceptions(values, tested))
     _, place, metrics = np.unique(columns, return_inverse=True, return_counts=True)
     tests = metrics.size * metrics[place]
     alone = -np.expm1(tests * np.log1p(-np.clip(each, _LEAST, 1 - 1e-12))) / _SHARE
@@ -127,6 +131,27 @@ def _beside(past: FloatArray, miss: FloatArray) -> tuple[FloatArray, FloatArray]
     left = rotated * gain / (diagonal + weight * np.square(rotated) * gain) + (rows - near)
     new = (here - (near @ here) @ solved) / shrunken / diagonal + (miss - here)
     return np.where(np.isnan(past), np.nan, left), np.asarray(new, dtype=float)
+
+
+def _exceptions(values: FloatArray, tested: FloatArray) -> FloatArray:
+    """How often whole numbers that are nearly always 0 were as far from it, F; 0 if never.
+
+    They have no tails to speak of: after two ones in a hundred batches, -1 is about as probable as
+    these. One is the least that they can be: once one of them was, all tell together how often
+    that happens.
+
+    Args:
+        values: F x K past values.
+        tested: F.
+    """
+    whole = (values == np.rint(values)).all(axis=1) & (tested == np.rint(tested))
+    rare = whole & ((values == 0).mean(axis=1) > _NEARLY_ALWAYS)
+    far = (np.abs(values) >= np.abs(tested)[:, None]).sum(axis=1)
+    often = np.where(far > 0, (1 + far) / (1 + values.shape[1]), 0.0)
+    jumps = np.count_nonzero(values[rare])
+    of_all = (1 + jumps) / (1 + values[rare].size) if jumps else 0.0
+    often = np.where(np.abs(tested) <= 1, np.maximum(often, of_all), often)
+    return np.asarray(np.where(rare, often, 0.0), dtype=float)
 
 
 def _precedented(each: FloatArray, past: FloatArray, new: FloatArray) -> FloatArray:
