@@ -237,7 +237,7 @@ def _column_series(
     place = changed_row(history)
     issues = np.ascontiguousarray(np.asarray(history.issue_values, dtype=float).T)
     levels = _levels(column.values) if config.bounds == "calibrated" else None
-    width = _typical_width(history)
+    widths = _widths(history.values[:, [m == "range" for m in history.metrics]])
     made: dict[tuple[int, Transform], tuple[FloatArray, FloatArray]] = {}
     wanted: dict[Transform, list[int]] = defaultdict(list)
     for number, offers in enumerate(transforms):
@@ -263,7 +263,7 @@ def _column_series(
             values, variants = made[number, transform]
             floor = 0.0
             if levels is not None:
-                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, width)
+                floor = fpr_bounds.spread_floor(metric, levels[number], transform.log, *widths)
             known = values[np.isfinite(values)]
             yield CandidateSeries(
                 metric, transform, known, variants, floor, column.null_rates[number]
@@ -283,7 +283,7 @@ def resolution(
             finite is left out.
     """
     level = _levels(np.asarray(values, dtype=float)[None])[0]
-    return fpr_bounds.spread_floor(metric, level, transform.log, _median_width(ranges))
+    return fpr_bounds.spread_floor(metric, level, transform.log, *_widths(ranges))
 
 
 def _levels(values: FloatArray) -> list[float]:
@@ -294,11 +294,8 @@ def _levels(values: FloatArray) -> list[float]:
     return [float(level) for level in levels]
 
 
-def _typical_width(history: ColumnHistory) -> float:
-    return _median_width(history.values[:, [m == "range" for m in history.metrics]])
-
-
-def _median_width(ranges: npt.ArrayLike) -> float:
+def _widths(ranges: npt.ArrayLike) -> tuple[float, float]:
+    """The median and the largest of the ranges of batches; 0 where there is none."""
     widths = np.asarray(ranges, dtype=float)
     widths = widths[usable(widths)]
-    return float(np.median(widths)) if widths.size else 0.0
+    return (float(np.median(widths)), float(widths.max())) if widths.size else (0.0, 0.0)

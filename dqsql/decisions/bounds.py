@@ -43,6 +43,7 @@ from dqsql.model.metric_traits import (
     COMPLETENESS_METRICS,
     COUNT_METRICS,
     DISTANCE_METRICS,
+    QUARTILES,
     UNIT_METRICS,
 )
 
@@ -67,6 +68,8 @@ RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 DISTANCE_RESOLUTION = 0.01
+# Of the largest range: bounds at the smallest usual rates reach as far as values did.
+RESOLUTION_OF_ZERO_QUARTILES = 0.05
 EQUALITY_TOLERANCE = 1e-9
 
 
@@ -161,25 +164,31 @@ def calibrated_fpr(
     return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
 
 
-def spread_floor(metric: str, level: float, log: bool, value_range: float = 0.0) -> float:
+def spread_floor(
+    metric: str, level: float, log: bool, value_range: float = 0.0, widest: float = 0.0
+) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
     One percent of the metric's level, at least half a unit for counts; for metrics in the
     column's unit (min, max, mean, quartiles, range) at least one percent of the column's range, as
     their level says nothing (zero is no small temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
+    Quartiles that are zero say that most values are: of dry days, not that it will never rain.
 
     Args:
         metric: name of the metric.
         level: median absolute value of the history, >= 0, in the metric's unit.
         log: whether bounds are put on the logarithm.
         value_range: typical max - min of the column, >= 0, in its unit; 0 if not numeric.
+        widest: largest max - min that the column had.
     """
     floor = RELATIVE_RESOLUTION * level
     if metric in COUNT_METRICS:
         floor = max(floor, COUNT_RESOLUTION)
     if metric in UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
+    if metric in QUARTILES and level == 0.0:
+        floor = max(floor, RESOLUTION_OF_ZERO_QUARTILES * widest)
     if metric in DISTANCE_METRICS and level == 0.0:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else DISTANCE_RESOLUTION

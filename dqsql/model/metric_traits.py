@@ -40,6 +40,7 @@ OWN_METRICS = frozenset(
 
 # Metrics in the column's own unit, whose level says nothing about what is a small change.
 UNIT_METRICS = frozenset(["min", "max", "mean", "median", "p25", "p75", "range", "stddev"])
+QUARTILES = frozenset(["p25", "median", "p75"])
 # Metrics that may be negative.
 SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 

@@ -123,6 +123,21 @@ def test_distances_that_were_always_zero_may_be_small(metric: str, fpr: float) -
         assert evaluate(program, zeros, {metric: value}).status == status
 
 
+def test_a_wet_day_after_dry_ones_is_no_finding_and_a_flood_is() -> None:
+    # Most values of every day were 0, so any other quartile was infinitely many deviations away.
+    rng = np.random.default_rng(4)
+    ranges = np.where(rng.random(30) < 0.3, rng.uniform(0.1, 0.9, 30), 0.0)
+    values = np.stack([np.zeros(30), ranges], axis=1)
+    issues = np.array([[30.0, np.nan], [300.0, np.nan]])
+    rain = ColumnHistory("rain", ("p75", "range"), values, ("unit_x10", "unit_x100"), issues)
+    past = dict(zip(rain.metrics, values.T, strict=True))
+    for fpr in (0.01, 0.001):
+        program = fit_program(rain, AvhConfig(fpr=fpr))
+        wet = evaluate(program, past, {"p75": 0.03, "range": 0.5})
+        flood = evaluate(program, past, {"p75": 40.0, "range": 50.0})
+        assert (wet.status, flood.status) == ("pass", "fail")
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_growing_history_follows_its_growth(bounds: str) -> None:
     rng = np.random.default_rng(3)
