@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dqsql import explain
 from dqsql.errors import AnnotationError, CompileError, DqsqlError
 from dqsql.model.results import Result, RunResult, Status
 
@@ -82,6 +83,41 @@ def test_strategies_and_novelty(new_project: NewProject) -> None:
     top = novelty.details["decision"]["contributions"][0]
     assert top["column"] == "note"
     assert found["novelty", None, "2024-01-16"].status is Status.PASS
+
+
+# Thirteen days of other rows; the fourteenth has those of the fifth.
+DELIVERED_AGAIN = """
+select
+    date_add(date'2024-01-01', cast(d.id as int)) as day,
+    abs(xxhash64(r.id, if(d.id = 13, 4, d.id), 'a')) % 1000 as a,
+    abs(xxhash64(r.id, if(d.id = 13, 4, d.id), 'b')) % 1000 as b,
+    sqrt(abs(xxhash64(r.id, if(d.id = 13, 4, d.id), 'c')) % 1000) as c,
+    concat('order ', abs(xxhash64(r.id, if(d.id = 13, 4, d.id), 'd')) % 1000) as d
+from range(14) as d, range(80) as r
+"""
+
+
+def test_a_batch_that_is_delivered_again_is_found(new_project: NewProject) -> None:
+    model = """\
+{{ config(batch_by = 'day') }}
+select day, a, b, c, d from {{ source('raw', 't') }}
+-- @novelty {name: novelty}
+"""
+    project = new_project(model, DELIVERED_AGAIN)
+    found = verdicts(project.run())
+    assert found["novelty", None, "2024-01-13"].status is Status.PASS
+    last = found["novelty", None, "2024-01-14"]
+    assert last.status is Status.FAIL
+    told = "batch 2024-01-14 is equal to batch 2024-01-05 in all 25 metrics of 4 columns"
+    assert last.message.startswith(told)
+    assert last.observed is not None and last.upper is not None
+    assert last.observed > last.upper
+    (row,) = (r for r in project.rows("dq_results") if r["batch"] == "2024-01-14")
+    again = explain(
+        row["check_id"], batch="2024-01-14", project_dir=project.root, spark=project.spark
+    )
+    assert again.same
+    assert "metrics equal to those of 2024-01-05" in [c.name for c in again.compared]
 
 
 WORDS = {

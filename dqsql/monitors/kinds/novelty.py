@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from dqsql.compiler.monitors import key_columns
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
+from dqsql.decisions.repeats import Repeat, repeated
 from dqsql.dialect import quoted
 from dqsql.errors import AnnotationError, CompileError, DecisionError
 from dqsql.model.batches import wall_time_of
@@ -69,6 +70,8 @@ _LARGEST_RATE = 0.5
 # Of each batch so many metrics are moved, by so many of their usual changes.
 _MOVED = 1
 _STEPS = (5.0, 10.0)
+# Of the rate, for batches that are delivered again.
+_FOR_REPEATS = 0.1
 
 
 def novelty_settings(
@@ -186,6 +189,21 @@ class NoveltyDetector:
         row = feature_vector(features, new)
         return decide_novelty(features, matrix, row, unit.config, wall_times((*past, batch)))
 
+    def repeat(
+        self, unit: VectorUnit, past: Sequence[str], batch: str
+    ) -> tuple[str, Repeat] | None:
+        """The batch before that a batch is, delivered again, where that can be told."""
+        if not unit.config.keeps_rate:
+            return None
+        history = self.context.history
+        usual = history.usual(unit.monitor.id, past, len(past))
+        matrix = np.column_stack([history.series(k, usual) for k in unit.keys.values()])
+        new = np.array([history.value(k, batch) for k in unit.keys.values()])
+        numbers = {f.column: i for i, f in enumerate(unit.keys)}
+        columns = [numbers[f.column] for f in unit.keys]
+        found = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
+        return None if found is None else (usual[found.place], found)
+
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
         if not unit.keys:
@@ -212,6 +230,7 @@ class NoveltyDetector:
             upper=finite(decision.threshold),
             score=_ratio(decision.score, decision.threshold),
         )
+        result = _with_repeat(result, self.repeat(unit, past, batch))
         record = decision.to_dict()
         record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
         return with_details(
@@ -228,6 +247,28 @@ def wall_times(batches: Sequence[str]) -> npt.NDArray[np.datetime64] | None:
     times = [wall_time_of(b) for b in batches]
     known = [t.replace(tzinfo=None) for t in times if t is not None]
     return np.array(known, dtype="datetime64[us]") if len(known) == len(times) else None
+
+
+def _with_repeat(result: Result, repeat: tuple[str, Repeat] | None) -> Result:
+    """The verdict on a batch that may be one of before, delivered again."""
+    if repeat is None:
+        return result
+    other, found = repeat
+    told = (
+        f"batch {result.batch} is equal to batch {other} in all {found.metrics:,} metrics of"
+        f" {found.columns:,} columns: was it delivered again?"
+    )
+    if result.status is not Status.PASS:
+        told += f"; {result.message}"
+    score = -math.log10(found.chance)
+    return replace(
+        result,
+        status=failed_status(result.severity),
+        message=told,
+        observed=max(score, result.observed or 0.0),
+        score=max(score / (result.upper or 1.0), result.score or 0.0),
+        details={**result.details, "repeats": {"batch": other, **asdict(found)}},
+    )
 
 
 def _status(monitor: Monitor, decision: NoveltyDecision) -> Status:
@@ -308,8 +349,10 @@ class NoveltyReplay:
             tally.add(batch, None)
             return
         status = self.detector.decision(unit, past, batch).status
-        tally.add(batch, status == "anomalous" if status in ("ok", "anomalous") else None)
-        if batch in tally.flagged or status != "ok":
+        again = self.detector.repeat(unit, past, batch) is not None
+        known = status in ("ok", "anomalous")
+        tally.add(batch, (again or status == "anomalous") if known else None)
+        if batch in tally.flagged or again or status != "ok":
             return
         history = self.detector.context.history
         watched = list(unit.keys)
@@ -352,6 +395,10 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
         again = by_name.get((one["column"], one["metric"]), {})
         label = one["metric"] if one["column"] is None else f"{one['metric']}({one['column']})"
         compared += (Compared(f"distance of {label}", one["score"], again.get("score")),)
+    if (repeats := stored.details.get("repeats")) is not None:
+        label = f"metrics equal to those of {repeats['batch']}"
+        equal = [history.value(k, repeats["batch"]) == new[f] for f, k in keys.items()]
+        compared += (Compared(label, repeats["metrics"], sum(equal)),)
     return Recomputed(compared)
 
 
