@@ -94,6 +94,7 @@ class MonitorKind:
             later batches is judged; says whether another thing is to be counted from then on.
             Raises DqsqlError.
         with_learned: the plan with what is counted of all that was learned so far.
+        note: what to know of the settings of a monitor, None for nothing.
         is_due: whether the newest batch is to be decided on again though nothing is new.
     """
 
@@ -108,6 +109,7 @@ class MonitorKind:
     recompute: Callable[[StoredVerdict], Recomputed] | None = None
     before_scan: Callable[[Workplace, BeforeScan], bool] | None = None
     with_learned: Callable[[Plan, ProgramBook], Plan] | None = None
+    note: Callable[[Monitor, Mapping[str, Any]], str | None] | None = None
     is_due: Callable[[Plan, Mapping[str, BatchRecord], dt.datetime], bool] | None = None
 
     @property

@@ -11,8 +11,13 @@ from dqsql.model.monitors import MonitorSpec
 from dqsql.model.plan import Monitor, Plan
 from dqsql.model.project import Project
 from dqsql.model.settings import SettingProblem, read_value
+from dqsql.model.wording import first_of
+from dqsql.monitors.context import defaults_of
 from dqsql.monitors.registry import all_kinds, find
 from dqsql.monitors.settings import read_settings
+
+# So many columns are named in a note.
+_NAMED = 5
 
 
 def setting_errors(project: Project) -> tuple[DqsqlError, ...]:
@@ -48,6 +53,24 @@ def plan_setting_errors(plan: Plan) -> list[DqsqlError]:
 def misset(plan: Plan) -> list[tuple[Monitor, DqsqlError]]:
     """The monitors of a model whose own settings cannot be used, and why."""
     return [(m, e) for m in plan.monitors if (e := _of_monitor(m)) is not None]
+
+
+def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
+    """What to know of the settings of a model's monitors, each once for all its columns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for monitor in plan.monitors:
+        kind = find(monitor.kind)
+        if kind is None or kind.note is None:
+            continue
+        given = plan.model.config.extra.get(monitor.kind)
+        try:
+            text = kind.note(monitor, defaults_of(project.settings.get(monitor.kind), given))
+        except AnnotationError:
+            # An error of its own tells of what cannot be read.
+            continue
+        if text is not None:
+            found.setdefault((monitor.kind, text), []).append(monitor.column or plan.model.name)
+    return tuple(f"@{kind} of {first_of(c, _NAMED)}: {text}" for (kind, text), c in found.items())
 
 
 def _of_monitor(monitor: Monitor) -> DqsqlError | None:

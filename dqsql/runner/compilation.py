@@ -25,7 +25,12 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.model.wording import texts_of
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.rates import budget_errors
-from dqsql.monitors.validation import misset, plan_setting_errors, setting_errors
+from dqsql.monitors.validation import (
+    misset,
+    plan_setting_errors,
+    setting_errors,
+    setting_notes,
+)
 from dqsql.runner.auto import is_open, with_auto_monitors
 from dqsql.selection.choosing import methods_of, selection
 from dqsql.selection.methods import select_models, unmatched
@@ -256,8 +261,10 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         )
         for m, error in wrong
     ]
+    kept = without_monitors(plan, {m.id for m, _ in wrong})
     return replace(
-        without_monitors(plan, {m.id for m, _ in wrong}),
+        kept,
+        notes=(*kept.notes, *setting_notes(kept, project)),
         rejected=(*unread, *plan.rejected, *(e for _, e in wrong), *plan_setting_errors(plan)),
         refused=(*checks, *plan.refused, *monitors),
     )

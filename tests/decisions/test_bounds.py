@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from dqsql.decisions import bounds as b
@@ -103,3 +105,11 @@ def test_resolution() -> None:
     assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(1e-5)
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
+
+
+@given(st.integers(1, 10_000))
+def test_a_history_promises_the_least_rate_that_it_can(history: int) -> None:
+    least = b.least_fpr(history)
+    assert least < 1 / (history + 1)
+    assert b.history_for(least) == history
+    assert b.least_fpr(b.history_for(least * 0.999)) <= least * 0.999

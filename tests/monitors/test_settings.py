@@ -166,3 +166,24 @@ def test_annotations_take_the_settings_that_monitors_have() -> None:
     assert taken.issuperset(name for known in settings for name in known)
     others = monitor_options().difference(*settings)
     assert others == {"limit", "period", "threshold"}
+
+
+def noted(folder: Path, annotation: str, config: str = "") -> tuple[str, ...]:
+    model = (
+        f"{{{{ config(batch_by = 'day'{config}) }}}}\nselect 1 as day,\n 2 as a, -- {annotation}\n"
+    )
+    write_project(folder, {"checks/m.sql": model + f" 3 as b -- {annotation}"})
+    (plan,) = compile_project(folder, profiles_dir=folder).plans
+    return plan.notes
+
+
+def test_a_rate_that_no_history_can_promise_is_told(tmp_path: Path) -> None:
+    (told,) = noted(tmp_path, "@avh(fpr => 0.001)")
+    assert told.startswith(
+        "@avh of a, b: fpr 0.001 is rarer than 30 batches can promise (0.0097): good batches"
+    )
+    assert told.endswith("{window: 299}")
+    assert noted(tmp_path, "@avh", ", avh = {'fpr': 0.001}") == (told,)
+    for kept in ("@avh", "@avh(fpr => 0.01)", "@avh {fpr: 0.001, window: 299}"):
+        assert noted(tmp_path, kept) == ()
+    assert noted(tmp_path, "@avh", ", avh = {'fpr': 2}") == ()

@@ -13,7 +13,13 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.kinds.avh.detector import NAME, SETTINGS, AvhDetector, avh_settings
+from dqsql.monitors.kinds.avh.detector import (
+    NAME,
+    SETTINGS,
+    AvhDetector,
+    avh_settings,
+    rate_note,
+)
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
 from dqsql.monitors.kinds.avh.learning import AvhLearner, recomputed
 
@@ -105,4 +111,5 @@ KIND = MonitorKind(
     replayer=_learner,
     learner=_learner,
     recompute=recomputed,
+    note=rate_note,
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.avh import AvhConfig, ColumnHistory, evaluate, fit_programs
+from dqsql.decisions.bounds import history_for, least_fpr
 from dqsql.decisions.program import Program
 from dqsql.model.batches import batch_order
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
@@ -84,6 +85,23 @@ def avh_settings(
     own = {k: given.pop(k) for k in _OWN if k in given}
     settings = AvhSettings(AvhConfig(**{"fpr": fpr, **given}), **own)
     return replace(settings, window=max(settings.window, settings.config.min_history))
+
+
+def rate_note(monitor: Monitor, defaults: Mapping[str, Any]) -> str | None:
+    """Whether a monitor's rate is rarer than its window can promise, in words; None if it is not.
+
+    Raises AnnotationError.
+    """
+    given = read_settings(monitor, SETTINGS, defaults)
+    settings = avh_settings(monitor, defaults)
+    fpr, least = settings.config.fpr, least_fpr(settings.window)
+    if "fpr" not in given or fpr >= least:
+        return None
+    return (
+        f"fpr {fpr:g} is rarer than {settings.window} batches can promise ({least:.2g}): good"
+        f" batches may break bounds more often; a history of {history_for(fpr):,} batches promises"
+        f" it: {{window: {history_for(fpr)}}}"
+    )
 
 
 # What is measured for the distances only.
