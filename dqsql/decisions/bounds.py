@@ -21,8 +21,8 @@ with T of Student's t distribution with `tail_dof` degrees of freedom. What it p
   bound is a model: the standardised prediction error has tails no heavier than Student's t with
   `tail_dof` degrees of freedom. In the simulations of tests/decisions it holds for normal and
   Poisson histories; with t(3), exponential and autocorrelated (0.5) histories of 8, 14 and 30
-  batches the realised rate stays within three times the promised one. On real columns it was kept
-  down to 0.3 / (K + 1), and not below: see `least_fpr`.
+  batches the realised rate stays within three times the promised one. Real columns keep it
+  down to about 0.3 / (K + 1): see `least_fpr`.
 
 A constant history has s = 0, which is a sample fact and not a property of the source: by the rule
 of succession the next value differs with probability about 1/(K + 2). `calibrated` therefore adds a
@@ -171,9 +171,9 @@ def calibrated_fpr(
 def least_fpr(history: int) -> float:
     """Return the smallest false-positive rate of a program that so many batches can promise.
 
-    0.3 / (K + 1). Measured, not derived (docs/quality.md): with 30 batches 1 % is kept on
-    real columns, 0.3 % and 0.1 % are not. What is rarer than anything seen rests on a model of
-    tails, and real columns have their rare days.
+    0.3 / (K + 1). Measured, not derived (docs/quality.md): with 30 batches 1 % is kept over all
+    development columns, 0.3 % and 0.1 % are not by texts. What is rarer than anything seen rests on
+    a model of tails.
 
     Args:
         history: number of batches K, >= 1.
