@@ -6,6 +6,7 @@ row that does is routed; where it tolerates some, rows are routed in the batches
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +18,7 @@ from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import where_met
-from dqsql.dialect import aliased, call, column, formula, literal
+from dqsql.dialect import aliased, call, column, formula, literal, parse_expression
 from dqsql.model.plan import FrequencyTable, Plan
 from dqsql.model.types import is_textless, type_of
 
@@ -106,9 +107,35 @@ class MarkedRows:
 
 
 FAILED_CHECKS = "dqsql_failed_checks"
+REASONS = "dqsql_reasons"
 QUARANTINED = "dqsql_quarantined"
 # Columns that a model's SELECT must not have if its rows are to be split.
-OWN_COLUMNS = frozenset({ROW_BATCH, FAILED_CHECKS, QUARANTINED})
+OWN_COLUMNS = frozenset({ROW_BATCH, FAILED_CHECKS, REASONS, QUARANTINED})
+_ODD = "dqsql_odd"
+
+
+@dataclass(frozen=True)
+class OddMark:
+    """A function of Spark's says of rows of `batches` whether, and why, a monitor finds them odd.
+
+    Its arguments are whether a row is asked about, which a row is that meets `where`, and `values`;
+    it gives JSON, null for rows that are not odd. Such rows are quarantined if it `routes`.
+    """
+
+    check: str
+    function: str
+    batches: Collection[str]
+    values: Sequence[exp.Expr]
+    where: str | None
+    routes: bool
+
+    def reasons(self) -> exp.Expr:
+        """The call of the function."""
+        names = [exp.Literal.string(b) for b in sorted(self.batches)]
+        asked: exp.Expr = exp.In(this=column(ROW_BATCH), expressions=names)
+        if self.where is not None:
+            asked = exp.and_(asked, exp.Paren(this=parse_expression(self.where)))
+        return call(self.function, call("coalesce", asked, exp.false()), *self.values)
 
 
 @dataclass(frozen=True)
@@ -117,18 +144,26 @@ class SplitQuery(MarkedRows):
 
     `failed` are the batches in which each check failed; `routing` the ids of the checks whose
     failing rows are quarantined. Of a batch in `whole` every row is, for the checks named there.
-    `columns` are kept of a row.
+    `columns` are kept of a row. `odd` says what else is wrong with rows.
     """
 
     failed: Mapping[str, Collection[str]]
     routing: Collection[str]
     columns: Sequence[str]
     whole: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    odd: Sequence[OddMark] = ()
 
     def query(self) -> exp.Select:
-        """The rows with batch, names of failed checks, and whether they are to be quarantined."""
+        """The rows with batch, names of failed checks, and whether they are to be quarantined.
+
+        Of odd rows also the reasons: a JSON object by check.
+        """
         marks = [
-            formula("case when {0} then {1} end", self._fails(f), literal(_name(f)))
+            formula(
+                "case when {0} then {1} end",
+                self._fails(f),
+                literal(_short(f.check.id, self.plan)),
+            )
             for f in self.failing
         ]
         routed = [self._fails(f) for f in self.failing if f.check.id in self.routing]
@@ -136,6 +171,11 @@ class SplitQuery(MarkedRows):
             inside = exp.EQ(this=column(ROW_BATCH), expression=exp.Literal.string(batch))
             routed.append(inside)
             marks += [formula("case when {0} then {1} end", inside, literal(n)) for n in names]
+        for mark, found in self._odd():
+            is_odd = not_null(column(found))
+            routed += [is_odd] if mark.routes else []
+            name = literal(_short(mark.check, self.plan))
+            marks.append(formula("case when {0} then {1} end", is_odd.copy(), name))
         # An array of nothing has no type.
         none = formula("cast(array() as array<string>)")
         ids = call("array_compact", call("array", *marks)) if marks else none
@@ -146,9 +186,31 @@ class SplitQuery(MarkedRows):
             *(column(name) for name in self.columns),
             column(ROW_BATCH),
             aliased(call("array_distinct", ids), FAILED_CHECKS),
+            aliased(self._reasons(), REASONS),
             aliased(flag, QUARANTINED),
         )
-        return with_matches(query.from_(self.rows().subquery("model_rows")))
+        return with_matches(query.from_(self._scored().subquery("model_rows")))
+
+    def _odd(self) -> list[tuple[OddMark, str]]:
+        """What finds rows odd, and the column that says why."""
+        return [(mark, f"{_ODD}_{i}") for i, mark in enumerate(self.odd)]
+
+    def _scored(self) -> exp.Select:
+        """The rows with the reasons why they are odd, each computed once."""
+        if not self.odd:
+            return self.rows()
+        why = (aliased(mark.reasons(), name) for mark, name in self._odd())
+        return exp.select(exp.Star(), *why).from_(self.rows().subquery("rows_to_score"))
+
+    def _reasons(self) -> exp.Expr:
+        parts = [
+            formula("{0} || {1}", literal(f"{json.dumps(_short(m.check, self.plan))}:"), column(n))
+            for m, n in self._odd()
+        ]
+        if not parts:
+            return formula("cast(null as string)")
+        listed = call("concat_ws", literal(","), *parts)
+        return formula("nullif('{{' || {0} || '}}', '{{}}')", listed)
 
     def _fails(self, failing: FailingRows) -> exp.Expr:
         duplicates = self.duplicates(failing)
@@ -181,10 +243,9 @@ def _kept(name: str, kind: str, private: Collection[str]) -> exp.Expr:
     return column(name)
 
 
-def _name(failing: FailingRows) -> str:
+def _short(check: str, plan: Plan) -> str:
     """The check's name with its column, without the model: `email.not_null`."""
-    check = failing.check
-    return check.id.removeprefix(f"{check.model}.")
+    return check.removeprefix(f"{plan.model.name}.")
 
 
 CHECK = "check_id"

@@ -43,6 +43,11 @@ def _as_value(name: str, kind: str) -> exp.Expr | None:
     return None
 
 
+def compared_value(name: str, types: Mapping[str, str]) -> exp.Expr:
+    """A column as it is compared."""
+    return _as_value(name, type_of(name, types)) or column(name)
+
+
 def is_textual(kind: str) -> bool:
     """Whether values of a Spark type are compared as texts."""
     return kind.startswith(_TEXTS)
@@ -105,5 +110,4 @@ class RowSample(MarkedRows):
         return query if self.where is None else query.where(parse_expression(self.where))
 
     def _value(self, name: str) -> exp.Expr:
-        value = _as_value(name, type_of(name, self.batches.types))
-        return aliased(value or column(name), name)
+        return aliased(compared_value(name, self.batches.types), name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from dqsql.compiler.marked_rows import (
     FAILED_CHECKS,
     OWN_COLUMNS,
     QUARANTINED,
+    REASONS,
     ROW_BATCH,
     SplitQuery,
     kept_columns,
@@ -29,6 +31,7 @@ from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failing_rows import failed_batches
 from dqsql.engine.failures import translated
 from dqsql.engine.project_key import project_key
+from dqsql.engine.row_scores import OddRows, odd_in
 from dqsql.engine.storage import open_store
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span
@@ -61,7 +64,8 @@ class Split:
 class RowSplitter:
     """Splits the rows of one model, whose view is registered.
 
-    `states` are those that Spark could compute, ready to be scanned.
+    `states` are those that Spark could compute, ready to be scanned; `odd` says which rows
+    monitors found odd.
     """
 
     plan: Plan
@@ -71,6 +75,7 @@ class RowSplitter:
     quarantine: Quarantine
     run_id: str
     now: dt.datetime
+    odd: Sequence[OddRows] = ()
 
     def split(
         self,
@@ -89,17 +94,23 @@ class RowSplitter:
         """
         self._refuse_names(batches.types)
         found = self._row_checks()
-        statement = SplitQuery(
-            plan=self.plan,
-            failing=found,
-            batches=batches,
-            label=label,
-            failed=failed_batches(r for r in results if _fails(r)),
-            routing=[f.check.id for f in found if _routes(f.check)],
-            columns=list(batches.types),
-            whole=self._whole(results, found, accepted),
-        ).query()
-        good, counts = self._written(statement, batches, None if whole else batches.batches)
+        failed = failed_batches(r for r in results if _fails(r))
+        with ExitStack() as lent:
+            statement = SplitQuery(
+                plan=self.plan,
+                failing=found,
+                batches=batches,
+                label=label,
+                failed=failed,
+                routing=[f.check.id for f in found if _routes(f.check)],
+                columns=list(batches.types),
+                whole=self._whole(results, found, accepted),
+                odd=[
+                    lent.enter_context(odd.mark(self.spark, batches.types))
+                    for odd in odd_in(self.odd, failed)
+                ],
+            ).query()
+            good, counts = self._written(statement, batches, None if whole else batches.batches)
         return Split(counts, (self._told(sum(counts.values()), rows),), 1, good)
 
     def _written(
@@ -126,6 +137,7 @@ class RowSplitter:
         told = bad.selectExpr(
             *stored,
             quoted(FAILED_CHECKS),
+            quoted(REASONS),
             f"{text_literal(self.run_id)} as {RUN_ID}",
             f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as {QUARANTINED_AT}",
         )
@@ -136,7 +148,7 @@ class RowSplitter:
         store.replace_rows(good, rest.selectExpr(*stored), ROW_BATCH, replaced)
         with translated(f"cannot count the rows in {quarantined}"):
             counts = bad.groupBy(ROW_BATCH).count().toArrow().to_pylist()
-        passed = rest.drop(ROW_BATCH, FAILED_CHECKS, QUARANTINED)
+        passed = rest.drop(*OWN_COLUMNS)
         return passed, {row[ROW_BATCH]: row["count"] for row in counts}
 
     def _text(self, expression: exp.Expr) -> str:
@@ -150,14 +162,16 @@ class RowSplitter:
         """The batches that failed a check that no row is to blame for, with these checks."""
         if not self.quarantine.whole_batches:
             return {}
-        of_rows = {f.check.id for f in found}
+        named = (*self.plan.checks, *self.plan.monitors)
+        not_to_blame = {c.id for c in named if c.settings.options.get(SETTING) is False}
+        not_to_blame |= {*(f.check.id for f in found), *(odd.check for odd in self.odd)}
         whole: dict[str, list[str]] = {}
         for result in results:
             if result.status is not Status.FAIL or result.batch in (None, *accepted):
                 continue
             name = result.check_id.removeprefix(f"{result.model}.")
             names = whole.setdefault(str(result.batch), [])
-            if result.check_id not in of_rows and name not in names:
+            if result.check_id not in not_to_blame and name not in names:
                 names.append(name)
         return {batch: names for batch, names in whole.items() if names}
 

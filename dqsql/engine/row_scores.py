@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from dqsql.compiler.marked_rows import OddMark
+from dqsql.compiler.row_samples import compared_value
 from dqsql.dialect import to_sql
 from dqsql.engine.failures import translated
 
@@ -17,8 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-# Of rows as a frame: the score of each, and, of those rows whose places are asked for, a text that
-# says why.
+# Of rows as a frame: the score of each, and a text that says why they are odd.
 Scorer = Callable[["pd.DataFrame"], Any]
 Reasons = Callable[["pd.DataFrame"], Sequence[str]]
 
@@ -81,6 +85,73 @@ def scored_rows(
     worst.sort(key=lambda f: (-f["score"], f["row"]))
     kept: list[dict[str, Any]] = [_found(f) for f in worst[:top]]
     return rows, odd, kept
+
+
+@dataclass(frozen=True)
+class OddRows:
+    """What makes rows of some batches odd to a monitor.
+
+    Attributes:
+        check: the id of the monitor.
+        batches: those in which it found too many odd rows.
+        columns: what it compares, as `comparable` names them.
+        where: which rows.
+        score: gives the scores of rows.
+        reasons: says of rows why they are odd, as JSON.
+        threshold: rows above it are odd.
+        routes: whether odd rows are quarantined.
+    """
+
+    check: str
+    batches: list[str]
+    columns: tuple[str, ...]
+    where: str | None
+    score: Scorer
+    reasons: Reasons
+    threshold: float
+    routes: bool
+
+    @contextmanager
+    def mark(self, spark: SparkSession, types: Mapping[str, str]) -> Iterator[OddMark]:
+        """Lend Spark the function that says why rows are odd."""
+        from pyspark.sql.pandas.functions import pandas_udf
+
+        name = f"dqsql_odd_{uuid.uuid4().hex}"
+        _use_this_python(spark)
+        # Its declared overloads want the deprecated type of the function.
+        function = pandas_udf(self._function(), "string")  # type: ignore[call-overload]
+        spark.udf.register(name, function)
+        values = [compared_value(c, types) for c in self.columns]
+        try:
+            yield OddMark(self.check, name, self.batches, values, self.where, self.routes)
+        finally:
+            spark.sql(f"drop temporary function if exists {name}")
+
+    def _function(self) -> Callable[..., pd.Series]:
+        import pandas
+
+        columns, score, reasons, threshold = self.columns, self.score, self.reasons, self.threshold
+
+        def why(asked: pandas.Series, *values: pandas.Series) -> pandas.Series:
+            found = pandas.Series([None] * len(asked), dtype=object)
+            rows = pandas.DataFrame(dict(zip(columns, values, strict=True)))[asked.astype(bool)]
+            if len(rows):
+                odd = rows[score(rows) > threshold]
+                found[odd.index] = list(reasons(odd)) if len(odd) else []
+            return found
+
+        # Spark reads from them what the function takes.
+        why.__annotations__ = dict.fromkeys(("asked", "values", "return"), pandas.Series)
+        return why
+
+
+def odd_in(found: Sequence[OddRows], failed: Mapping[str, Collection[str]]) -> list[OddRows]:
+    """What finds odd rows, of those batches alone in which its check failed."""
+    mine = (
+        replace(odd, batches=[b for b in odd.batches if b in failed.get(odd.check, ())])
+        for odd in found
+    )
+    return [odd for odd in mine if odd.batches]
 
 
 def _use_this_python(spark: SparkSession) -> None:

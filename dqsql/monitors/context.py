@@ -27,6 +27,7 @@ from dqsql.monitors.programs import ProgramBook
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dqsql.engine.row_scores import OddRows
     from dqsql.engine.storage import Store
 
 
@@ -101,7 +102,8 @@ class MonitorContext:
 
     `plan` has the metrics of this run's column types; `failed` are the aliases of metrics that
     Spark could not compute, each with its error. `rates` are the false-positive rates of monitors
-    that name none. `derived` collects values that detectors compute, `failures` odd rows.
+    that name none. `derived` collects values that detectors compute, `failures` odd rows, `odd`
+    what finds all odd rows of a batch.
     `settings` are those of the project, by kind of monitor. `accepted_by_review` are batches that
     a person accepted. `store_failures` says whether rows are kept where a monitor does not say.
     """
@@ -116,6 +118,7 @@ class MonitorContext:
     rows: Mapping[str, int] = field(default_factory=dict)
     derived: list[MetricValue] = field(default_factory=list)
     failures: list[Mapping[str, Any]] = field(default_factory=list)
+    odd: list[OddRows] = field(default_factory=list)
     store_failures: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()

@@ -31,6 +31,7 @@ from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.registry import find, kinds_of, learn_before_scan
 
 if TYPE_CHECKING:
+    from dqsql.engine.row_scores import OddRows
     from dqsql.engine.storage import Store
 
 
@@ -42,14 +43,16 @@ _KEEPS_OUT = (Status.FAIL, Status.ERROR)
 class Judged:
     """What monitors found, measured and learned (rows of dq_programs), and odd rows.
 
-    `failures` are rows of dq_failures but for the run. `rest` are the batches that were not judged,
-    since before them monitors learned what was not counted of them: then all else is empty.
+    `failures` are rows of dq_failures but for the run, `odd` finds all odd rows. `rest` are the
+    batches that were not judged, since before them monitors learned what was not counted of them:
+    then all else is empty.
     """
 
     results: tuple[Result, ...] = ()
     values: tuple[MetricValue, ...] = ()
     programs: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
+    odd: tuple[OddRows, ...] = ()
     rest: tuple[str, ...] = ()
 
 
@@ -123,6 +126,7 @@ class MonitorRun:
             (*first.values, *context.derived),
             tuple(programs),
             (*first.failures, *context.failures),
+            tuple(context.odd),
         )
 
     def after_all(self) -> MonitorContext:

@@ -178,6 +178,7 @@ class ModelRun:
             self.quarantine,
             self.run_id,
             self.now,
+            found.judged.odd,
         )
         split = splitter.split(
             found.all,

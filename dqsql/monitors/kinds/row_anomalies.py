@@ -21,6 +21,7 @@ from dqsql.dialect import unquoted
 from dqsql.errors import AnnotationError, DecisionError, QueryError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
+from dqsql.model.project import Severity
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import Reader, as_bool, as_rate, at_least
 from dqsql.model.tables import FAILURES
@@ -41,6 +42,8 @@ from dqsql.monitors.settings import read_settings
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dqsql.engine.row_scores import OddRows
+
 NAME = "row_anomalies"
 _SHARE = "row_anomaly_share"
 # Rows that are kept of a batch, and columns that are named for a row.
@@ -56,6 +59,7 @@ SETTINGS: Mapping[str, Reader] = {
     "window": at_least(2),
     "refit_every": at_least(1),
     "sample_size": at_least(50),
+    "quarantine": as_bool,
     "store_failures": as_bool,
 }
 
@@ -75,6 +79,7 @@ class RowSettings:
     refit_every: int = 7
     sample_size: int = 2_000
     store_failures: bool | None = None
+    quarantine: bool | None = None
     columns: tuple[str, ...] = ()
 
 
@@ -141,13 +146,18 @@ class _Rows:
 
 @dataclass
 class _Unit:
-    """One monitor, with the rows of batches that were sampled, and the model learned last."""
+    """One monitor, with the rows of batches that were sampled, and the model learned last.
+
+    `odd` is what finds all odd rows of the batches that a model, `odd_by`, failed last.
+    """
 
     monitor: Monitor
     settings: RowSettings
     columns: list[str]
     rows: dict[str, pa.Table] = field(default_factory=dict)
     learned: tuple[tuple[str, ...], RowDetector | DecisionError] | None = None
+    odd: OddRows | None = None
+    odd_by: RowDetector | None = None
 
 
 @dataclass
@@ -233,6 +243,7 @@ class RowAnomalyDetector:
                 found = self._scored(unit, detector, batch, by_spark=True)
             kept = found.worst
             self._keep(unit, batch, kept)
+            self._note_odd(unit, detector, batch)
             status = failed_status(monitor.severity)
             result = replace(result, status=status, message=_told(found, limit or 0.0))
         return with_details(
@@ -306,7 +317,7 @@ class RowAnomalyDetector:
         from dqsql.engine.row_scores import scored_rows
 
         reader = self._rows.reader([batch], unit.monitor, unit.columns, {})
-        scorer = RowScorer(detector, tuple((c, self._is_text(c)) for c in unit.columns))
+        scorer = self._scorer(unit, detector)
         rows, odd, worst = scored_rows(
             self.place.spark,
             self.context.plan.model.name,
@@ -319,6 +330,9 @@ class RowAnomalyDetector:
         )
         reasons = [json.loads(found["reasons"]) for found in worst]
         return _Found(rows, odd, _columns(reasons), worst if self._keeps_rows(unit) else [])
+
+    def _scorer(self, unit: _Unit, detector: RowDetector) -> RowScorer:
+        return RowScorer(detector, tuple((c, self._is_text(c)) for c in unit.columns))
 
     # --- what is kept --------------------------------------------------------------------------
 
@@ -339,6 +353,30 @@ class RowAnomalyDetector:
                     "reasons": worst["reasons"],
                 }
             )
+
+    def _note_odd(self, unit: _Unit, detector: RowDetector, batch: str) -> None:
+        """Say how odd rows of a batch are found, for a run that quarantines rows."""
+        from dqsql.engine.row_scores import OddRows
+
+        monitor, wanted = unit.monitor, unit.settings.quarantine
+        if wanted is False:
+            return
+        if unit.odd is not None and unit.odd_by is detector:
+            unit.odd.batches.append(batch)
+            return
+        scorer = self._scorer(unit, detector)
+        unit.odd_by = detector
+        unit.odd = OddRows(
+            check=monitor.id,
+            batches=[batch],
+            columns=tuple(unit.columns),
+            where=monitor.settings.where,
+            score=scorer.scores,
+            reasons=scorer.reasons,
+            threshold=detector.threshold,
+            routes=wanted or (wanted is None and monitor.severity is Severity.ERROR),
+        )
+        self.context.odd.append(unit.odd)
 
 
 @dataclass(frozen=True)
