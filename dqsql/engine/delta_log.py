@@ -127,46 +127,58 @@ def version_of(folder: Path) -> int | None:
     return max((int(name[:20]) for name in names if _COMMITTED.fullmatch(name)), default=None)
 
 
-def tidy(table: DeltaTable) -> None:
-    """Compact a table of many files; now and then delete what no one reads any more."""
+def compact(table: DeltaTable) -> None:
+    """Put the files of a table together, if it has many."""
     partitioned = bool(table.metadata().partition_columns)
     files = len(table.file_uris())
     partitions = len(table.partitions()) if partitioned else 1
     if files > _MOST_FILES + _MOST_PER_PARTITION * partitions:
         table.optimize.compact()
         table.update_incremental()
+
+
+def delete_unread(table: DeltaTable) -> None:
+    """Now and then, delete what no one reads any more."""
     if table.version() % _UPKEEP == 0:
         table.vacuum(dry_run=False)
         table.cleanup_metadata()
 
 
-def logged_files(table: DeltaTable) -> list[LoggedFile]:
-    """The files of a table by its log."""
+def logged_files(table: DeltaTable, by: str = "batch") -> list[LoggedFile]:
+    """The files of a table by its log; `by` names the column of batches."""
     return [
         LoggedFile(
             action["path"],
             action["size_bytes"],
             action["num_records"],
             action.get("partition.model"),
-            action.get("min.batch"),
-            action.get("max.batch"),
+            action.get(f"min.{by}"),
+            action.get(f"max.{by}"),
         )
         for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
     ]
 
 
-def add_action(files: pa_fs.FileSystem, path: str, size: int) -> AddAction:
+def add_action(files: pa_fs.FileSystem, path: str, size: int, by: str = "batch") -> AddAction:
     """What adds a Parquet file to a table, with what the log should know of its rows."""
     meta = pq.read_metadata(path, filesystem=files)
-    stats: dict[str, Any] = {"numRecords": meta.num_rows}
+    stats = stats_of(meta.num_rows)
     names = [meta.schema.column(i).path for i in range(meta.num_columns)]
-    if "batch" in names and meta.num_row_groups:
-        place = names.index("batch")
+    if by in names and meta.num_row_groups:
+        place = names.index(by)
         found = [meta.row_group(i).column(place).statistics for i in range(meta.num_row_groups)]
         if all(s is not None and s.has_min_max for s in found):
-            stats["minValues"] = {"batch": min(s.min for s in found)}
-            stats["maxValues"] = {"batch": max(s.max for s in found)}
-    return AddAction(path, size, {}, int(time.time() * 1000), True, json.dumps(stats))
+            first, last = min(s.min for s in found), max(s.max for s in found)
+            stats = stats_of(meta.num_rows, by, first, last)
+    return AddAction(path, size, {}, int(time.time() * 1000), True, stats)
+
+
+def stats_of(rows: int, by: str | None = None, first: str = "", last: str = "") -> str:
+    """What the log says of the rows of a file: how many, from which batch to which."""
+    stats: dict[str, Any] = {"numRecords": rows}
+    if by is not None:
+        stats |= {"minValues": {by: first}, "maxValues": {by: last}}
+    return json.dumps(stats)
 
 
 def other_types(table: DeltaTable, wanted: Schema) -> list[str]:

@@ -148,6 +148,7 @@ class RowSplitter:
         store.replace_rows(good, rest.selectExpr(*stored), ROW_BATCH, replaced)
         with translated(f"cannot count the rows in {quarantined}"):
             counts = bad.groupBy(ROW_BATCH).count().toArrow().to_pylist()
+        store.tidy()
         passed = rest.drop(*OWN_COLUMNS)
         return passed, {row[ROW_BATCH]: row["count"] for row in counts}
 

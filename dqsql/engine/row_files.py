@@ -1,14 +1,18 @@
-"""Tables of users' rows in folders: laid out by batch, exchanged batch by batch in one commit."""
+"""Tables of users' rows in folders: exchanged batch by batch in one commit, and compacted.
+
+A new batch has files of its own, which are taken out unread when it is replaced. Small files of
+neighbouring batches are put together later; of such a file, the other batches are written again.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
@@ -16,10 +20,11 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.dialect import quoted
-from dqsql.engine.delta_log import other_types
+from dqsql.engine.delta_log import LoggedFile, logged_files, other_types, stats_of
 from dqsql.engine.failures import SPARK_FAILURES, translate
-from dqsql.engine.storage_sql import text_literal
+from dqsql.engine.storage_sql import among, text_literal
 from dqsql.errors import StorageError
+from dqsql.model.batches import batch_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,18 +32,10 @@ if TYPE_CHECKING:
 # Folders of Spark's are numbered: what batches are called may be no name of a folder.
 _PART = "dqsql_part"
 _FOLDER = re.compile(rf"/{_PART}=(\d+)/")
-
-
-def removals(table: DeltaTable, by: str, batches: Collection[str] | None) -> list[RemoveAction]:
-    """What takes the files of some batches, or all, out of a table that is laid out `by` them."""
-    now = int(time.time() * 1000)
-    found = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    name = f"partition.{by}"
-    return [
-        RemoveAction(action["path"], True, now, action["size_bytes"], {by: action[name]})
-        for action in found
-        if batches is None or (action[name] or "") in batches
-    ]
+# So many files smaller than this are put together.
+_MOST_SMALL = 16
+_LARGE = 64 * 1024 * 1024
+Actions = list[AddAction | RemoveAction]
 
 
 def refuse_other_rows(name: str, table: DeltaTable, wanted: Schema) -> None:
@@ -50,47 +47,112 @@ def refuse_other_rows(name: str, table: DeltaTable, wanted: Schema) -> None:
         )
 
 
-def batches_of(rows: DataFrame, by: str) -> list[str]:
-    """The batches that rows are of."""
-    found = rows.select(by).distinct().toArrow()
-    return sorted(found[by].to_pylist())
+@dataclass(frozen=True)
+class RowFiles:
+    """The files of a table of users' rows, as its log has them now.
 
-
-def additions(
-    table: DeltaTable, uri: str, rows: DataFrame, by: str, batches: Sequence[str]
-) -> list[AddAction]:
-    """Let Spark write rows of `batches` beside a table's files; what adds them to it.
-
-    Raises StorageError.
+    Attributes:
+        table: the table.
+        uri: where it is.
+        by: the column that names a row's batch.
+        read: gives the rows of some files.
+        write: lets Spark write rows beside the table's files, and gives what adds them.
     """
-    folder = f"spark-{uuid.uuid4().hex}"
-    listed = ", ".join(text_literal(b) for b in batches)
-    place = f"int(array_position(array({listed}), {quoted(by)})) as {_PART}"
-    numbered = rows.selectExpr("*", place).drop(by)
-    writer = numbered.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-    try:
-        writer.partitionBy(_PART).parquet(f"{uri}/{folder}")
-    except SPARK_FAILURES as error:
-        told = translate(error, f"cannot write {uri.rpartition('/')[2]}")
-        raise StorageError(told.message, hint=told.hint) from error
-    files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
-    selector = pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
-    return [
-        _addition(files, found.path, found.size, by, batches)
-        for found in files.get_file_info(selector)
-        if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
-    ]
+
+    table: DeltaTable
+    uri: str
+    by: str
+    read: Callable[[Sequence[LoggedFile]], DataFrame]
+    write: Callable[[DataFrame], list[AddAction]]
+
+    def replaced(self, rows: DataFrame, batches: Collection[str] | None) -> Actions:
+        """What exchanges the rows of some batches, or all. Raises StorageError."""
+        present = logged_files(self.table, self.by)
+        if batches is None:
+            named = rows.select(self.by).distinct().toArrow()[self.by].to_pylist()
+            return [*self._additions(rows, sorted(named)), *_removals(present, changes=True)]
+        whole = [f for f in present if f.first == f.last and f.first in batches]
+        mixed = self._holding(batches, [f for f in present if f not in whole])
+        kept: list[AddAction] = []
+        if mixed:
+            others = self.read(mixed).where(f"not {among(quoted(self.by), batches)}")
+            kept = self.write(others)
+        added = self._additions(rows, [*batches])
+        return [*added, *kept, *_removals([*whole, *mixed], changes=True)]
+
+    def compacted(self) -> Actions:
+        """What puts small files together, where there are many. Raises StorageError."""
+        small = [f for f in logged_files(self.table, self.by) if f.size < _LARGE]
+        if len(small) <= _MOST_SMALL:
+            return []
+        actions: Actions = []
+        for files in _neighbours(small):
+            added = self.write(self.read(files).coalesce(1))
+            actions += [replace(action, data_change=False) for action in added]
+            actions += _removals(files, changes=False)
+        return actions
+
+    def _holding(
+        self, batches: Collection[str], files: Sequence[LoggedFile]
+    ) -> Sequence[LoggedFile]:
+        """The files that have rows of some batches."""
+        possible = [f for f in files if f.may_have(batches)]
+        if not possible:
+            return []
+        held = self.read(possible).where(among(quoted(self.by), batches))
+        try:
+            rows = held.selectExpr("_metadata.file_name as name").distinct().toArrow()
+        except SPARK_FAILURES as error:
+            told = translate(error, f"cannot read {self.uri.rpartition('/')[2]}")
+            raise StorageError(told.message, hint=told.hint) from error
+        names = set(rows["name"].to_pylist())
+        return [f for f in possible if f.path.rpartition("/")[2] in names]
+
+    def _additions(self, rows: DataFrame, batches: Sequence[str]) -> list[AddAction]:
+        """Let Spark write rows of `batches`, each into files of its own; what adds them."""
+        folder = f"spark-{uuid.uuid4().hex}"
+        listed = ", ".join(text_literal(b) for b in batches)
+        place = f"int(array_position(array({listed}), {quoted(self.by)})) as {_PART}"
+        writer = rows.selectExpr("*", place).write
+        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        try:
+            writer.partitionBy(_PART).parquet(f"{self.uri}/{folder}")
+        except SPARK_FAILURES as error:
+            told = translate(error, f"cannot write {self.uri.rpartition('/')[2]}")
+            raise StorageError(told.message, hint=told.hint) from error
+        files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(self.table._table))
+        selector = pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
+        return [
+            self._addition(files, found.path, found.size, batches)
+            for found in files.get_file_info(selector)
+            if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
+        ]
+
+    def _addition(
+        self, files: pa_fs.FileSystem, path: str, size: int, batches: Sequence[str]
+    ) -> AddAction:
+        place = _FOLDER.search(path)
+        if place is None:
+            raise StorageError(f"Spark wrote rows of no batch to {path}")
+        batch = batches[int(place.group(1)) - 1]
+        rows = pq.read_metadata(path, filesystem=files).num_rows
+        stats = stats_of(rows, self.by, batch, batch)
+        return AddAction(path, size, {}, int(time.time() * 1000), True, stats)
 
 
-def _addition(
-    files: pa_fs.FileSystem, path: str, size: int, by: str, batches: Sequence[str]
-) -> AddAction:
-    place = _FOLDER.search(path)
-    if place is None:
-        raise StorageError(f"Spark wrote rows of no batch to {path}")
-    batch = batches[int(place.group(1)) - 1]
-    rows = pq.read_metadata(path, filesystem=files).num_rows
+def _removals(files: Sequence[LoggedFile], *, changes: bool) -> list[RemoveAction]:
     now = int(time.time() * 1000)
-    stats = f'{{"numRecords": {rows}}}'
-    # To Delta an empty text is null here.
-    return AddAction(path, size, {by: batch or None}, now, True, stats)
+    return [RemoveAction(f.path, changes, now, f.size, {}) for f in files]
+
+
+def _neighbours(files: Sequence[LoggedFile]) -> Iterator[list[LoggedFile]]:
+    """Files to be put together, those of batches near to each other."""
+    ordered = sorted(files, key=lambda f: batch_order(f.first or ""))
+    group: list[LoggedFile] = []
+    for file in ordered:
+        group.append(file)
+        if sum(f.size for f in group) >= _LARGE:
+            yield group
+            group = []
+    if len(group) > 1:
+        yield group

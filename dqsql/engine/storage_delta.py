@@ -13,6 +13,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -30,6 +31,8 @@ from dqsql.engine.delta_log import (
     LoggedFile,
     add_action,
     among,
+    compact,
+    delete_unread,
     delta_fields,
     logged_files,
     nullable,
@@ -39,7 +42,6 @@ from dqsql.engine.delta_log import (
     sentence,
     settle_columns,
     spark_schema,
-    tidy,
     version_of,
     was_slower,
 )
@@ -51,6 +53,8 @@ from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from dqsql.engine.row_files import RowFiles
 
 FAILURES = (DeltaError, OSError, pa.ArrowException)
 # Another process committed in between: each of the two is right by itself, so it is tried again.
@@ -80,6 +84,7 @@ class DeltaFolderStore(Store):
                 hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
             )
         self._written: set[str] = set()
+        self._batched_by: dict[str, str] = {}  # of tables of users' rows
 
     # --- tables --------------------------------------------------------------------------------
 
@@ -183,23 +188,24 @@ class DeltaFolderStore(Store):
         def write() -> None:
             table = self.table(name)
             if table is None:
-                table = self._create_empty(name, rows, [by])
+                table = self._create_empty(name, rows)
             row_files.refuse_other_rows(name, table, wanted)
             table = self._widened(name, table, rows)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
                 held = nullable(rows.toArrow())
                 write_deltalake(table, held, mode="overwrite", predicate=condition)
-                return
-            gone = row_files.removals(table, by, batches)
-            named = [*batches] if batches is not None else row_files.batches_of(rows, by)
-            added = row_files.additions(table, self._uri(name), rows, by, named)
-            if added or gone:
-                table.create_write_transaction(
-                    [*added, *gone], "append", table.schema(), partition_by=[by]
-                )
+            elif actions := self._row_files(name, table, by).replaced(rows, batches):
+                table.create_write_transaction(actions, "append", table.schema())
 
         self._commit(name, write)
+        self._batched_by[name] = by
+
+    def _row_files(self, name: str, table: DeltaTable, by: str) -> RowFiles:
+        from dqsql.engine.row_files import RowFiles
+
+        write = partial(self._spark_files, table, name, by=by)
+        return RowFiles(table, self._uri(name), by, partial(self._read, table), write)
 
     # --- what there is ---------------------------------------------------------------------------
 
@@ -240,10 +246,20 @@ class DeltaFolderStore(Store):
             try:
                 table = self.table(name)
                 if table is not None:
-                    tidy(table)
-            except FAILURES as error:
+                    self._compact(name, table)
+                    delete_unread(table)
+            except (*FAILURES, StorageError) as error:
                 logging.getLogger(__name__).info("could not compact %s: %s", name, error)
         self._written.clear()
+
+    def _compact(self, name: str, table: DeltaTable) -> None:
+        by = self._batched_by.get(name)
+        if by is None or self._is_out_of_reach:
+            compact(table)
+        elif actions := self._row_files(name, table, by).compacted():
+            # What replaces a batch meanwhile takes out a file, too: the later commit fails.
+            table.create_write_transaction(actions, "append", table.schema())
+            table.update_incremental()
 
     # --- commits -------------------------------------------------------------------------------
 
@@ -433,16 +449,9 @@ class DeltaFolderStore(Store):
 
         self._commit(name, write)
 
-    def _create_empty(
-        self, name: str, rows: DataFrame, partitions: Sequence[str] = ()
-    ) -> DeltaTable:
+    def _create_empty(self, name: str, rows: DataFrame) -> DeltaTable:
         schema = Schema.from_json(delta_fields(rows.schema))
-        return DeltaTable.create(
-            self._uri(name),
-            schema,
-            partition_by=list(partitions) or None,
-            configuration=_CONFIGURATION,
-        )
+        return DeltaTable.create(self._uri(name), schema, configuration=_CONFIGURATION)
 
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""
@@ -454,7 +463,9 @@ class DeltaFolderStore(Store):
         table.alter.add_columns(added)
         return DeltaTable(self._uri(name))
 
-    def _spark_files(self, table: DeltaTable, name: str, rows: DataFrame) -> list[AddAction]:
+    def _spark_files(
+        self, table: DeltaTable, name: str, rows: DataFrame, by: str = "batch"
+    ) -> list[AddAction]:
         """Let Spark write rows as files beside the table's; what adds them to it."""
         from dqsql.engine.failures import SPARK_FAILURES, translate
 
@@ -469,7 +480,7 @@ class DeltaFolderStore(Store):
         added = []
         for found in files.get_file_info(pa_fs.FileSelector(folder)):
             if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_")):
-                added.append(add_action(files, f"{folder}/{found.base_name}", found.size))
+                added.append(add_action(files, f"{folder}/{found.base_name}", found.size, by))
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} are not to be seen in {self.location}",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from dqsql.monitors.index_place import INDEX_NAME, FolderPlace
 from dqsql.patterns.store import load_index
@@ -124,3 +125,27 @@ def test_the_next_run_heals(checked: Path, crash_states: CrashStates) -> None:
         healed = StoredRuns(checked)
         assert problem_of(healed, wanted) is None
         assert {n: len(table_rows(healed.folder, n)) for n in wanted} == wanted
+
+
+def test_every_state_of_a_table_of_rows(
+    tmp_path: Path, crash_states: CrashStates, fault_table: FaultTable
+) -> None:
+    """Whatever is exchanged or put together, each batch is there once, as before or as after."""
+    (tmp_path / "warehouse").mkdir()
+    states = crash_states.of(tmp_path, "-m", "tests.faults.row_writer", str(tmp_path))
+    given = {n: n + 100 if n in range(3, 6) else n for n in range(1, 18)}
+    wanted = [*({n: n for n in range(1, m + 1)} for m in range(18)), given]
+    found: list[dict[int, int]] = []
+    files = []
+    for state in states:
+        rows = table_rows(state / "dq", "orders_good")
+        numbers = {int(r["dqsql_batch"]): int(r["id"]) for r in rows}
+        problem = None if numbers in wanted and len(numbers) == len(rows) else str(numbers)
+        fault_table.add("crash at each change of a file: rows", problem)
+        assert problem is None, state
+        found.append(numbers)
+        if rows:
+            files.append(len(DeltaTable(state / "dq" / "orders_good").file_uris()))
+    # All of them were seen: none was by chance between two states.
+    assert [n for n in wanted if n not in found] == []
+    assert max(files) == 17 and 1 in files and files[-1] == 4
