@@ -346,8 +346,11 @@ class Plan:
     @property
     def blocked(self) -> bool:
         """Whether nothing can be checked: the settings are wrong, or no check is left."""
+        if not self.rejected:
+            return False
+        of_checks = {id(error) for _, error in self.refused}
         nothing_left = not self.declared
-        return len(self.rejected) > len(self.refused) or (bool(self.rejected) and nothing_left)
+        return nothing_left or any(id(error) not in of_checks for error in self.rejected)
 
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""

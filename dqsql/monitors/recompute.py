@@ -95,6 +95,19 @@ def batches_of(details: Mapping[str, Any], checked: Sequence[str]) -> list[str]:
     return sorted(found, key=batch_order)
 
 
+def rests_on(history: History, past: Sequence[str]) -> dict[str, Any]:
+    """What details say of the batches that a verdict rests on, oldest first; see `batches_of`."""
+    if not past:
+        return {}
+    return {"history": [past[0], past[-1], len(past)], "left_out": history.left_out(past)}
+
+
+def status_again(stored: StoredVerdict, *, broken: bool) -> Compared:
+    """The status, computed again: a broken bound fails or warns, by the check's settings."""
+    status, wanted = stored.row["status"], ("fail", "warn") if broken else ("pass",)
+    return Compared("status", status, status if status in wanted else wanted[0])
+
+
 # --- numbers -----------------------------------------------------------------------------------
 
 
@@ -102,6 +115,11 @@ def stored_key(series: Sequence[str]) -> MetricKey:
     """The series that details name."""
     column, metric, parameters, scope = series
     return MetricKey(column, metric, parameters, scope)
+
+
+def shown_key(key: MetricKey) -> list[str]:
+    """A series as details name it; that of a segment as that of the whole batch."""
+    return [*key[:4]]
 
 
 def compared_by(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dqsql.errors import AnnotationError, ConfigError, DqsqlError, Span, nearest
@@ -42,17 +43,45 @@ def _of_project(project: Project, spec: MonitorSpec) -> list[DqsqlError]:
     return _of_mapping(spec, given, place, f"the project's {kind!r}")
 
 
-def plan_setting_errors(plan: Plan) -> list[DqsqlError]:
-    """What is wrong with the settings that a model's `config(..)` gives its monitors.
+@dataclass(frozen=True)
+class Misset:
+    """Monitors of a model whose settings cannot be used: those behind them, or the config's.
 
-    One word there is about all monitors of the kind: it is complained of once.
+    Attributes:
+        monitors: the monitors and why.
+        others: errors of settings in the config that are about no monitor, or not alone, each with
+            the setting.
     """
-    return [e for spec in _configurable() for e in _configured(plan, spec)]
+
+    monitors: tuple[tuple[Monitor, DqsqlError], ...]
+    others: tuple[tuple[str, DqsqlError], ...]
+
+    @property
+    def errors(self) -> tuple[DqsqlError, ...]:
+        """All errors, each once: one word of the config is about all monitors of its kind."""
+        found = (*(e for _, e in self.monitors), *(e for _, e in self.others))
+        return tuple({id(error): error for error in found}.values())
 
 
-def misset(plan: Plan) -> list[tuple[Monitor, DqsqlError]]:
-    """The monitors of a model whose own settings cannot be used, and why."""
-    return [(m, e) for m in plan.monitors if (e := _of_monitor(m)) is not None]
+def misset(plan: Plan, project: Project) -> Misset:
+    """The monitors of a model whose settings cannot be used, and why."""
+    unread = {spec.name for spec in _configurable() if _of_project(project, spec)}
+    found = {spec.name: _configured(plan, spec) for spec in _configurable()}
+    config = {kind: errors for kind, errors in found.items() if errors}
+    monitors: list[tuple[Monitor, DqsqlError]] = []
+    for monitor in plan.monitors:
+        settings = project.settings, plan.model.config.extra
+        # Where these are wrong, what comes of it is no news.
+        is_wrong = monitor.kind in config or monitor.kind in unread
+        defaults = {} if is_wrong else defaults_of(*(s.get(monitor.kind) for s in settings))
+        error = _of_monitor(monitor, defaults)
+        if error is None and monitor.kind in config:
+            error = config[monitor.kind][0][1]
+        if error is not None:
+            monitors.append((monitor, error))
+    told = {id(error) for _, error in monitors}
+    others = [(text, e) for errors in config.values() for text, e in errors if id(e) not in told]
+    return Misset(tuple(monitors), tuple(others))
 
 
 def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
@@ -73,7 +102,7 @@ def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
     return tuple(f"@{kind} of {first_of(c, _NAMED)}: {text}" for (kind, text), c in found.items())
 
 
-def _of_monitor(monitor: Monitor) -> DqsqlError | None:
+def _of_monitor(monitor: Monitor, defaults: Mapping[str, Any]) -> DqsqlError | None:
     kind = find(monitor.kind)
     if kind is None:
         return None
@@ -82,27 +111,36 @@ def _of_monitor(monitor: Monitor) -> DqsqlError | None:
             kind.read(monitor)
         else:
             read_settings(monitor, kind.spec.settings)
+        if kind.reach is not None:
+            kind.reach(monitor, defaults)
     except AnnotationError as error:
         return error
     return None
 
 
-def _configured(plan: Plan, spec: MonitorSpec) -> list[DqsqlError]:
-    """The errors of `config(avh = {..})`; true and false stand for the monitor without settings."""
+def _configured(plan: Plan, spec: MonitorSpec) -> list[tuple[str, DqsqlError]]:
+    """The errors of `config(avh = {..})`, each with the setting.
+
+    True and false stand for the monitor without settings.
+    """
     kind, readers = spec.name, spec.settings
     given = plan.model.config.extra.get(kind)
     place = Span(plan.model.path)
+    where = f"config({kind} = ..)"
     if given is None or isinstance(given, bool):
         return []
-    if not isinstance(given, Mapping):
+    if isinstance(given, Mapping):
         return [
-            ConfigError(
-                f"config({kind} = ..) must be true or a mapping of settings, not {given!r}",
-                span=place,
-                hint=f"write {kind} = true, or {kind} = {{'{next(iter(readers))}': ..}}",
-            )
+            (f"config({kind} = {{'{name}': ..}})", error)
+            for name, value in given.items()
+            for error in _of_mapping(spec, {name: value}, place, where)
         ]
-    return _of_mapping(spec, given, place, f"config({kind} = ..)")
+    error = ConfigError(
+        f"{where} must be true or a mapping of settings, not {given!r}",
+        span=place,
+        hint=f"write {kind} = true, or {kind} = {{'{next(iter(readers))}': ..}}",
+    )
+    return [(where, error)]
 
 
 def _of_mapping(

@@ -16,7 +16,7 @@ from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
-from dqsql.errors import DqsqlError, error_of
+from dqsql.errors import DqsqlError, Span, error_of
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
 from dqsql.model.monitors import monitor_specs
@@ -27,7 +27,6 @@ from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.rates import budget_errors
 from dqsql.monitors.validation import (
     misset,
-    plan_setting_errors,
     setting_errors,
     setting_notes,
 )
@@ -245,7 +244,7 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         for e in unread
         if e.span is not None
     ]
-    wrong = misset(plan)
+    wrong = misset(plan, project)
     monitors = [
         (
             replace(
@@ -259,14 +258,16 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
             ),
             error,
         )
-        for m, error in wrong
+        for m, error in wrong.monitors
     ]
-    kept = without_monitors(plan, {m.id for m, _ in wrong})
+    kept = without_monitors(plan, {m.id for m, _ in wrong.monitors})
+    path = Span(plan.model.path)
+    others = [(refused_check(plan.model, text, path), error) for text, error in wrong.others]
     return replace(
         kept,
         notes=(*kept.notes, *setting_notes(kept, project)),
-        rejected=(*unread, *plan.rejected, *(e for _, e in wrong), *plan_setting_errors(plan)),
-        refused=(*checks, *plan.refused, *monitors),
+        rejected=(*unread, *plan.rejected, *wrong.errors),
+        refused=(*checks, *plan.refused, *monitors, *others),
     )
 
 

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -14,7 +15,7 @@ from dqsql.decisions.lifecycle import heeded
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
-from dqsql.model.tables import BATCHES, CHECKS, FAILURES, METRICS, RESULTS
+from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, METRICS, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import plural
 from dqsql.monitors.history import History
@@ -121,7 +122,7 @@ def _explained(
 
     details = json.loads(row["details"] or "{}")
     past = batches_of(details, checked_batches(store, row["model"]))
-    history = History(past)
+    history = History(past, partial(_profiles, store, row["model"]))
     history.add_metric_rows(stored_rows(store, METRICS, row["model"], [*past, row["batch"]]))
     stored = StoredVerdict(row, details, history, past, _plan_of(plans, row))
     again = recompute(stored)
@@ -139,6 +140,12 @@ def _explained(
         place=f"{declared['file']}:{declared['line']}",
         finding=_finding(store, row),
     )
+
+
+def _profiles(store: Store, model: str, batch: str) -> list[dict[str, Any]]:
+    from dqsql.engine.history import stored_rows
+
+    return stored_rows(store, DISTRIBUTIONS, model, [batch])
 
 
 def _finding(store: Store, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

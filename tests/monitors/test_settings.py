@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
+import dqsql
 from dqsql import compile_project
 from dqsql.cli.main import cli
 from dqsql.loading.settings import CHECK_SETTINGS, monitor_options
 from dqsql.model.monitors import monitor_specs
 
 from .conftest import PROJECT_YML, write_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -187,3 +192,42 @@ def test_a_rate_that_no_history_can_promise_is_told(tmp_path: Path) -> None:
     for kept in ("@avh", "@avh(fpr => 0.01)", "@avh {fpr: 0.001, window: 299}"):
         assert noted(tmp_path, kept) == ()
     assert noted(tmp_path, "@avh", ", avh = {'fpr': 2}") == ()
+
+
+CONFIG = """\
+{{{{ config(batch_by = 'd', segment_by = ['s'], {config}) }}}}
+select d, s,
+    a, -- @anomaly(mean) @not_null @stays_unique
+    b  -- @anomaly(max) {{window: 40}}
+from (select id % 7 as d, 'x' as s, id as a, id as b from range(70))
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "says", "wrong"),
+    [
+        (
+            "anomaly = {'window': 'x', 'fprr': 1}",
+            "'window' of config(anomaly = ..) must be",
+            {"anomaly_mean", "anomaly_max", "config_anomaly_eq_fprr"},
+        ),
+        # What is wrong in the config of a kind that the model does not use is told, too.
+        (
+            "row_anomalies = {'contamination': 7}",
+            "'contamination' of config(row_anomalies = ..) must be",
+            {"config_row_anomalies_eq_contamination"},
+        ),
+        # Right by itself, and wrong with what an annotation says.
+        ("anomaly = {'min_history': 50}", "min_history", {"anomaly_max"}),
+    ],
+)
+def test_a_wrong_word_of_the_config_stops_the_monitors_that_it_is_about(
+    config: str, says: str, wrong: set[str], tmp_path: Path, spark: SparkSession
+) -> None:
+    write_project(tmp_path, {"checks/m.sql": CONFIG.format(config=config)})
+    (model,) = dqsql.run(tmp_path, spark=spark, profiles_dir=tmp_path).models
+    assert model.error is not None and says in str(model.error)
+    found = {(r.check_id.rpartition(".")[2], r.status.value) for r in model.results}
+    assert {name for name, status in found if status == "error"} == wrong
+    assert ("not_null", "pass") in found and ("stays_unique", "skipped") in found
+    assert model.batches

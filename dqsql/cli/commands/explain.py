@@ -102,6 +102,8 @@ def _facts(found: Explanation) -> dict[str, str | None]:
         "observed": row["observed_text"] if row["observed"] is None else _cell(row["observed"]),
         "expected": _cell(lower) if exact else _expected(found),
         **(found.details.get("thresholds") or {}),
+        **(found.details.get("compared_with") or {}),
+        **{name: _share(*pair) for name, pair in (found.details.get("seen") or {}).items()},
         # The bounds of a check do not say whether they are met themselves; its expression does.
         "lower": _cell(lower) if written and not exact and lower is not None else None,
         "upper": _cell(upper) if written and not exact and upper is not None else None,
@@ -154,6 +156,10 @@ def _cell(value: Any) -> str:
     if value is None:
         return "none"
     return number(value) if isinstance(value, int | float) else str(value)
+
+
+def _share(now: float, before: float) -> str:
+    return f"{now:.3%} of a batch, at most {before:.3%} before"
 
 
 def _expected(found: Explanation) -> str | None:

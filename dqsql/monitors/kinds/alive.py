@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
@@ -20,9 +20,24 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricProfile, Result, Status
 from dqsql.model.settings import as_rate, at_least
-from dqsql.monitors.context import MonitorByMonitor, failed_status, learning, result_of
-from dqsql.monitors.history import key_of
+from dqsql.monitors.context import (
+    MonitorByMonitor,
+    failed_status,
+    learning,
+    result_of,
+    with_details,
+)
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.recompute import (
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    rests_on,
+    shown_key,
+    status_again,
+    stored_key,
+)
 from dqsql.monitors.settings import read_settings
 
 _NAME = "alive"
@@ -52,79 +67,127 @@ class AliveDetector(MonitorByMonitor):
             unmeasured = len(accepted) - len(measured)
             return learning(monitor, batch, len(measured), need, unmeasured)
         fpr = given.get("fpr") or self.context.fpr(monitor)
-        found = [
-            told
-            for told in (
-                self._constant(monitor, batch, measured, fpr, need),
-                self._not_numbers(monitor, batch, measured, need),
-                self._lost(monitor, batch, measured, fpr, need),
-            )
-            if told is not None
-        ]
+        measures = {w.name: self.context.metric(monitor, w.name) for w in monitor.watched}
+        series = {name: key_of(m) for name, m in measures.items() if m is not None}
+        seen = _AliveColumn(monitor.column or "", history, series)
+        found = seen.found(batch, measured, fpr, need)
         status = failed_status(monitor.severity) if found else Status.PASS
-        result = result_of(monitor, batch, status, "; ".join(found))
-        extent = [measured[0], measured[-1], len(measured)]
-        return replace(result, details={**result.details, "history": extent})
+        return with_details(
+            result_of(monitor, batch, status, "; ".join(found)),
+            found=found,
+            seen=seen.seen(batch, measured),
+            series={name: shown_key(key) for name, key in series.items()},
+            fpr=fpr,
+            min_history=need,
+            **rests_on(history, measured),
+        )
 
-    def _value(self, monitor: Monitor, name: str, batch: str) -> float:
-        metric = self.context.metric(monitor, name)
-        history = self.context.history
-        return float("nan") if metric is None else history.value(key_of(metric), batch)
 
-    def _profile(self, monitor: Monitor, batch: str) -> MetricProfile | None:
-        metric = self.context.metric(monitor, "value_profile")
-        return None if metric is None else self.context.history.profile(key_of(metric), batch)
+@dataclass(frozen=True)
+class _AliveColumn:
+    """A column as its batches were measured; `series` are the metrics by what they are called."""
 
-    def _most(self, monitor: Monitor, batch: str) -> float:
+    name: str
+    history: History
+    series: Mapping[str, MetricKey]
+
+    def found(self, batch: str, past: Sequence[str], fpr: float, need: int) -> list[str]:
+        """What a batch lacks that those before had, in words."""
+        told = (
+            self._constant(batch, past, fpr, need),
+            self._not_numbers(batch, past, need),
+            self._lost(batch, past, fpr, need),
+        )
+        return [text for text in told if text is not None]
+
+    def seen(self, batch: str, past: Sequence[str]) -> dict[str, list[float]]:
+        """The shares of a batch and the largest before, by what they are of, where both are known.
+
+        All are in [0, 1].
+        """
+        found = {
+            "most frequent": (self._most(batch), [self._most(b) for b in past]),
+            "null": self._share("null_ratio", batch, past),
+            "NaN": self._share("nan_ratio", batch, past),
+        }
+        return {
+            name: [now, max(known)]
+            for name, (now, before) in found.items()
+            if now >= 0 and (known := [b for b in before if b >= 0])
+        }
+
+    def _share(self, name: str, batch: str, past: Sequence[str]) -> tuple[float, list[float]]:
+        return self._value(name, batch), [self._value(name, b) for b in past]
+
+    def _value(self, name: str, batch: str) -> float:
+        key = self.series.get(name)
+        return math.nan if key is None else self.history.value(key, batch)
+
+    def _profile(self, batch: str) -> MetricProfile | None:
+        key = self.series.get("value_profile")
+        return None if key is None else self.history.profile(key, batch)
+
+    def _most(self, batch: str) -> float:
         """Share of the most frequent value among those of a batch; NaN for too few of them."""
-        rows = self._value(monitor, "count", batch)
+        rows = self._value("count", batch)
         if not rows >= _ENOUGH:
             return math.nan
-        profile = self._profile(monitor, batch)
+        profile = self._profile(batch)
         if profile is not None:
             return max(_shares(profile).values(), default=math.nan)
-        low, high = (self._value(monitor, name, batch) for name in ("min", "max"))
-        spread, distinct = (
-            self._value(monitor, name, batch) for name in ("stddev", "approx_count_distinct")
-        )
+        low, high = (self._value(name, batch) for name in ("min", "max"))
+        spread, distinct = (self._value(n, batch) for n in ("stddev", "approx_count_distinct"))
         # Infinities may be equal, and have no distance.
         return largest_share(rows, spread, 0.0 if low == high else high - low, distinct)
 
-    def _constant(
-        self, monitor: Monitor, batch: str, past: Sequence[str], fpr: float, need: int
-    ) -> str | None:
-        rows = self._value(monitor, "count", batch)
-        before = [self._most(monitor, b) for b in past]
-        constant = self._most(monitor, batch) == 1
+    def _constant(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
+        rows = self._value("count", batch)
+        before = [self._most(b) for b in past]
+        constant = self._most(batch) == 1
         if not constant or not became_constant(before, rows, fpr, need):
             return None
         return (
-            f"{monitor.column} has become constant: {rows:,.0f} rows have one value, and it"
+            f"{self.name} has become constant: {rows:,.0f} rows have one value, and it"
             f" varied in all of {len(past):,} batches before"
         )
 
-    def _not_numbers(
-        self, monitor: Monitor, batch: str, past: Sequence[str], need: int
-    ) -> str | None:
+    def _not_numbers(self, batch: str, past: Sequence[str], need: int) -> str | None:
         found = []
         for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
-            before = [self._value(monitor, name, b) for b in past]
-            now = self._value(monitor, name, batch)
+            now, before = self._share(name, batch, past)
             if taken_over(before, now, need):
                 found.append(f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before")
-        return f"{monitor.column}: {'; '.join(found)}" if found else None
+        return f"{self.name}: {'; '.join(found)}" if found else None
 
-    def _lost(
-        self, monitor: Monitor, batch: str, past: Sequence[str], fpr: float, need: int
-    ) -> str | None:
-        now = self._profile(monitor, batch)
+    def _lost(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
+        now = self._profile(batch)
         if now is None or now.other:
             # What is not among the frequent values may be there all the same.
             return None
-        before = [_shares(p) for b in past if (p := self._profile(monitor, b)) is not None]
+        before = [_shares(p) for b in past if (p := self._profile(b)) is not None]
         rows = sum(now.counts) + now.other
         found = lost_values(before, _shares(now), rows, fpr, need)
-        return f"{monitor.column}: no longer occurs: {listed(found)}" if found else None
+        return f"{self.name}: no longer occurs: {listed(found)}" if found else None
+
+
+def _recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide again by the stored metrics and values of the column."""
+    details, past = stored.details, stored.past
+    if not past:
+        return Recomputed(note="it was not decided")
+    series = {name: stored_key(key) for name, key in details["series"].items()}
+    column = _AliveColumn(stored.row["column_name"] or "", stored.history, series)
+    found = column.found(stored.batch, past, details["fpr"], details["min_history"])
+    compared = [
+        status_again(stored, broken=bool(found)),
+        Compared("found", details["found"], found),
+    ]
+    now = column.seen(stored.batch, past)
+    for name, numbers in details["seen"].items():
+        again = now.get(name, [None, None])
+        compared.append(Compared(f"share of {name}", numbers[0], again[0]))
+        compared.append(Compared(f"largest share of {name} before", numbers[1], again[1]))
+    return Recomputed(tuple(compared))
 
 
 def _shares(profile: MetricProfile) -> dict[str, float]:
@@ -171,4 +234,5 @@ KIND = MonitorKind(
     detector=AliveDetector,
     order=90,
     reach=_reach,
+    recompute=_recomputed,
 )

@@ -25,8 +25,15 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.recompute import (
+    Recomputed,
+    StoredVerdict,
+    compared_by,
+    rests_on,
+    status_again,
+)
 from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME = "cadence"
@@ -37,12 +44,26 @@ _WINDOW = 200
 
 @dataclass(frozen=True)
 class _Rules:
-    """What one `@cadence` says."""
+    """What one `@cadence` says; `text` is the declared rhythm."""
 
-    declared: Cadence | None
+    text: str | None
     fpr: float | None
     min_history: int
     grace: dt.timedelta | None
+
+    def details(self) -> dict[str, Any]:
+        """What it takes to decide by the rules again; the grace is in seconds."""
+        return {
+            "cadence": self.text,
+            "fpr": self.fpr,
+            "min_history": self.min_history,
+            "grace": None if self.grace is None else self.grace.total_seconds(),
+        }
+
+    @property
+    def declared(self) -> Cadence | None:
+        """The declared rhythm."""
+        return None if self.text is None else read_cadence(self.text)
 
 
 class CadenceDetector(MonitorByMonitor):
@@ -57,28 +78,133 @@ class CadenceDetector(MonitorByMonitor):
             text = f"batches are not named by a time: {batch!r}"
             return result_of(monitor, batch, Status.SKIPPED, text)
         known = [b for b in self.context.history.known if batch_order(b) < batch_order(batch)]
-        past = [t for b in known[-_WINDOW:] if (t := wall_time_of(b)) is not None]
-        gap = gap_before(
-            past, start, rules.fpr or self.context.fpr(monitor), rules.declared, rules.min_history
-        )
-        late = self._late(rules, batch, [*past, start])
-        if late is not None and late.late:
-            return _told(monitor, batch, _late_words(late, start), missing=late.missing)
-        if gap is None:
-            text = f"still learning: {len(past)} of {rules.min_history} batches in a rhythm"
+        known = known[-_WINDOW:]
+        rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
+        found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
+        decided = found.decided(_plain(self.context.now))
+        details = {**rests_on(self.context.history, known), **rules.details(), **decided.details()}
+        if decided.is_late:
+            # Else the tables would say which batch was the newest of a run.
+            details["delays"] = [d.total_seconds() for d in found.delays or ()]
+        if decided.missing:
+            return _told(monitor, batch, decided.words, details)
+        if decided.gap is None:
+            text = f"still learning: {len(found.past)} of {rules.min_history} batches in a rhythm"
             return result_of(monitor, batch, Status.SKIPPED, text)
-        if gap.alarm:
-            rhythm = rules.declared or learn_cadence(past)
-            return _told(
-                monitor, batch, _gap_words(gap, rhythm, rules.declared), missing=gap.missing
-            )
-        return result_of(monitor, batch, Status.PASS, "")
+        return with_details(result_of(monitor, batch, Status.PASS, ""), **details)
 
-    def _late(self, rules: _Rules, batch: str, times: Sequence[dt.datetime]) -> Lateness | None:
-        """Whether a batch is missing behind the newest one."""
+    def _delays(
+        self, rules: _Rules, batch: str, known: Sequence[str], start: dt.datetime
+    ) -> list[dt.timedelta] | None:
+        """How long after their end batches came; None for a batch that is not the newest."""
         if self.context.history.known and batch != self.context.history.known[-1]:
             return None
-        return _lateness(rules, times, self.place.ledger, self.context.now)
+        times = [*_times(known), start]
+        return _delays_of(rules, times, self.place.ledger)
+
+
+@dataclass(frozen=True)
+class _CadenceVerdict:
+    """What is missing before a batch and after it, and the rhythm that says so."""
+
+    rules: _Rules
+    start: dt.datetime
+    rhythm: Cadence | None
+    gap: Gap | None
+    late: Lateness | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a batch is missing behind this one, the newest."""
+        return self.late is not None and self.late.late
+
+    @property
+    def missing(self) -> tuple[dt.datetime, ...]:
+        """The batches that are told of."""
+        if self.late is not None and self.is_late:
+            return self.late.missing
+        return self.gap.missing if self.gap is not None and self.gap.alarm else ()
+
+    @property
+    def words(self) -> str:
+        """The finding."""
+        if self.late is not None and self.is_late:
+            return _late_words(self.late, self.start)
+        return "" if self.gap is None else _gap_words(self.gap, self.rhythm, self.rules.declared)
+
+    def details(self) -> dict[str, Any]:
+        """What was decided, for the tables."""
+        gap, basis = self.gap, "as declared"
+        if gap is not None and self.rules.declared is None:
+            basis = f"as of {gap.history:,} expected batches before"
+        rhythm = None if self.rhythm is None else f"one {self.rhythm.words}, {basis}"
+        compared = {
+            "rhythm": rhythm,
+            "missing": None if gap is None or not gap.missing else gap.words,
+            "due by": f"{self.late.due:%Y-%m-%d %H:%M} UTC" if self.late and self.is_late else None,
+        }
+        return {
+            "missing": [m.isoformat(" ") for m in self.missing],
+            "chance": None if gap is None or not gap.missing else gap.chance,
+            "compared_with": {name: text for name, text in compared.items() if text is not None},
+        }
+
+
+@dataclass(frozen=True)
+class _SeenTimes:
+    """What a verdict is about: when the batches before began, oldest first, and this one.
+
+    `delays` are how long after their end batches came; None where nothing can be late.
+    """
+
+    rules: _Rules
+    past: Sequence[dt.datetime]
+    start: dt.datetime
+    delays: Sequence[dt.timedelta] | None
+
+    def decided(self, now: dt.datetime) -> _CadenceVerdict:
+        """What is missing, by the time in UTC."""
+        rules, times = self.rules, [*self.past, self.start]
+        fpr = rules.fpr or 0.0
+        gap = gap_before(self.past, self.start, fpr, rules.declared, rules.min_history)
+        late = None
+        if self.delays is not None:
+            late = lateness(times, self.delays, now, rules.declared, rules.grace)
+        return _CadenceVerdict(
+            rules, self.start, rules.declared or learn_cadence(self.past), gap, late
+        )
+
+
+def _recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide again by the names of the batches and the stored delays."""
+    details, start = stored.details, wall_time_of(stored.batch)
+    if "cadence" not in details or start is None:
+        return Recomputed(note="it was not decided")
+    rules = _Rules(
+        details["cadence"],
+        details["fpr"],
+        details["min_history"],
+        None if details["grace"] is None else dt.timedelta(seconds=details["grace"]),
+    )
+    delays = details.get("delays")
+    waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
+    decided = _SeenTimes(rules, _times(stored.past), start, waits).decided(
+        _plain(stored.row["evaluated_at"])
+    )
+    now = decided.details()
+    return Recomputed(
+        (
+            status_again(stored, broken=bool(decided.missing)),
+            *compared_by(("missing", "chance"), details, now),
+            *compared_by(
+                ("rhythm", "missing", "due by"), details["compared_with"], now["compared_with"]
+            ),
+        )
+    )
+
+
+def _times(batches: Sequence[str]) -> list[dt.datetime]:
+    return [t for b in batches if (t := wall_time_of(b)) is not None]
 
 
 def _gap_words(gap: Gap, rhythm: Cadence | None, declared: Cadence | None) -> str:
@@ -96,14 +222,13 @@ def _late_words(late: Lateness, newest: dt.datetime) -> str:
     )
 
 
-def _told(monitor: Monitor, batch: str, message: str, missing: Sequence[dt.datetime]) -> Result:
+def _told(monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]) -> Result:
     """A finding that only warns unless its annotation says more: the batch itself is fine."""
     asked = monitor.settings.severity is Severity.ERROR
     status = failed_status(monitor.severity) if asked else Status.WARN
-    found = result_of(monitor, batch, status, message)
-    details = {**found.details, "missing": [m.isoformat(" ") for m in missing]}
+    found = with_details(result_of(monitor, batch, status, message), **details)
     severity = monitor.severity if asked else Severity.WARN
-    return replace(found, observed=float(len(missing)), severity=severity, details=details)
+    return replace(found, observed=float(len(details["missing"])), severity=severity)
 
 
 def rules_of(monitor: Monitor) -> _Rules:
@@ -113,21 +238,21 @@ def rules_of(monitor: Monitor) -> _Rules:
     said = [*texts, given.get("cadence")]
     found = [s for s in said if s is not None]
     try:
-        declared = read_cadence(str(found[0])) if found else None
+        text = str(found[0]) if found else None
+        if text is not None:
+            read_cadence(text)
         grace = read_cadence(given["grace"]).step if "grace" in given else None
     except CadenceError as error:
         raise AnnotationError(
             f"@cadence takes {error}", span=monitor.span, hint="@cadence('daily')"
         ) from error
-    return _Rules(declared, given.get("fpr"), given.get("min_history", 7), grace)
+    return _Rules(text, given.get("fpr"), given.get("min_history", 7), grace)
 
 
-def _lateness(
-    rules: _Rules,
-    times: Sequence[dt.datetime],
-    ledger: Mapping[str, BatchRecord],
-    now: dt.datetime,
-) -> Lateness | None:
+def _delays_of(
+    rules: _Rules, times: Sequence[dt.datetime], ledger: Mapping[str, BatchRecord]
+) -> list[dt.timedelta] | None:
+    """How long after their end batches came; None where there is no rhythm to be late in."""
     rhythm = rules.declared or learn_cadence(times)
     if rhythm is None or not times:
         return None
@@ -138,13 +263,24 @@ def _lateness(
         for r in known
         if r.end is not None and r.checked_at is not None
     ]
-    delays = live_delays(checked, step)
-    return lateness(times, delays, _plain(now), rules.declared, rules.grace)
+    return live_delays(checked, step)
 
 
 def _plain(moment: dt.datetime) -> dt.datetime:
     """A moment in UTC, as the names of batches are read."""
     return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def _next(
+    rules: _Rules,
+    times: Sequence[dt.datetime],
+    ledger: Mapping[str, BatchRecord],
+    now: dt.datetime,
+) -> Lateness | None:
+    delays = _delays_of(rules, times, ledger)
+    if delays is None:
+        return None
+    return lateness(times, delays, _plain(now), rules.declared, rules.grace)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:
@@ -153,7 +289,7 @@ def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> 
     if len(times) < len(ledger):
         return False
     try:
-        found = [_lateness(rules_of(m), times[-_WINDOW:], ledger, now) for m in KIND.of(plan)]
+        found = [_next(rules_of(m), times[-_WINDOW:], ledger, now) for m in KIND.of(plan)]
     except AnnotationError:
         # Told where the model is checked.
         return False
@@ -186,5 +322,6 @@ KIND = MonitorKind(
     order=20,
     reach=_reach,
     read=rules_of,
+    recompute=_recomputed,
     is_due=_is_due,
 )

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dqsql.decisions.silence import Absence, absences, listed
+from dqsql.decisions.silence import absences, listed
 from dqsql.errors import AnnotationError, CompileError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_rate, at_least
-from dqsql.model.wording import plural
-from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of
-from dqsql.monitors.history import key_of
+from dqsql.model.wording import first_of, plural
+from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.recompute import (
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    compared_by,
+    rests_on,
+    shown_key,
+    status_again,
+    stored_key,
+)
 from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME, _METRIC = "expected_segments", "row_count"
 _SETTINGS = {"fpr": as_rate, "min_history": at_least(2), "window": at_least(2)}
 _WINDOW = 60
+# Segments that are named in words.
+_NAMED = 10
 
 
 class SegmentsDetector(MonitorByMonitor):
@@ -31,36 +43,100 @@ class SegmentsDetector(MonitorByMonitor):
     def verdict(self, monitor: Monitor, batch: str) -> Result:
         """The verdict of one monitor on one batch."""
         names, given = segments_named(monitor)
-        now = self._present(monitor, batch)
-        if names:
-            missing = [n for n in names if not _is_there(n, now)]
-            text = f"{plural(len(missing), 'segment')} without rows: {', '.join(missing)}"
-            return self._told(monitor, batch, text, missing)
-        window = given.get("window", _WINDOW)
-        usual = self.context.usual(monitor, batch, window)
-        before = [self._present(monitor, b) for b in usual]
-        need = given.get("min_history", 7)
-        if len(before) < need:
-            text = f"still learning: {len(before)} of {need} accepted batches"
-            return result_of(monitor, batch, Status.SKIPPED, text)
-        fpr = given.get("fpr") or self.context.fpr(monitor)
-        found: list[Absence] = absences(before, now, fpr, need)
-        text = f"{plural(len(found), 'segment')} without rows: {listed(found)}"
-        return self._told(monitor, batch, text, [a.name for a in found])
-
-    def _told(self, monitor: Monitor, batch: str, text: str, missing: list[str]) -> Result:
-        status = failed_status(monitor.severity) if missing else Status.PASS
-        found = result_of(monitor, batch, status, text if missing else "")
-        details = {**found.details, "missing": missing}
-        return replace(found, observed=float(len(missing)), details=details)
-
-    def _present(self, monitor: Monitor, batch: str) -> frozenset[str]:
         metric, history = self.context.metric(monitor, _METRIC), self.context.history
         if metric is None:
-            return frozenset()
-        return frozenset(
-            s for s in history.segments(batch) if history.value(key_of(metric, s), batch) > 0
+            return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
+        series = key_of(metric)
+        if names:
+            decided = _decided_by_names(names, _present(history, series, batch))
+            return _told(monitor, batch, decided, series=shown_key(series), listed=names)
+        usual = self.context.usual(monitor, batch, given.get("window", _WINDOW))
+        need = given.get("min_history", 7)
+        if len(usual) < need:
+            text = f"still learning: {len(usual)} of {need} accepted batches"
+            return result_of(monitor, batch, Status.SKIPPED, text)
+        fpr = given.get("fpr") or self.context.fpr(monitor)
+        decided = _decided_by_history(history, series, batch, usual, fpr, need)
+        rest = rests_on(history, usual)
+        return _told(
+            monitor, batch, decided, series=shown_key(series), fpr=fpr, min_history=need, **rest
         )
+
+
+@dataclass(frozen=True)
+class _SegmentsVerdict:
+    """The segments that should have rows and those that have none, the latter also in words."""
+
+    expected: Sequence[str]
+    missing: Sequence[str]
+    words: str
+    there: int
+
+
+def _decided_by_names(names: Sequence[str], now: frozenset[str]) -> _SegmentsVerdict:
+    missing = [n for n in names if not _is_there(n, now)]
+    return _SegmentsVerdict(names, missing, ", ".join(missing), len(now))
+
+
+def _decided_by_history(
+    history: History, series: MetricKey, batch: str, past: Sequence[str], fpr: float, need: int
+) -> _SegmentsVerdict:
+    before = [_present(history, series, b) for b in past]
+    now = _present(history, series, batch)
+    found = absences(before, now, fpr, need)
+    expected = [a.name for a in absences(before, frozenset(), fpr, need)]
+    return _SegmentsVerdict(expected, [a.name for a in found], listed(found), len(now))
+
+
+def _told(monitor: Monitor, batch: str, decided: _SegmentsVerdict, **details: Any) -> Result:
+    missing = decided.missing
+    text = f"{plural(len(missing), 'segment')} without rows: {decided.words}"
+    status = failed_status(monitor.severity) if missing else Status.PASS
+    found = result_of(monitor, batch, status, text if missing else "")
+    found = with_details(
+        found, missing=list(missing), compared_with=_compared_with(decided), **details
+    )
+    return replace(found, observed=float(len(missing)))
+
+
+def _compared_with(decided: _SegmentsVerdict) -> dict[str, str]:
+    names = first_of(decided.expected, _NAMED)
+    expected = plural(len(decided.expected), "segment")
+    return {
+        "expected": f"{expected} with rows: {names}" if names else expected,
+        "there": plural(decided.there, "segment"),
+    }
+
+
+def _present(history: History, series: MetricKey, batch: str) -> frozenset[str]:
+    """The segments that have rows in a batch."""
+    return frozenset(
+        s for s in history.segments(batch) if history.value(series._replace(segment=s), batch) > 0
+    )
+
+
+def _recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide again by the stored numbers of rows of segments."""
+    details, history = stored.details, stored.history
+    if "series" not in details:
+        return Recomputed(note="it was not decided")
+    series = stored_key(details["series"])
+    if "listed" in details:
+        now = _present(history, series, stored.batch)
+        decided = _decided_by_names(details["listed"], now)
+    else:
+        decided = _decided_by_history(
+            history, series, stored.batch, stored.past, details["fpr"], details["min_history"]
+        )
+    shown = _compared_with(decided)
+    return Recomputed(
+        (
+            status_again(stored, broken=bool(decided.missing)),
+            Compared("observed", stored.row["observed"], float(len(decided.missing))),
+            Compared("missing", details["missing"], list(decided.missing)),
+            *compared_by(tuple(shown), details["compared_with"], shown),
+        )
+    )
 
 
 def _is_there(name: str, present: frozenset[str]) -> bool:
@@ -109,4 +185,5 @@ KIND = MonitorKind(
     order=30,
     reach=_reach,
     read=segments_named,
+    recompute=_recomputed,
 )

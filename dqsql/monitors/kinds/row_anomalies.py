@@ -36,7 +36,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict
+from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, status_again
 from dqsql.monitors.settings import read_settings
 
 if TYPE_CHECKING:
@@ -455,11 +455,9 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     row, details = stored.row, stored.details
     share = details["odd"] / details["rows"]
     limit = row["upper_bound"]
-    passes = limit is None or share <= limit
-    wanted = ("pass",) if passes else ("fail", "warn")
     return Recomputed(
         (
-            Compared("status", row["status"], row["status"] if row["status"] in wanted else wanted),
+            status_again(stored, broken=limit is not None and share > limit),
             Compared("share of odd rows", row["observed"], share),
         ),
         note="rows are not stored: that their scores come out the same takes another run",
@@ -468,6 +466,12 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     return [WatchedMetric(Family.ANY, "rows", "row_count()")]
+
+
+def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
+    row_settings(monitor, defaults)
+    # When a model is learned anew depends on how many batches were accepted in all.
+    return Reach(None)
 
 
 KIND = MonitorKind(
@@ -480,8 +484,7 @@ KIND = MonitorKind(
     ),
     detector=lambda place, context: RowAnomalyDetector(context, place),
     order=60,
-    # When a model is learned anew depends on how many batches were accepted in all.
-    reach=lambda monitor, defaults: Reach(None),
+    reach=_reach,
     read=row_settings,
     recompute=_recomputed,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,9 +16,19 @@ from dqsql.monitors.context import (
     failed_status,
     learning,
     result_of,
+    with_details,
 )
-from dqsql.monitors.history import key_of
+from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.recompute import (
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    rests_on,
+    shown_key,
+    status_again,
+    stored_key,
+)
 from dqsql.monitors.settings import read_settings
 
 _NAME = "stays_unique"
@@ -43,8 +53,7 @@ class UniqueDetector(MonitorByMonitor):
         need = given.get("min_history", 7)
         if len(known) < need:
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
-        now = history.value(key_of(metric), batch)
-        was_key = all(history.value(key_of(metric), b) == 0 for b in known)
+        now, was_key = _seen(history, key_of(metric), batch, known)
         broken = was_key and now > 0
         message = (
             f"{now:,.0f} rows repeat a value of {monitor.column}, which was unique in all of"
@@ -52,9 +61,33 @@ class UniqueDetector(MonitorByMonitor):
         )
         status = failed_status(monitor.severity) if broken else Status.PASS
         found = result_of(monitor, batch, status, message if broken else "")
-        details = {**found.details, "history": [known[0], known[-1], len(known)]}
-        upper = 0.0 if was_key else None
-        return replace(found, observed=now if now >= 0 else None, upper=upper, details=details)
+        found = with_details(found, **rests_on(history, known), series=shown_key(key_of(metric)))
+        return replace(found, observed=_known(now), upper=0.0 if was_key else None)
+
+
+def _seen(history: History, key: MetricKey, batch: str, past: Sequence[str]) -> tuple[float, bool]:
+    """How many rows repeat a value (NaN: not known), and whether none did in any batch before."""
+    return history.value(key, batch), bool((history.series(key, past) == 0).all())
+
+
+def _known(number: float) -> float | None:
+    return number if number >= 0 else None
+
+
+def _recomputed(stored: StoredVerdict) -> Recomputed:
+    """Decide again by the stored numbers of repeated values."""
+    if not stored.past:
+        return Recomputed(note="it was not decided")
+    key, row = stored_key(stored.details["series"]), stored.row
+    now, was_key = _seen(stored.history, key, stored.batch, stored.past)
+    return Recomputed(
+        (
+            status_again(stored, broken=was_key and now > 0),
+            Compared("observed", row["observed"], _known(now)),
+            Compared("largest that passes", row["upper_bound"], 0.0 if was_key else None),
+        ),
+        series=key,
+    )
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
@@ -78,4 +111,5 @@ KIND = MonitorKind(
     detector=UniqueDetector,
     order=95,
     reach=_reach,
+    recompute=_recomputed,
 )

@@ -15,13 +15,8 @@ from dqsql.model.settings import as_bool, as_given
 from dqsql.monitors.demands import demands_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.drift.call import DRIFT, drift_call
-from dqsql.monitors.kinds.drift.detector import (
-    COUNT,
-    QUANTILES,
-    ROWS,
-    VALUES,
-    DriftDetector,
-)
+from dqsql.monitors.kinds.drift.detector import ROWS, VALUES, DriftDetector
+from dqsql.monitors.kinds.drift.stored import COUNT, QUANTILES, recomputed
 from dqsql.monitors.settings import read_braces
 
 _SETTINGS = {"warn": as_given, "segments": as_bool}
@@ -81,6 +76,7 @@ def drift_kind(name: str) -> MonitorKind:
             segments=True,
         ),
         read=_read,
+        recompute=recomputed,
     )
 
 

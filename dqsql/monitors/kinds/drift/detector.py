@@ -8,15 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.decisions.constraints import number_text
-from dqsql.decisions.distances import CategoricalState
-from dqsql.decisions.drift import (
-    OF_NUMBERS,
-    Drift,
-    Numbers,
-    categorical_drift,
-    numeric_drift,
-    pooled_categories,
-)
+from dqsql.decisions.drift import OF_NUMBERS, Drift
 from dqsql.dialect import quoted
 from dqsql.engine.history import stored_metrics
 from dqsql.errors import DqsqlError
@@ -28,10 +20,19 @@ from dqsql.monitors.context import MonitorContext, Workplace, finite, result_of,
 from dqsql.monitors.demands import Demands, demands_of, missing_status
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.drift.call import P_VALUE, DriftCall, drift_call
+from dqsql.monitors.kinds.drift.stored import (
+    COUNT,
+    PROFILE,
+    QUANTILES,
+    Distribution,
+    distributions,
+    drift_of,
+    told_value,
+)
+from dqsql.monitors.recompute import rests_on, shown_key
 from dqsql.monitors.references import ReferenceValues, Wanted, measured_reference
 
-QUANTILES, VALUES, COUNT, ROWS = "quantile_profile", "value_profile", "count", "row_count"
-_Parts = tuple[MetricProfile, float]
+VALUES, ROWS = "value_profile", "row_count"
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,6 @@ class _DriftUnit:
     count: Metric | None
     rows: Metric
     relation: str | None
-
-    @property
-    def numeric(self) -> bool:
-        """Whether numbers are compared, and not categories."""
-        return self.profile.name == QUANTILES
 
 
 @dataclass
@@ -134,78 +130,69 @@ class DriftDetector:
 
     def _verdict(self, unit: _DriftUnit, batch: str, segment: str | None) -> Result:
         monitor = unit.monitor
-        now = self._stored(unit, batch, segment)
-        named, parts, why = self._reference(unit, batch, segment)
+        now = self._parts(unit, segment, [batch])
+        named, past, why = self._reference(unit, batch, segment)
         if why is not None:
             return result_of(monitor, batch, Status.SKIPPED, why, segment)
-        if now is None or not parts:
+        parts = self._of_relation(unit, batch, segment) if unit.relation is not None else []
+        parts += self._parts(unit, segment, past)
+        if not now or not parts:
             who = f"{monitor.column} has no values"
-            what = who if now is None else f"{who} in {named}"
+            what = f"{who} in {named}" if now else who
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, f"{what}: nothing to compare", segment)
-        drift = self._drift(unit, parts, now)
+        drift = drift_of(unit.call.measure, parts, now[0], told=not self._hides(unit))
         if math.isnan(drift.value):
             text = f"{monitor.column} is NaN throughout, here or in {named}: nothing to compare"
             status = missing_status(monitor, self.place.plan.model.config.no_data)
             return result_of(monitor, batch, status, text, segment)
-        return self._told(unit, batch, segment, drift, named)
+        told = self._told(unit, batch, segment, drift, named)
+        keys = {PROFILE: unit.profile, COUNT: unit.count}
+        series = {name: m and shown_key(key_of(m)) for name, m in keys.items()}
+        return with_details(told, series=series, **rests_on(self.context.history, past))
 
     def _reference(
         self, unit: _DriftUnit, batch: str, segment: str | None
-    ) -> tuple[str, list[_Parts], str | None]:
-        """What the batch is compared with, in words; its distributions; or why with nothing yet."""
+    ) -> tuple[str, list[str], str | None]:
+        """What the batch is compared with, in words and as batches; or why with nothing yet."""
         to, history = unit.call.against, self.context.history
         if unit.relation is not None:
             relation = next(r for r in self.place.plan.relations if r.sql == unit.relation)
-            part = self._of_relation(unit, batch, segment)
-            return relation.name, [] if part is None else [part], None
+            return relation.name, [], None
         if to.batch is not None:
             if batch_order(batch) < batch_order(to.batch):
                 return to.batch, [], f"the batch lies before its reference {to.batch}"
-            batches = [to.batch]
-        else:
-            batches = history.before(batch, to.batches)
-            if not batches:
-                return "", [], "no accepted batch before it to compare with"
-            key = key_of(unit.rows, segment)
-            if segment is not None and not any(history.measured(key, b) for b in batches):
-                return "", [], "the segment is new: there is nothing to compare with"
-        found = [p for b in batches if (p := self._stored(unit, b, segment)) is not None]
+            return to.batch, [to.batch], None
+        batches = history.before(batch, to.batches)
+        if not batches:
+            return "", [], "no accepted batch before it to compare with"
+        key = key_of(unit.rows, segment)
+        if segment is not None and not any(history.measured(key, b) for b in batches):
+            return "", [], "the segment is new: there is nothing to compare with"
         named = batches[0] if len(batches) == 1 else f"{batches[0]} to {batches[-1]}"
-        return named, found, None
+        return named, batches, None
 
-    def _stored(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
-        history = self.context.history
-        profile = history.profile(key_of(unit.profile, segment), batch)
-        if profile is None:
-            return None
-        rows = sum(profile.counts) + profile.other
-        if unit.count is not None:
-            rows = history.value(key_of(unit.count, segment), batch)
-        return (profile, rows) if rows > 0 else None
+    def _parts(
+        self, unit: _DriftUnit, segment: str | None, batches: Sequence[str]
+    ) -> list[Distribution]:
+        count = None if unit.count is None else key_of(unit.count, segment)
+        return distributions(self.context.history, key_of(unit.profile, segment), count, batches)
 
-    def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> _Parts | None:
+    def _hides(self, unit: _DriftUnit) -> bool:
+        monitor = unit.monitor
+        return hides_values(self.place.plan.model, monitor.column, monitor.settings)
+
+    def _of_relation(self, unit: _DriftUnit, batch: str, segment: str | None) -> list[Distribution]:
         found = self._relations[unit.relation or ""]
         profile, count = (found.of(w, batch, segment) for w in _wanted(unit))
         rows = 0.0 if count is None else float(str(count))
-        return (MetricProfile.from_json(str(profile)), rows) if profile and rows else None
-
-    def _drift(self, unit: _DriftUnit, parts: Sequence[_Parts], now: _Parts) -> Drift:
-        if unit.numeric:
-            old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
-            return numeric_drift(
-                unit.call.measure, old, Numbers.pooled([(now[0].quantiles, now[1])])
-            )
-        hidden = hides_values(self.place.plan.model, unit.monitor.column, unit.monitor.settings)
-        reference = pooled_categories([_categories(p) for p, _ in parts])
-        return categorical_drift(unit.call.measure, reference, _categories(now[0]), told=not hidden)
+        return [(MetricProfile.from_json(str(profile)), rows)] if profile and rows else []
 
     def _told(
         self, unit: _DriftUnit, batch: str, segment: str | None, drift: Drift, named: str
     ) -> Result:
         monitor, measure = unit.monitor, unit.call.measure
-        value = drift.p_value if self.kind == P_VALUE else drift.value
-        value = math.nan if value is None else value
+        value = told_value(drift, self.kind)
         status, broken = unit.demands.status(value, monitor.severity)
         shifts = f" ({'; '.join(drift.shifts)})" if drift.shifts else ""
         what = f"the p-value of {measure}" if self.kind == P_VALUE else measure
@@ -259,7 +246,3 @@ def _wanted(unit: _DriftUnit) -> tuple[Wanted, Wanted]:
         Wanted(f"{unit.profile.name}({name})", where, about, watched.family),
         Wanted(f"count({name})", where, about, watched.family),
     )
-
-
-def _categories(profile: MetricProfile) -> CategoricalState:
-    return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
