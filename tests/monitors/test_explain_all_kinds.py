@@ -42,7 +42,7 @@ ROWS = f"""
 select date_add(date'2024-03-01', cast(n div 300 as int)) as day,
     element_at(array('DE', 'FR', 'IT'), cast(n % 3 + 1 as int)) as country,
     case when n div 300 = {DAYS - 1} then double('NaN')
-        else (n % 17) + n div 900 end as price,
+        else (n % 17) + 6 * (n div 900) end as price,
     if(n div 300 = {DAYS - 1}, n div 2, n) as id,
     element_at(array('EUR', 'USD', if(n div 300 = {DAYS - 1}, 'EUR', 'CHF')),
         cast(n % 7 % 3 + 1 as int)) as currency

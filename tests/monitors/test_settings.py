@@ -208,8 +208,8 @@ from (select id % 7 as d, 'x' as s, id as a, id as b from range(70))
     [
         (
             "anomaly = {'window': 'x', 'fprr': 1}",
-            "'window' of config(anomaly = ..) must be",
-            {"anomaly_mean", "anomaly_max", "config_anomaly_eq_fprr"},
+            "@anomaly has no setting 'fprr', as config(anomaly = ..) says",
+            {"anomaly_mean", "anomaly_max", "config_anomaly_eq_window"},
         ),
         # What is wrong in the config of a kind that the model does not use is told, too.
         (
