@@ -207,10 +207,12 @@ from (select id % 7 as d, 'x' as s, id as a, id as b from range(70))
     ("config", "says", "wrong"),
     [
         (
-            "anomaly = {'window': 'x', 'fprr': 1}",
-            "@anomaly has no setting 'fprr', as config(anomaly = ..) says",
-            {"anomaly_mean", "anomaly_max", "config_anomaly_eq_window"},
+            "anomaly = {'segments': 'x', 'fprr': 1}",
+            "config(anomaly = ..)",
+            {"anomaly_mean", "anomaly_max", "config_anomaly_eq_fprr"},
         ),
+        # One of the two has a window of its own.
+        ("anomaly = {'window': 'x'}", "whole number of at least 1, not 'x'", {"anomaly_mean"}),
         # What is wrong in the config of a kind that the model does not use is told, too.
         (
             "row_anomalies = {'contamination': 7}",
