@@ -162,22 +162,20 @@ class Gap:
 
     Attributes:
         missing: when they would begin, oldest first.
-        alarm: whether so many in a row are rare enough to be told.
+        chance: how often so many are missing in a row, by those that were missing before.
+        alarm: whether that is rare enough to be told.
         history: how many expected batches it was learned from.
     """
 
     missing: tuple[dt.datetime, ...]
+    chance: float
     alarm: bool
     history: int
 
     @property
     def words(self) -> str:
         """The missing ones, `2024-03-06, 2024-03-07 and 3 more`."""
-        return _named(self.missing)
-
-
-def _named(moments: Sequence[dt.datetime]) -> str:
-    return first_of([_shown(m) for m in moments], _NAMED)
+        return first_of([_shown(m) for m in self.missing], _NAMED)
 
 
 def _shown(moment: dt.datetime) -> str:
@@ -201,7 +199,7 @@ def gap_before(
         return None
     missing = tuple(rhythm.between(past[-1], batch))
     if declared is not None:
-        return Gap(missing, bool(missing), len(past))
+        return Gap(missing, 0.0, bool(missing), len(past))
     expected = absent = 0
     for first, last in pairwise(past):
         lost = len(rhythm.between(first, last))
@@ -210,7 +208,8 @@ def gap_before(
     if expected < min_history:
         return None
     rate = (absent + _PRIOR_MISSING) / (expected + _PRIOR)
-    return Gap(missing, bool(missing) and rate ** len(missing) < fpr, expected)
+    chance = rate ** len(missing)
+    return Gap(missing, chance, bool(missing) and chance < fpr, expected)
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,7 @@ class Lateness:
     @property
     def words(self) -> str:
         """The batches that should be there."""
-        return _named(self.missing)
+        return Gap(self.missing, 0.0, self.late, 0).words
 
 
 def lateness(
