@@ -113,7 +113,9 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
 def _options(source: Source) -> dict[str, str]:
     options = dict(source.options)
     if source.file_format == "csv":
-        options = {"header": "true", "inferSchema": "true", **options}
+        # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's
+        # own default, a backslash, cuts such values at their next comma.
+        options = {"header": "true", "inferSchema": "true", "escape": '"', **options}
     return options
 
 

@@ -1,8 +1,9 @@
-"""What stands between the values of CSV files that nobody has declared."""
+"""How CSV files that nobody has declared are read: what their beginning shows."""
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 from collections.abc import Sequence
@@ -16,17 +17,44 @@ _OTHERS = (";", "\t", "|")
 # What is looked at of a file.
 _BYTES = 64 * 1024
 _RECORDS = 20
+_UTF_16 = "UTF-16"
 
 
-def separator_of(file: Path) -> str:
-    """What separates the values of a CSV file of this machine, from its first records.
+def csv_options(file: Path, separator: str | None = None) -> dict[str, str]:
+    """The options with which Spark reads a CSV file of this machine, from its first records.
 
-    The one of `;`, tab and `|` that gives each record as many values as the first, where the comma
-    does not. A comma where that is none or several, or the file cannot be read.
+    `sep` is the one of `;`, tab and `|` that gives each record as many values as the first, where
+    the comma does not; or `separator`, if that is known. `encoding` is Latin-1 for bytes that are
+    no UTF-8, UTF-16 for its byte order mark. `multiLine` where a value has a line break.
+    Nothing where Spark's default fits, or the file cannot be read.
     """
-    text = _beginning(file)
+    data = _beginning(file)
+    encoding = _encoding_of(data)
+    text = data.decode(encoding or "utf-8-sig", errors="replace")
+    separator = separator or _separator_of(text)
+    options = {} if separator == COMMA else {"sep": separator}
+    if encoding is not None:
+        options["encoding"] = encoding
+    broken = any("\n" in value for record in _records(text, separator) for value in record)
+    # Spark looks for the bytes of line breaks before it decodes, which halves UTF-16's characters.
+    if broken or encoding == _UTF_16:
+        options["multiLine"] = "true"
+    return options
+
+
+def _separator_of(text: str) -> str:
     fitting = [s for s in _OTHERS if _fits(text, s)]
     return fitting[0] if len(fitting) == 1 and not _fits(text, COMMA) else COMMA
+
+
+def _encoding_of(data: bytes) -> str | None:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _UTF_16
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "ISO-8859-1"
+    return None
 
 
 def separator_note(columns: Sequence[str]) -> str | None:
@@ -41,16 +69,15 @@ def separator_note(columns: Sequence[str]) -> str | None:
     )
 
 
-def _beginning(file: Path) -> str:
+def _beginning(file: Path) -> bytes:
     try:
         with _opened(file) as read:
             data = read.read(_BYTES)
     except (OSError, EOFError):
         # Reading it will say what is the matter.
-        return ""
-    text = data.decode("utf-8-sig", errors="replace")
+        return b""
     # The last record may go on.
-    return text if len(data) < _BYTES else text.rpartition("\n")[0]
+    return data if len(data) < _BYTES else data[: data.rfind(b"\n") + 1]
 
 
 def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
@@ -61,9 +88,14 @@ def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
 
 
 def _fits(text: str, separator: str) -> bool:
+    widths = {len(record) for record in _records(text, separator)}
+    return len(widths) == 1 and widths.pop() > 1
+
+
+def _records(text: str, separator: str) -> list[list[str]]:
+    """The first records; none where Python's reader refuses them."""
     records = csv.reader(StringIO(text, newline=""), delimiter=separator)
     try:
-        widths = {len(record) for record in islice(filter(None, records), _RECORDS)}
+        return list(islice(filter(None, records), _RECORDS))
     except csv.Error:
-        return False
-    return len(widths) == 1 and widths.pop() > 1
+        return []

@@ -14,7 +14,7 @@ import yaml
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span
 from dqsql.loading.documents import Document, Section
-from dqsql.loading.separators import COMMA, separator_of
+from dqsql.loading.separators import csv_options
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
 from dqsql.resources import expanded
@@ -192,12 +192,10 @@ def _reading(path: str, example: Path | None) -> tuple[str, dict[str, str]]:
     """The format and the options with which Spark reads what no source names."""
     seen = Path(path) if example is None else example
     file_format = guess_format(path if is_known_format(path) else str(seen))
-    if file_format == _TABS:
-        return "csv", {"sep": "\t"}
-    if file_format != "csv":
+    if file_format not in ("csv", _TABS):
         return file_format, {}
-    separator = separator_of(next(_files_inside(seen), seen))
-    return file_format, {} if separator == COMMA else {"sep": separator}
+    separator = "\t" if file_format == _TABS else None
+    return "csv", csv_options(next(_files_inside(seen), seen), separator)
 
 
 def declaration(
@@ -217,7 +215,9 @@ def declaration(
     guessed = guess_format(path)
     if guessed not in (file_format, _TABS):
         lines.append(f"        format: {file_format}")
-    if options and guessed != _TABS:
+    if guessed == _TABS:
+        del options["sep"]
+    if options:
         given = ", ".join(f"{key}: {json.dumps(value)}" for key, value in options.items())
         lines.append(f"        options: {{{given}}}")
     return "\n".join([*(["sources:"] if first else []), *lines])

@@ -195,6 +195,10 @@ def test_the_declaration_of_a_file_has_its_separator(call: Callable[..., Result]
         result = call("suggest", f"data/{file}", "--write", "--yes")
         (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
         assert table == {"name": file[0], "path": f"data/{file}", "options": {"sep": separator}}
+    Path("data/t.tsv").write_text("a\tb\nü\t2\n", encoding="latin-1")
+    result = call("suggest", "data/t.tsv", "--write", "--yes")
+    (table,) = yaml.safe_load(result.stdout)["sources"][0]["tables"]
+    assert table["options"] == {"encoding": "ISO-8859-1"} and "format" not in table
     Path("data/t.tsv").write_text("a\tb\n1\t2\n", encoding="utf-8")
     result = call("suggest", "data/t.tsv", "--write", "--yes")
     assert "options" not in result.stdout and "format" not in result.stdout

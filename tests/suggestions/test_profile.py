@@ -185,6 +185,26 @@ def test_separators_of_files_that_no_source_names(
         assert [c.name for c in found.columns] == columns, name
 
 
+@pytest.mark.parametrize(
+    ("encoding", "separator"),
+    [("utf-8", ","), ("utf-8-sig", ";"), ("latin-1", ","), ("utf-16", ";")],
+)
+def test_values_are_those_that_pandas_wrote(
+    lake: Where, spark: SparkSession, encoding: str, separator: str
+) -> None:
+    """Quotes and separators within quotes, line breaks, umlauts: no value is cut or shifted."""
+    texts = ['say "hi", she said', "Müller; Sohn", "two\nlines", "C:\\dir\\", "it's 5\" wide"]
+    written = pd.DataFrame({"größe": texts, "n": [1, 2, 3, 4, 5]})
+    file = Path(lake.project_dir) / "written.csv"
+    written.to_csv(file, index=False, sep=separator, encoding=encoding)
+    (found,) = profile(lake, ["written.csv"], spark=spark)
+    assert [(c.name, c.spark_type) for c in found.columns] == [("größe", "string"), ("n", "int")]
+    assert found.rows == 5
+    shown, numbers = found.column("größe").distribution, found.column("n").summary
+    assert shown is not None and sorted(shown.values) == sorted(texts)
+    assert numbers is not None and numbers.mean == 3
+
+
 def test_pattern_of_files(lake: Where, spark: SparkSession) -> None:
     """A pattern that no source names is read as a source with this path would be."""
     folder = Path(lake.project_dir) / "days"
