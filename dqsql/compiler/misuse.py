@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import number, reads_as_number
+from dqsql.compiler.trees import has_aggregate
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
@@ -90,6 +91,33 @@ def refuse_is(ast: exp.Expr, span: Span) -> None:
                 span=span,
                 hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
             )
+
+
+def refuse_null(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None:
+    """Refuse `mean = null`, also within a condition: it is never true.
+
+    `metric_name` as for `refuse_text_for_number`. Raises CompileError.
+    """
+    for node in expanded.find_all(exp.EQ, exp.NEQ, *_CHAINED):
+        if not isinstance(node.this, exp.Null) and not isinstance(node.expression, exp.Null):
+            continue
+        other = node.expression if isinstance(node.this, exp.Null) else node.this
+        negation = "not " if isinstance(node, exp.NEQ) else ""
+        raise CompileError(
+            "a comparison with null is never true",
+            span=locate(span, "null"),
+            hint=f"write {metric_name(other) or to_sql(other)} is {negation}null",
+        )
+
+
+def refuse_aggregate(condition: exp.Expr, span: Span) -> None:
+    """Refuse `{where: "sum(x) > 3"}`: a condition is about one row. Raises CompileError."""
+    if has_aggregate(condition):
+        raise CompileError(
+            f"where is a condition on each row, and {to_sql(condition)} has an aggregate",
+            span=span,
+            hint="compare the aggregate in a check of its own: @expect(sum(amount) > 0)",
+        )
 
 
 def _is_negated(node: exp.Expr) -> bool:

@@ -21,10 +21,12 @@ from dqsql.compiler.misuse import (
     is_bare_name,
     locate,
     name_and_args,
+    refuse_aggregate,
     refuse_broken_regex,
     refuse_chains,
     refuse_empty_ranges,
     refuse_is,
+    refuse_null,
     refuse_ranks,
     refuse_share_of_check,
     refuse_text_for_number,
@@ -125,12 +127,13 @@ class Resolver:
         refuse_chains(ast, annotation.span)
         refuse_is(ast, annotation.span)
         self._require_check(ast, annotation)
-        home = annotation.column or _named_candidate(ast, annotation)
+        home = annotation.column or _named_candidate(ast, annotation, columns)
         context = _Context(annotation.column, home, annotation.span, columns or ())
         self._expanded = 0
         expanded = self._expand(ast, context)
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
+            refuse_aggregate(condition, annotation.span)
             expanded = restrict(expanded, condition)
         self._refuse_pointless(expanded, annotation)
         refuse_ranks(expanded, metric_name, annotation.span)
@@ -147,6 +150,7 @@ class Resolver:
         require_conditions(expanded, range_of, annotation.span)
         if DBT_TEST not in settings.options:
             # What a test of dbt demands has the verdict that dbt gives it.
+            refuse_null(expanded, metric_name, annotation.span)
             lenient = CONTRACT_TAG in settings.tags
             refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
 
@@ -341,8 +345,13 @@ def _names_column(args: list[exp.Expr], name: str) -> bool:
     return bool(args) and isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower()
 
 
-def _named_candidate(ast: exp.Expr, annotation: Annotation) -> str | None:
-    """On a line with several projections, the one that the annotation names."""
+def _named_candidate(
+    ast: exp.Expr, annotation: Annotation, columns: tuple[str, ...] | None
+) -> str | None:
+    """On a line with several projections, the one that the annotation names.
+
+    None also where it names a column that the model has not, which is an error of its own.
+    """
     if not annotation.candidates:
         return None
     by_lower = {c.lower(): c for c in annotation.candidates}
@@ -351,6 +360,10 @@ def _named_candidate(ast: exp.Expr, annotation: Annotation) -> str | None:
     }
     if len(named) == 1:
         return named.pop()
+    known = None if columns is None else {c.lower() for c in columns}
+    arguments = (c.name.lower() for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func))
+    if not named and known is not None and any(a not in known for a in arguments):
+        return None
     names = ", ".join(annotation.candidates)
     raise AnnotationError(
         f"the line holds several columns ({names}): which one is the annotation about?",

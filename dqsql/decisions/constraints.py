@@ -274,7 +274,8 @@ def _no_data(
     if missing and rows == 0:
         why = f"no rows, so {' and '.join(o.text for o in missing)} cannot be measured"
     elif missing:
-        why = f"{' and '.join(o.text for o in missing)} is null: no values to measure"
+        divided = ", or a division by 0" if any(" / " in o.text for o in missing) else ""
+        why = f"{' and '.join(o.text for o in missing)} is null: no values to measure{divided}"
     else:
         why = f"{expression} is null for {seen}"
     status = {

@@ -181,7 +181,10 @@ def _missing_end(text: str) -> str | None:
 def _open_bracket(text: str) -> str | None:
     bare = _STRING.sub("''", text)
     depth = sum(bare.count(c) for c in "([{") - sum(bare.count(c) for c in ")]}")
-    return "a parenthesis is not closed" if depth > 0 else None
+    if depth <= 0:
+        return None
+    several = ": what takes several lines stands in /* .. */" if bare.rstrip()[-1:] in ",(" else ""
+    return f"a parenthesis is not closed{several}"
 
 
 def _colon(text: str) -> str | None:

@@ -218,6 +218,9 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
     values = column.distribution
     if values is None or column.kind not in (Kind.TEXT, Kind.INTEGER) or column.count < MIN_ROWS:
         return
+    if column.detected == "timestamp":
+        # Tomorrow there is a further one.
+        return
     number = len(values.values)
     few = _MAX_CODES if column.is_integral else MAX_CATEGORIES
     fractional = _frequent(column, evidence)

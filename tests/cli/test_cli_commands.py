@@ -64,12 +64,13 @@ def test_init_never_overwrites(dqsql: Callable[..., Result], project: Path) -> N
     assert files(project) == before
 
 
-@pytest.mark.parametrize("name", ["a-b", "../up", "1st", "a b", "", "x" * 300])
+@pytest.mark.parametrize("name", ["a-b", ".", "../up", "1st", "a b", "", "x" * 300])
 def test_init_refuses_names_that_cannot_be_used(
     dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert dqsql("init", name).exit_code == 2
+    result = dqsql("init", name)
+    assert result.exit_code == 2 and "leave the name out" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -89,6 +89,11 @@ from .models import of_column, of_model
         ("@freshness < '24 hours'", CompileError, 24, "freshness is a number", "write 24"),
         ("@freshness < interval 1 day", CompileError, 23, "INTERVAL '1' DAY is none", "write 24"),
         ("@mean < interval 1 day", CompileError, 18, "mean is a number", "write a number"),
+        ("@mean = null", CompileError, 18, "never true", "write mean is null"),
+        ("@satisfies(y <> null)", CompileError, 26, "never true", "write y is not null"),
+        ("@equal_to(null)", CompileError, 20, "never true", "is null"),
+        ('@mean > 3 {where: "y = null"}', CompileError, 33, "never true", "write y is null"),
+        ('@mean > 3 {where: "sum(y) > 1"}', CompileError, 10, "sum(y) > 1 has an", "@expect("),
         ("@mean > 5 < 10", CompileError, 10, "compares a comparison", "mean > 5 and mean < 10"),
         ("@freshness < 24h", UnknownNameError, 23, "'24h' is no number", "write 24"),
         ("@mean < 5k", UnknownNameError, 18, "'5k' is no number", "write 5000"),
@@ -321,6 +326,14 @@ def test_unknown_column_whose_name_is_part_of_another_word(compile_model: Compil
     (error,) = compile_model(of_column("@mean(a) > 1")).errors
     assert error.span is not None
     assert error.span.column == 16
+
+
+def test_misspelt_column_beside_several(compile_model: CompileModel) -> None:
+    text = of_column("@mean(xx) > 1 @mean > 1").replace("    y,\n    x", "    y, x")
+    misspelt, ambiguous = sorted(compile_model(text).errors, key=lambda e: e.span.column)  # type: ignore[union-attr]
+    assert misspelt.message.endswith("has no column 'xx'") and misspelt.span is not None
+    assert misspelt.span.text == "xx"
+    assert ambiguous.message.startswith("the line holds several columns (y, x)")
 
 
 def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None:

@@ -8,7 +8,11 @@ from dqsql.model.project import NoData, Severity
 
 
 def message(
-    observation: Observation, expression: str, bounds: Bounds | None = None, *, holds: bool = True
+    observation: Observation,
+    expression: str,
+    bounds: Bounds | None = None,
+    *,
+    holds: bool | None = True,
 ) -> str:
     return decide(
         holds,
@@ -34,6 +38,14 @@ def test_one_row_and_many() -> None:
 
     assert met(1) == "the only row meets positive"
     assert met(2000) == "all 2,000 rows meet positive"
+
+
+def test_a_division_may_be_why_there_is_no_value() -> None:
+    def told(text: str) -> str:
+        return message(Observation(text, "expect", None, rows=8), "expect(..)", holds=None)
+
+    assert told("sum(a) / count(b)").endswith(" is null: no values to measure, or a division by 0")
+    assert told("mean(a)") == "mean(a) is null: no values to measure"
 
 
 def test_an_age_has_a_unit() -> None:

@@ -134,6 +134,8 @@ def test_problems(comment: str, message: str, text_at: str) -> None:
         ("@mean > 3 AND ", 1, "leave AND out"),
         ("@not  null", 0, "did you mean @not_null?"),
         ("@accepted_values('paid, 'open')", 1, "a quote is not closed"),
+        ("@accepted_values('paid'", 1, "a parenthesis is not closed"),
+        ("@accepted_values('paid',", 1, "what takes several lines stands in /* .. */"),
         ("@min > 3 *", 1, "put prose before the @"),
         ("@mean => 5", 6, "did you mean @mean >= 5?"),
         ("@mean =< 5", 1, "did you mean @mean <= 5?"),

@@ -168,6 +168,16 @@ def test_values_that_cannot_stand_in_a_comment_are_not_listed() -> None:
     assert found["CategoricalRange"].arguments == ("'-- @x'", r"'it\'s'")
 
 
+def test_dates_in_texts_are_no_categories() -> None:
+    """A list of the days so far would fail tomorrow."""
+    days = Distribution(("2024-03-01", "2024-03-02"), (600, 400))
+    found = suggestions(
+        column("day", "string", types={"timestamp": 1_000}, distinct=2.0, distribution=days)
+    )
+    assert "RetainType" in found
+    assert not {"CategoricalRange", "FractionalCategoricalRange"} & found.keys()
+
+
 def test_frequent_values_where_the_list_is_open() -> None:
     many = Distribution(tuple(f"v{i}" for i in range(50)), (800, 100, *[1] * 48), other=52)
     found = suggestions(column("lang", "string", distinct=100.0, distribution=many))

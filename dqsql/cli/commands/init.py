@@ -95,7 +95,8 @@ def _project_name(name: str, *, given: bool) -> str:
     if not re.fullmatch(r"[^\W\d]\w{,62}", name):
         raise UsageError(
             f"the project name {shorten(name, 100)!r} is not usable",
-            hint="use letters, digits and underscores, at most 63",
+            hint="use letters, digits and underscores, at most 63; in the folder of the project,"
+            " leave the name out",
         )
     return name
 
