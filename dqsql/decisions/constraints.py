@@ -277,7 +277,7 @@ def _no_data(
         divided = ", or a division by 0" if any(" / " in o.text for o in missing) else ""
         why = f"{' and '.join(o.text for o in missing)} is null: no values to measure{divided}"
     else:
-        why = f"{expression} is null for {seen}"
+        why = f"{seen}, for which {expression} is null: neither true nor false"
     status = {
         NoData.ERROR: Status.FAIL,
         NoData.WARN: Status.NO_DATA,

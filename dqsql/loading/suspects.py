@@ -11,6 +11,8 @@ from dqsql.loading.scanner import scan
 from dqsql.model.project import DBT_TEST, CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
+# What begins a comment elsewhere, and not what begins one of Jinja.
+_HASH = re.compile(r"(?<![{\w])#[ \t]*@([^\W\d]\w*)")
 _MARKED = re.compile(r"(?<!\S)@([^\W\d]\w*)")
 # A comment that is nothing but a call, or a name.
 _CALL = re.compile(r"\s*([^\W\d]\w*)\s*(?:\(.*\))?\s*", re.DOTALL)
@@ -29,6 +31,7 @@ def suspicions(
         # Of a dbt model, comments are mostly about other things.
         return
     yield from _in_jinja_comments(model, names)
+    yield from _behind_a_hash(model, names)
     yield from _without_mark(model, complete)
 
 
@@ -57,6 +60,15 @@ def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[st
                     f"{place}: @{mark.group(1)} stands in a comment of Jinja, which is no part of"
                     f" the SQL; write -- @{mark.group(1)}"
                 )
+
+
+def _behind_a_hash(model: CheckModel, names: Collection[str]) -> Iterator[str]:
+    comments = scan(model.raw_sql).comments
+    for mark in _HASH.finditer(model.raw_sql):
+        inside = any(c.body_start <= mark.start() < c.body_end for c in comments)
+        if mark.group(1).lower() in names and not inside:
+            place = Span.at_offset(model.path, model.raw_sql, mark.start())
+            yield f"{place}: # begins no comment in Spark's SQL; write -- @{mark.group(1)}"
 
 
 def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:

@@ -48,6 +48,11 @@ def test_a_division_may_be_why_there_is_no_value() -> None:
     assert told("mean(a)") == "mean(a) is null: no values to measure"
 
 
+def test_a_comparison_that_is_null_is_told() -> None:
+    told = message(Observation("min(s)", "min", None, "de"), "min > 3", holds=None)
+    assert told == "min(s) is de, for which min > 3 is null: neither true nor false"
+
+
 def test_an_age_has_a_unit() -> None:
     assert message(Observation("freshness(ts)", "freshness", 30.5), "freshness < 24") == (
         "freshness(ts) is 30.5 hours"

@@ -45,6 +45,7 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
         ),
         ("{# @positive #} -- @not_null", "", ":4:10: @positive stands in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count stands in a comment of Jinja"),
+        ("# @not_null", "", ":4:7: # begins no comment in Spark's SQL; write -- @not_null"),
         ("-- not_null", "-- @row_count > 0", ":4:10: the comment 'not_null' is no check; did you"),
         ("-- accepted_values(1, 2)", "-- @row_count > 0", "did you mean @accepted_values(1, 2)?"),
         ("-- avh", "-- @row_count > 0", "did you mean @avh?"),
@@ -64,6 +65,7 @@ def test_a_warning_with_its_place(
         ("-- @not_null, that is clear", "-- the number of rows"),
         ('-- @not_null {where: "x > 1"} @not_null', ""),
         ("-- the count", "-- @row_count > 0"),
+        ("-- issue # @positive", ""),
         # A metric demands nothing by itself: as a comment it is prose.
         ("-- count", "-- @row_count > 0"),
         ("{# a template #} -- @positive", ""),
