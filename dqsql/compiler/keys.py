@@ -9,8 +9,9 @@ from itertools import takewhile
 
 from sqlglot import exp
 
-from dqsql.dialect import call, column, identifier, parse_expression, quoted
-from dqsql.errors import Span
+from dqsql.compiler.trees import has_aggregate
+from dqsql.dialect import call, column, identifier, parse_expression, quoted, to_sql
+from dqsql.errors import CompileError, Span
 from dqsql.model.project import CheckModel, view_name
 
 BATCH = "batch"
@@ -28,6 +29,12 @@ def check_batch_by(model: CheckModel) -> exp.Expr | None:
 def batch_columns(model: CheckModel) -> list[str]:
     """The columns that `batch_by` reads, as it writes them. Raises DqsqlError with the place."""
     batch_by = check_batch_by(model)
+    if batch_by is not None and has_aggregate(batch_by):
+        raise CompileError(
+            f"batch_by says to which batch a row belongs, and {to_sql(batch_by)} has an aggregate",
+            span=Span(model.path),
+            hint="name a column, or an expression of columns: date_trunc('day', ordered_at)",
+        )
     return [] if batch_by is None else [c.parts[0].name for c in batch_by.find_all(exp.Column)]
 
 

@@ -404,3 +404,10 @@ def test_config_with_unknown_columns(
     assert repr(name) in error.message
     assert error.hint is not None and hint in error.hint
     assert error.span is not None and error.span.file == "checks/orders.sql"
+
+
+def test_batches_by_an_aggregate(compile_model: CompileModel) -> None:
+    sql = "{{ config(batch_by = 'max(day)') }}\nselect day from {{ source('shop', 'orders') }}"
+    (error,) = compile_model(sql).errors
+    assert isinstance(error, CompileError) and "max(day) has an aggregate" in error.message
+    assert error.span is not None and error.span.file == "checks/orders.sql"
