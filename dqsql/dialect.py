@@ -107,7 +107,7 @@ def usable(dialect: Spark) -> Spark:
         raise ConfigError(
             "sqlglot's compiled build (the package sqlglotc) is installed, which no other"
             " dialect can extend",
-            hint="pip uninstall sqlglotc, or install dqsql in a virtual environment of its own",
+            hint="pip uninstall sqlglotc, or install dqsql in a separate virtual environment",
         ) from None
     return dialect
 

@@ -143,7 +143,7 @@ class Catalog:
         """The error for a name that is nothing that may stand in a check."""
         if name.lower() in {c.lower() for c in columns}:
             return UnknownNameError(
-                f"the column {name!r} stands outside an aggregate",
+                f"the column {name!r} is outside an aggregate",
                 span=span,
                 hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
             )
@@ -156,7 +156,7 @@ class Catalog:
             span=span,
             hint=self._meant(name)
             or nearest(name, self.annotation_names | AGGREGATES)
-            or "dqsql ls --resource-type macro lists what there is",
+            or "dqsql ls --resource-type macro lists all of them",
         )
 
     def _meant(self, name: str) -> str | None:

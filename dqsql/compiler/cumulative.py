@@ -194,7 +194,7 @@ def require_mergeable(
         raise CompileError(
             f"{text} cannot be cumulative: private values would have to be stored",
             span=span,
-            hint="leave out scope: cumulative to check each batch by itself",
+            hint="leave out scope: cumulative to check each batch separately",
         )
     for state in states:
         table = state.frequency
@@ -202,7 +202,7 @@ def require_mergeable(
             # Frequency tables are stored and added up: see `dqsql.compiler.counts`.
             continue
         instead = _INSTEAD.get(function_name(state.scan), "")
-        advice = "leave out scope: cumulative to check each batch by itself"
+        advice = "leave out scope: cumulative to check each batch separately"
         raise CompileError(
             f"{text} cannot be cumulative: the values of {to_sql(state.scan)} for single batches"
             " cannot be merged",

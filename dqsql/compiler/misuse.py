@@ -46,7 +46,7 @@ def refuse_share_of_check(ast: exp.Expr, catalog: Catalog, span: Span) -> None:
     if name is not None and catalog.check(name):
         metric = _SHARES.get(name.lower(), "compliance(condition)")
         raise CompileError(
-            f"@{name} is a check: it holds or does not, and is no number",
+            f"@{name} is a check: it is true or false, not a number",
             span=locate(span, name),
             hint=f"the share of rows is @{metric}",
         )
@@ -62,7 +62,7 @@ def refuse_empty_ranges(expanded: exp.Expr, span: Span) -> None:
             raise CompileError(
                 f"no value is between {written}",
                 span=locate(span, "between"),
-                hint=f"the smaller one stands first: {to_sql(high)} and {to_sql(low)}",
+                hint=f"the smaller one comes first: {to_sql(high)} and {to_sql(low)}",
             )
 
 
@@ -87,7 +87,7 @@ def refuse_is(ast: exp.Expr, span: Span) -> None:
         if not isinstance(node.expression, exp.Null | exp.Boolean):
             what = to_sql(node.expression)
             raise CompileError(
-                f"only null, true and false stand behind `is`, and {what} is none of them",
+                f"only null, true and false may follow `is`, and {what} is none of them",
                 span=span,
                 hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
             )
@@ -266,7 +266,7 @@ def require_column(
             raise CompileError(
                 f"@{macro.name}: {to_sql(arg)} is a comparison",
                 span=locate(span, left.name),
-                hint=f"name the parameter so: {left.name} => {to_sql(arg.expression)}",
+                hint=f"name the parameter: {left.name} => {to_sql(arg.expression)}",
             )
     if parameters[:1] != ("column",) or "column" in named:
         return

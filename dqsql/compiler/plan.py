@@ -347,7 +347,7 @@ class _ModelCompiler:
                         f"the model {self.model.name} has no column {head!r}",
                         span=locate(annotation.span, head),
                         hint=nearest(head, known)
-                        or f"its columns are {', '.join(known)}; a text stands in quotes: '{head}'",
+                        or f"its columns are {', '.join(known)}; a text needs quotes: '{head}'",
                     )
 
 
@@ -376,7 +376,7 @@ def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileErro
     return [
         *(
             CompileError(
-                f"segment_by names {name!r}, which is a name of dqsql's own",
+                f"segment_by names {name!r}, a name that dqsql uses itself",
                 span=place,
                 hint=f"name the column otherwise in the SELECT: `{name}` as {name}_of_row",
             )
@@ -398,7 +398,7 @@ def _refuse_monitor_settings(annotation: Annotation) -> None:
     for name in given:
         if name not in _CHECK_OPTIONS:
             raise CompileError(
-                f"{name!r} is a setting of monitors, and this is a check",
+                f"{name!r} is a setting of monitors, but this is a check",
                 span=locate(annotation.span, name),
                 hint="monitors are " + ", ".join(f"@{kind}" for kind in sorted(monitor_specs())),
             )

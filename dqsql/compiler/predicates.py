@@ -102,7 +102,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
     for name in predicate.find_all(exp.Column):
         if not name.name.startswith("metric#"):
             raise CompileError(
-                f"{to_sql(name)} stands outside an aggregate",
+                f"{to_sql(name)} is outside an aggregate",
                 span=locate(span, name.name),
                 hint="use an aggregate of it, or @satisfies(..) for a condition on every row",
             )

@@ -86,7 +86,7 @@ def over_budget(
                     f"{model.name} needs {needed[model.name]} scans ({listed}),"
                     f" more than scan_budget = {limit}",
                     span=Span(model.path),
-                    hint="leave out what needs a scan of its own, or raise scan_budget",
+                    hint="leave out what needs a separate scan, or raise scan_budget",
                 )
             )
     if total is not None and sum(needed.values()) > total:

@@ -161,7 +161,7 @@ class RelationNames:
             return f"did you mean {calls[close[0]]}?"
         known = [*sorted(self.models), *(s.full_name for s in self.sources)]
         listed = ", ".join(known[:_LISTED]) + (", .." if len(known) > _LISTED else "")
-        return f"check models and sources are {listed}; a table of Spark is named without ref"
+        return f"check models and sources are {listed}; write a table of Spark without ref"
 
     def _source(self, name: str, table: str, span: Span) -> Relation:
         for source in self.sources:

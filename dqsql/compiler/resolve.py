@@ -214,7 +214,7 @@ class Resolver:
             raise AnnotationError(
                 f"the monitor @{name} must stand alone",
                 span=locate(context.span, name),
-                hint=f"it learns its bounds by itself: write @{name}",
+                hint=f"it learns its bounds: write @{name}",
             )
         if catalog.is_scalar(name) and isinstance(node, exp.Anonymous):
             return map_children(node, lambda child: self._expand(child, context))
@@ -284,7 +284,7 @@ class Resolver:
                 f"the macro {macro.kind}_{macro.name} gave SQL that does not parse:"
                 f" {error.message}",
                 span=context.span,
-                hint=f"the macro stands in {macro.definition.path}:{macro.definition.line}",
+                hint=f"the macro is in {macro.definition.path}:{macro.definition.line}",
             ) from None
         inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
         expanded = exp.Paren(this=self._expand(parsed, inner))
@@ -299,7 +299,7 @@ class Resolver:
             if not isinstance(node, exp.Anonymous):
                 what = "a window" if isinstance(node, exp.Window) else "a subquery"
                 raise UnsupportedExpressionError(
-                    f"{what} cannot stand in a check: {to_sql(ast)}",
+                    f"{what} cannot be used in a check: {to_sql(ast)}",
                     span=span,
                     hint="compute it in the SELECT of the check model",
                 )

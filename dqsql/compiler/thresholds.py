@@ -83,7 +83,7 @@ def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> C
             annotation,
             WARN,
             "with severity warn both thresholds would warn",
-            f"write the condition that warns alone: {_alone(annotation)}",
+            f"write only the condition that warns: {_alone(annotation)}",
         )
     if MOSTLY in given:
         return _mostly(annotation, resolve(annotation))
@@ -97,7 +97,7 @@ def refuse_idle_after(annotation: Annotation, severity: Severity) -> None:
             annotation,
             AFTER,
             "with severity warn nothing ever fails, so that after changes nothing",
-            "take one of the two out",
+            "remove one of the two",
         )
 
 
@@ -404,7 +404,7 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
     raise _problem(
         annotation,
         setting,
-        "the warning would never be told: where it applies the check fails already",
+        "the warning would never appear: the check fails first",
         "the threshold that warns is the stricter one",
     )
 

@@ -167,7 +167,7 @@ def evaluate(
 
 def _check(histories: Sequence[ColumnHistory], config: AvhConfig) -> None:
     if not 0 < config.fpr < 1:
-        raise DecisionError(f"fpr must lie between 0 and 1, got {config.fpr}")
+        raise DecisionError(f"fpr must be between 0 and 1, got {config.fpr}")
     if config.bounds not in ("paper", "calibrated"):
         raise DecisionError(f"unknown bounds {config.bounds!r}", hint="use 'calibrated' or 'paper'")
     for history in histories:

@@ -100,7 +100,7 @@ class Discovery:
                 raise UsageError(
                     f"--batch {text} does not fit {self.model.name}, whose batches are of type"
                     f" {self.batch_type}",
-                    hint="dq_batches and `dqsql run` name them as they are to be written",
+                    hint="write them as dq_batches and `dqsql run` do",
                 )
         return tuple(dict.fromkeys(name for name in names if name is not None))
 

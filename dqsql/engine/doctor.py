@@ -289,7 +289,7 @@ def age_of(text: str) -> dt.timedelta:
     """The length of time that a text such as `400d` or `8w` names. Raises UsageError."""
     found = _AGE.fullmatch(text.strip())
     if found is None:
-        raise UsageError(f"{text!r} is no age", hint="write a number of days: 400d")
+        raise UsageError(f"{text!r} is not an age", hint="write a number of days: 400d")
     number = int(found[1]) * (7 if (found[2] or "d").startswith("w") else 1)
     try:
         return dt.timedelta(days=number)

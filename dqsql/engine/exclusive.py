@@ -61,6 +61,6 @@ def _lock(handle: int, model: str) -> None:
         # Some file systems have no locks.
         if error.errno in _HELD:
             raise StorageError(
-                f"another dqsql is at work on the model {model}",
+                f"another dqsql is working on the model {model}",
                 hint="wait until it ends (see docs/storage.md)",
             ) from error

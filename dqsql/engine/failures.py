@@ -33,7 +33,7 @@ _FIRST_OF_MANY = re.compile(rf"\[{_MANY}\].*?\s1\. [\w.$]+: (?=\[([A-Z_.0-9]+)\]
 _NOT_UTF8 = "a text from Spark is not valid UTF-8"
 _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_bytes, 'ISO-8859-1')"
 # Spark quotes values that it cannot cast, parse or look up; before it reads rows, it knows none.
-_HIDDEN = "(what Spark says may quote values of private columns, and is not shown)"
+_HIDDEN = "(Spark's message may quote values of private columns and is not shown)"
 _hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 

@@ -39,7 +39,7 @@ def find_java() -> Java:
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if path is None or not Path(path).exists():
-        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "no java on PATH"
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java on PATH"
         raise JavaNotFoundError(f"no Java found ({where}); Spark needs Java 17 or 21", hint=_how())
     text = _version(path)
     match = re.search(r'version "(\d+)(?:\.(\d+))?', text)

@@ -23,7 +23,7 @@ _KNOWN = (
     Known(
         re.compile(r"XSDB6|Another instance of Derby"),
         "another process has the Derby metastore open (Derby serves one at a time)",
-        "wait until it ends (dbt? a notebook?), or run both against one Spark server",
+        "wait until it ends (it may be dbt or a notebook), or run both against one Spark server",
     ),
     Known(
         re.compile(r"UNAUTHENTICATED|Invalid authentication token|Unauthenticated"),
@@ -38,7 +38,7 @@ _KNOWN = (
     Known(
         re.compile(r"[Ss]sl handshake failed|WRONG_VERSION_NUMBER"),
         "the Spark server does not speak TLS, which PySpark's client uses for a token",
-        "name a server of this machine `localhost` in the url, which goes without TLS, or give the"
+        "call a local server `localhost` in the url, which needs no TLS, or give the"
         " server a certificate",
     ),
     Known(

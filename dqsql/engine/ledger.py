@@ -70,7 +70,7 @@ def retired_note(
     same = [r for r in retired.values() if other_batch_by(model, r.fingerprint) == was]
     count = plural(len(same), "earlier batch is", "earlier batches are")
     return (
-        f"batch_by is {now}, and was {was or 'not set'}: {count} retired, and checks begin anew",
+        f"batch_by is {now}, and was {was or 'not set'}: {count} retired, and checks start again",
     )
 
 
@@ -150,7 +150,7 @@ def refuse_lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> N
     if found is not None:
         raise StorageError(
             found,
-            hint="`dqsql doctor` says what is lost, `dqsql doctor --repair` has it checked again",
+            hint="`dqsql doctor` shows what is lost, `dqsql doctor --repair` has it checked again",
         )
 
 

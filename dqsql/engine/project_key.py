@@ -34,7 +34,7 @@ def project_key(root: Path) -> str:
             _write(file)
         return _checked(file.read_text(encoding="utf-8").strip(), str(file))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text"
         raise ConfigError(
             f"the key of private values in {file} cannot be read or made: {reason}",
             hint=f"or set {VARIABLE} to {_SHORTEST} characters or more",

@@ -79,7 +79,7 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
             ) from error
         problem = translate(error, f"cannot read {what}", place)
         if condition_of(error).startswith(("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")):
-            problem.hint = f"it is read as {file_format}: set `format` if it is something else"
+            problem.hint = f"it is read as {file_format}: set `format` if that is wrong"
         raise problem from error
 
 

@@ -401,7 +401,7 @@ def refuse_locked_metastore(conf: Mapping[str, str]) -> None:
         return
     raise SessionError(
         f"another process has the metastore {found.group(1)} open (Derby serves one at a time)",
-        hint="wait until it ends (dbt? a notebook?), or run both against one Spark server:"
+        hint="wait until it ends (dbt, a notebook?), or run both against one Spark server:"
         " see docs/spark-clusters.md",
     )
 

@@ -352,12 +352,12 @@ class DeltaFolderStore(Store):
         except FAILURES as error:
             if was_slower(error):
                 raise StorageError(
-                    f"{doing}: other runs write to the same table all the time",
+                    f"{doing}: other runs keep writing to the same table",
                     hint="nothing of this write was stored; run again",
                 ) from error
             raise StorageError(
                 f"{doing}: {sentence(error)}",
-                hint=f"the warehouse is {self.location}; `dqsql doctor` says what is damaged",
+                hint=f"the warehouse is {self.location}; `dqsql doctor` shows what is damaged",
             ) from error
 
     # --- what Spark reads and writes -----------------------------------------------------------
@@ -483,7 +483,7 @@ class DeltaFolderStore(Store):
                 added.append(add_action(files, f"{folder}/{found.base_name}", found.size, by))
         if not added:
             raise StorageError(
-                f"the files that Spark wrote for {name} are not to be seen in {self.location}",
+                f"the files that Spark wrote for {name} cannot be seen in {self.location}",
                 hint="the warehouse must be a place that Spark and this process both reach",
             )
         return added

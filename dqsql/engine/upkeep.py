@@ -126,7 +126,7 @@ class Upkeep:
         if self.store.folder is None:
             raise StorageError(
                 f"the log of {name} in {self.store.location} cannot be read",
-                hint="delete the table by the means of its object store, then repair again",
+                hint="delete the table in its object store, then repair again",
             )
         other = f"damaged_{name}_{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S}"
         (self.store.folder / name).rename(self.store.folder / other)

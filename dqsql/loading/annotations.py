@@ -285,7 +285,7 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
     if at is not None:
         shown = expression[at:].strip()
         raise AnnotationProblem(
-            "settings stand in braces", offset + at, shown, f"write {{{shown.strip('[]() ')}}}"
+            "settings go in braces", offset + at, shown, f"write {{{shown.strip('[]() ')}}}"
         )
     if (hint := curly_quotes(expression)) is not None:
         shown = f"@{expression.strip()}"
@@ -293,7 +293,7 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
     values = dotted_range(expression)
     if values is not None:
         raise AnnotationProblem(
-            f"SQL knows no range of numbers: {shortened(expression)!r}",
+            f"SQL has no ranges of numbers: {shortened(expression)!r}",
             offset,
             f"@{expression.strip()}",
             f"write @in_range({values}), or @mean between {values.replace(', ', ' and ')}",
@@ -352,7 +352,7 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
         problem = getattr(error, "problem", None)
         detail = f": {problem}" if problem else ""
     raise AnnotationProblem(
-        f"the settings are no YAML mapping{detail}",
+        f"the settings are not a YAML mapping{detail}",
         offset + brace,
         shown,
         'write {severity: warn, where: "a > 0"}',
@@ -445,7 +445,7 @@ def read_annotations(
         written = with_mark(text)
         parsed = list(parse_comment(written, known_names))
         if not parsed:
-            problem = AnnotationProblem("this is no annotation", 0, text, "write @not_null(id)")
+            problem = AnnotationProblem("this is not an annotation", 0, text, "write @not_null(id)")
             parsed.append(problem)
         for one in parsed:
             span = Span.at_offset(f"checks[{number}]", written, one.offset, one.text)

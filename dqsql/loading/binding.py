@@ -104,7 +104,7 @@ def _too_many(found: Annotation | AnnotationError) -> AnnotationError:
     return AnnotationError(
         f"the file holds more than {MAX_ANNOTATIONS:,} annotations",
         span=found.span,
-        hint="spread the checks over several check models",
+        hint="split the checks into several check models",
     )
 
 
@@ -203,7 +203,7 @@ class Binder:
         """The binding of a comment, or a BindingProblem."""
         if any(start < comment.start < end for start, end in self._layout.subqueries):
             raise BindingProblem(
-                "the annotation stands inside a subquery or a CTE",
+                "the annotation is inside a subquery or a CTE",
                 "put it into the final SELECT, next to the output column that it is about",
             )
         for number, branch in enumerate(self._layout.branches):
@@ -251,7 +251,7 @@ class Binder:
         if self._line(branch.select) == self._line(comment.start):
             raise BindingProblem(
                 "it is not clear which column this annotation is about",
-                "put it on the line of a column, or on a line of its own above one",
+                "put it on the line of a column, or on a separate line above one",
             )
         ordinal = bisect_right(self._ends[number], comment.start)
         if ordinal < len(branch.items):
@@ -260,7 +260,7 @@ class Binder:
             return None
         raise BindingProblem(
             "no column follows this annotation",
-            "put it on the line of a column, or behind FROM when it is about the model",
+            "put it on the line of a column, or after FROM if it is about the model",
         )
 
     def _candidates(self, number: int, ordinals: list[int]) -> Binding:
@@ -286,7 +286,7 @@ def _checked_name(item: Item) -> str:
     if item.is_star:
         raise BindingProblem(
             "an annotation on * could be about any column",
-            "list the column by name, or name it behind FROM: @not_null(the_column)",
+            "list the column by name, or name it after FROM: @not_null(the_column)",
         )
     if item.name is None:
         raise BindingProblem(

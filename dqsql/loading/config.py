@@ -122,7 +122,7 @@ def parse_vars(text: str) -> dict[str, Any]:
         values = load_yaml(text)
     except (yaml.YAMLError, ValueError):
         # Neither the text nor YAML's words about it: values may be secret.
-        raise UsageError("--vars is no YAML", hint=hint) from None
+        raise UsageError("--vars is not YAML", hint=hint) from None
     if values is None:
         return {}
     if not isinstance(values, dict):

@@ -171,7 +171,7 @@ def _joined(text: str) -> str | None:
     found = _JOINED.search(text)
     if found is None or _WHOLE_BETWEEN.search(text):
         return None
-    return f"leave {found.group(1)} out: each @ begins a check of its own"
+    return f"leave {found.group(1)} out: each @ begins a new check"
 
 
 def _missing_end(text: str) -> str | None:

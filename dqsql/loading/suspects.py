@@ -57,7 +57,7 @@ def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[st
             if mark.group(1).lower() in names:
                 place = Span.at_offset(model.path, model.raw_sql, comment.start(1) + mark.start())
                 yield (
-                    f"{place}: @{mark.group(1)} stands in a comment of Jinja, which is no part of"
+                    f"{place}: @{mark.group(1)} is in a comment of Jinja, which is not part of"
                     f" the SQL; write -- @{mark.group(1)}"
                 )
 

@@ -185,7 +185,7 @@ def column_list(text: str) -> dict[str, str]:
             raise ColumnListError(f"{name} says not null: write @not_null on the column")
         kind = given.lower() if given.startswith("<") else spark_type(given)
         if kind is None or (given.startswith("<") and kind.strip("<>") not in LOGICAL):
-            raise ColumnListError(f"{given!r} is no type of Spark")
+            raise ColumnListError(f"{given!r} is not a type of Spark")
         if name.casefold() in {n.casefold() for n in found}:
             raise ColumnListError(f"{name} is there twice")
         found[name] = kind

@@ -82,14 +82,14 @@ def demands_of(monitor: Monitor) -> Demands:
         raise AnnotationError(
             "with severity warn both thresholds would warn",
             span=monitor.span,
-            hint="take one of the two out",
+            hint="remove one of the two",
         )
     text = str(given).strip()
     operator = fails.text.partition(" ")[0]
     warns = _demand(monitor, text if not reads_as_number(text) else f"{operator} {text}")
     if fails.within(warns):
         raise AnnotationError(
-            "the warning would never be told: where it applies the check fails already",
+            "the warning would never appear: the check fails first",
             span=monitor.span,
             hint="the threshold that warns is the stricter one",
         )

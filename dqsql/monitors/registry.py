@@ -137,9 +137,7 @@ def recompute(stored: StoredVerdict) -> Recomputed:
     """Decide on a stored verdict again, as far as its kind allows it."""
     kind = find(stored.row["detector"])
     if kind is None:
-        return Recomputed(
-            note="nothing to compute again: its bounds stand in the check, they were not learned"
-        )
+        return Recomputed(note="nothing to compute again: its bounds are written in the check")
     if kind.recompute is None:
         return Recomputed(
             note=f"@{kind.name} is not computed again: its message and details say what it compared"
@@ -147,6 +145,8 @@ def recompute(stored: StoredVerdict) -> Recomputed:
     try:
         return kind.recompute(stored)
     except (KeyError, TypeError) as error:
-        return Recomputed(note=f"its details lack what is needed ({error}): an older version's")
+        return Recomputed(
+            note=f"its details lack what is needed ({error}); an older version wrote them"
+        )
     except DecisionError as error:
         return Recomputed(note=f"it cannot be computed again: {error.message}")

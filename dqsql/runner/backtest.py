@@ -112,7 +112,7 @@ def backtest(
     """
     for rate in rates:
         if not 0 < rate < 1:
-            raise UsageError(f"a false-positive rate lies between 0 and 1, not {rate!r}")
+            raise UsageError(f"a false-positive rate is between 0 and 1, not {rate!r}")
     if not rates or newest < 1:
         raise UsageError("a backtest needs a rate and a batch")
     where = Where(project_dir, **place)

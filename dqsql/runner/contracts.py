@@ -132,7 +132,7 @@ def _inside(root: Path, file: Path) -> tuple[Path, str]:
     resolved = path.resolve()
     if not resolved.is_relative_to(root.resolve()):
         raise UsageError(
-            f"the contract {str(file)!r} lies outside of the project",
+            f"the contract {str(file)!r} is outside the project",
             hint="check models name it relative to the project: copy it into contracts/",
         )
     return resolved, resolved.relative_to(root.resolve()).as_posix()

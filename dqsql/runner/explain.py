@@ -218,7 +218,7 @@ def _note(again: Recomputed, details: Mapping[str, Any], past: Sequence[str]) ->
     extent = details.get("history")
     if again.compared and extent and extent[2] != len(past):
         were = plural(extent[2], "batch")
-        return f"it was decided on {were}; stored by now: {len(past)}"
+        return f"it was decided from {were}; stored by now: {len(past)}"
     return again.note
 
 

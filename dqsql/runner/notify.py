@@ -118,7 +118,7 @@ def tell(
                 send(route, project.name, wanted, os.environ)
             sent.append((route, wanted))
         except DqsqlError as error:
-            problems.append(f"findings were not told: {error}")
+            problems.append(f"messages were not sent: {error}")
             failed |= {n.finding_id for n in wanted}
     told = set(notices) - failed
     if told and not dry_run:
@@ -135,7 +135,7 @@ def tell(
 def _unset(route: Route) -> list[str]:
     """What keeps a message from going out, found without sending one."""
     return [
-        f"findings could not be told: the environment variable {name} is not set ({route.kind})"
+        f"messages could not be sent: the environment variable {name} is not set ({route.kind})"
         for name in unset_variables(route, os.environ)
     ]
 

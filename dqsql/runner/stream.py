@@ -82,7 +82,7 @@ def stream(
         DqsqlError: the project or an argument is wrong.
     """
     if not getattr(rows, "isStreaming", False):
-        raise UsageError("the DataFrame is no stream", hint="read it with spark.readStream")
+        raise UsageError("the DataFrame is not a stream", hint="read it with spark.readStream")
     checker = stream_checker(
         model,
         project_dir,

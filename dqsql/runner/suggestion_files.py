@@ -162,7 +162,7 @@ def require_place(project: Project, relation: str) -> None:
         return
     if any(m.relation is not None for m in project.models):
         raise UsageError(
-            "a dbt project has no check files of its own",
+            "a dbt project has no separate check files",
             hint="name a model of dbt, or leave --write out to see the suggestions",
         )
     path, example = file_of(project, relation), None
@@ -292,7 +292,7 @@ def edited(project: Project, subject: Subject, suggestion: Suggestion, text: str
     found = list(parse_comment(written))
     if len(found) != 1 or isinstance(found[0], AnnotationProblem):
         message = found[0].message if found and isinstance(found[0], AnnotationProblem) else ""
-        raise UsageError(f"this is no annotation: {written} {message}".rstrip())
+        raise UsageError(f"this is not an annotation: {written} {message}".rstrip())
     parsed = found[0]
     place = Span(subject.name)
     annotation = Annotation(parsed.expression, parsed.settings, place, suggestion.column)

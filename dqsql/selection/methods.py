@@ -318,7 +318,7 @@ class Selector:
         parts = term.split(",")
         if not all(parts):
             raise SelectionError(
-                f"cannot read the selection {term!r}", hint="a comma stands between two criteria"
+                f"cannot read the selection {term!r}", hint="put a comma between two criteria"
             )
         return set.intersection(*(self.of(_parse(p)) for p in parts))
 

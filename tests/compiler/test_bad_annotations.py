@@ -361,7 +361,7 @@ def test_an_error_in_a_macro_names_the_macro(compile_model: CompileModel) -> Non
     (error,) = compile_model(of_column("@odd"), broken).errors
     assert isinstance(error, MacroError)
     assert "check_odd gave SQL that does not parse" in error.message
-    assert error.hint == "the macro stands in macros/check_odd.sql:1"
+    assert error.hint == "the macro is in macros/check_odd.sql:1"
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,12 @@ UNCERTAIN = {
     ),
     "a union": (
         "with c as (\nselect a -- @x\n from t) select a from c union all select 1",
-        "a set operation lies between",
+        "there is a set operation in between",
     ),
     "a union between": (
         "with c as (\nselect a -- @x\n from t), d as (select * from c union select 2)"
         " select * from d",
-        "a set operation lies between",
+        "there is a set operation in between",
     ),
     "a star with except": (
         "with c as (\nselect a, -- @x\n b from t) select * except (b) from c",

@@ -231,7 +231,7 @@ def test_freshness_of_a_source(shop: Path) -> None:
     ("more", "reason"),
     [
         ({}, "it has no loaded_at_field"),
-        ({"loaded_at_query": "select max(x) from y"}, "loaded_at_query is a query of its own"),
+        ({"loaded_at_query": "select max(x) from y"}, "loaded_at_query is a separate query"),
     ],
 )
 def test_freshness_that_only_dbt_can_judge(shop: Path, more: dict[str, str], reason: str) -> None:
@@ -313,7 +313,7 @@ def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
     ("content", "message"),
     [
         ("{", "is no JSON"),
-        ("[]", "is no manifest of dbt"),
+        ("[]", "is not a manifest of dbt"),
         ('{"metadata": {"dbt_schema_version": "x/manifest/v7.json"}}', "(?s)10 to 12.*dbt 1.6"),
         ('{"metadata": {"dbt_schema_version": "x/manifest/v20.json"}}', "(?s)10 to 12.*version 12"),
         (

@@ -38,7 +38,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a control character in settings": (
         {"checks/m.sql": "select a -- @mean > 0 {description: 'a\x01b'}\n from t"},
-        "checks/m.sql:1:23: the settings are no YAML mapping",
+        "checks/m.sql:1:23: the settings are not a YAML mapping",
     ),
     "50 parentheses": (
         expect(nested("(", ")", 50, "sum(a)") + " > 0"),
@@ -178,7 +178,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "braces in a comment": (
         {"checks/m.sql": "select a from t -- @mean(a) > 0 " + "{ " * 5000 + "}" * 5000 + "\n"},
-        "checks/m.sql:1:33: the settings are no YAML mapping: nested deeper than 50 levels",
+        "checks/m.sql:1:33: the settings are not a YAML mapping: nested deeper than 50 levels",
     ),
     "many annotations": (
         {"checks/m.sql": "select a from t\n" + "-- @todo\n" * 20_000},
@@ -202,7 +202,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "deep settings": (
         {"checks/m.sql": "select a -- @not_null {tags: " + "[" * 400 + "]" * 400 + "}\n from t"},
-        "checks/m.sql:1:23: the settings are no YAML mapping: nested deeper than 50 levels",
+        "checks/m.sql:1:23: the settings are not a YAML mapping: nested deeper than 50 levels",
     ),
     "a number of 5,000 digits": (
         {"dqsql_project.yml": "name: t\nvars: {a: " + "9" * 5000 + "}\n"},

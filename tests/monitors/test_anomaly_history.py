@@ -335,6 +335,4 @@ def test_what_is_not_computed_again_is_told() -> None:
         assert note(kind) == (
             f"@{kind} is not computed again: its message and details say what it compared"
         )
-    assert note("constraint") == (
-        "nothing to compute again: its bounds stand in the check, they were not learned"
-    )
+    assert note("constraint") == ("nothing to compute again: its bounds are written in the check")

@@ -205,7 +205,7 @@ def about(value: float | None) -> Any:
         ("@novelty(mode => 'best')", "mode"),
         ("@novelty(kk => 3)", "kk"),
         ("@novelty {peculiarity: row}", "'batch' or 'text'"),
-        ("@index_of_peculiarity(x, 'row') < 3", "'row' is no form of the index of peculiarity"),
+        ("@index_of_peculiarity(x, 'row') < 3", "'row' is not a form of the index of peculiarity"),
     ],
 )
 def test_what_is_wrong_is_said_when_compiling(

@@ -117,7 +117,7 @@ def test_a_contract_in_the_config_and_types_of_columns(new_project: NewProject) 
     [
         ("'contracts/none.yaml'", "there is no contract 'contracts/none.yaml'"),
         (f"'{FILE}#order'", "the contract has no object 'order'"),
-        ("{'columns': {'a': 'number(3)'}}", "a: 'number(3)' is no type of Spark"),
+        ("{'columns': {'a': 'number(3)'}}", "a: 'number(3)' is not a type of Spark"),
         ("{'colums': {}}", "unknown key 'colums' in a contract"),
         ("{'columns': {'a': 'int'}, 'key': ['b']}", "the contract's key names 'b'"),
     ],

@@ -88,7 +88,7 @@ def test_nothing_is_started_nor_written(make_project: Callable[..., Path]) -> No
     ]
     with held(root / "warehouse", "b"):
         for attempt in tries:
-            with pytest.raises(DqsqlError, match="another dqsql is at work on the model b") as told:
+            with pytest.raises(DqsqlError, match="another dqsql is working on the model b") as told:
                 attempt()
             assert told.value.hint is not None and "docs/storage.md" in told.value.hint
     assert list((root / "warehouse" / "dq").iterdir()) == []

@@ -85,7 +85,7 @@ def test_batches_of_another_batch_by_wait_for_nobody(new_project: NewProject) ->
     project.write({"checks/m.sql": MODEL})
     result = project.run()
     (model,) = result.models
-    note = "batch_by is day, and was not set: 1 earlier batch is retired, and checks begin anew"
+    note = "batch_by is day, and was not set: 1 earlier batch is retired, and checks start again"
     assert note in model.notes
     statuses = {r["batch"]: r["status"] for r in project.rows("dq_batches")}
     assert statuses == {

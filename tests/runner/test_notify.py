@@ -50,8 +50,8 @@ def test_a_dry_run_says_what_is_missing(
     found = notify(project.root, spark=project.spark, dry_run=True)
     assert found.sent == ()
     assert found.problems == (
-        "findings could not be told: the environment variable NOT_SET is not set (slack)",
-        "findings could not be told: the environment variable DQSQL_SMTP_URL is not set (email)",
+        "messages could not be sent: the environment variable NOT_SET is not set (slack)",
+        "messages could not be sent: the environment variable DQSQL_SMTP_URL is not set (email)",
     )
 
 

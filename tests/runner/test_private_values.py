@@ -191,7 +191,7 @@ def test_the_key_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert project_key(tmp_path) == project_key(tmp_path)
     assert (tmp_path / ".dqsql" / ".gitignore").read_text() == "*\n"
     (tmp_path / ".dqsql" / "pii.key").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="it is no text"):
+    with pytest.raises(ConfigError, match="it is not a text"):
         project_key(tmp_path)
 
 

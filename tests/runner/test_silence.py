@@ -90,7 +90,7 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
     again = project.run()
     newest = (today - dt.timedelta(days=5)).isoformat()
     assert again.models[0].batches == (newest,)
-    assert "as one should have come since" in again.models[0].notes[0]
+    assert "because one should have come since" in again.models[0].notes[0]
     (late,) = [r for r in again.results if r.detector == "cadence"]
     assert late.status is Status.WARN
     assert late.message.startswith(f"no batch has come since {newest}")

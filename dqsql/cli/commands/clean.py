@@ -80,14 +80,14 @@ def remove(folder: Path) -> None:
 
 def refuse_unsafe(folder: Path, root: Path) -> None:
     """Raise ConfigError unless the folder is a target folder inside the project."""
-    hint = "set `target-path` in dqsql_project.yml to a folder of its own, or remove it by hand"
+    hint = "set `target-path` in dqsql_project.yml to a separate folder, or remove it by hand"
     real = folder.resolve()
     if folder.is_symlink() or real == root or not real.is_relative_to(root):
         raise ConfigError(
             f"the target folder {folder} is not a folder inside the project: not removed", hint=hint
         )
     if not folder.is_dir():
-        raise ConfigError(f"the target folder {folder} is no folder: not removed", hint=hint)
+        raise ConfigError(f"the target folder {folder} is not a folder: not removed", hint=hint)
     if table := _warehouse_table(folder):
         raise ConfigError(
             f"the target folder {folder} holds the warehouse table {table.name}: not removed",

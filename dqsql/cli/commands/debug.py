@@ -30,7 +30,7 @@ def command(session: Session, **where: Any) -> int:
                 _print(session, what, ok, detail)
     code = 0 if all(step["ok"] for step in steps) else EXIT_ERROR
     session.print_outcome(code, steps=steps)
-    session.say("All is well." if code == 0 else "Not everything is well, see above.")
+    session.say("All is well." if code == 0 else "Something is wrong, see above.")
     return code
 
 

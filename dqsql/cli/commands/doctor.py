@@ -41,5 +41,5 @@ def command(session: Session, *, repair: bool, **where: Any) -> int:
     else:
         session.say(f"{tables} in {printable(found.location)}: {plural(wrong, 'thing')} wrong")
         if not repair:
-            session.say("`dqsql doctor --repair` mends what can be mended")
+            session.say("`dqsql doctor --repair` repairs what can be repaired")
     return found.exit_code

@@ -158,7 +158,7 @@ def _untagged(session: Session, what: str, found: Any) -> int:
     if session.json:
         session.print_outcome(EXIT_ERROR, code=found.code, reason=found.reason)
     else:
-        session.err.line(f"{printable(what)} has no pattern of its own: {found.reason}")
+        session.err.line(f"{printable(what)} has no pattern: {found.reason}")
     return EXIT_ERROR
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SHOWN_CHECKS = 20
 _NONE = "No batch waits for a review."
-_STAYS = "its checks could not be evaluated; the next run heeds the review"
+_STAYS = "its checks could not be evaluated; the next run applies the review"
 
 
 @click.group("review")

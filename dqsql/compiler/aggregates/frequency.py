@@ -83,7 +83,7 @@ def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTa
     entries = _FORMS.get(str(form.this)) if isinstance(form, exp.Literal) else None
     if entries is None:
         raise UnsupportedExpressionError(
-            f"{to_sql(form)} is no form of the index of peculiarity",
+            f"{to_sql(form)} is not a form of the index of peculiarity",
             hint="'batch' is over all trigrams of a batch, 'text' the mean over its texts",
         )
     if len(columns) != 1 or not 1 <= len(of[0].expressions) <= 2:

@@ -127,12 +127,12 @@ def _classification(args: Sequence[exp.Expr], where: exp.Expr | None) -> Classif
         )
     if any(f == target for f in features):
         raise UnsupportedExpressionError(
-            f"{to_sql(target)} is to be predicted from itself",
+            f"{to_sql(target)} would be predicted from itself",
             hint="leave it out of from => (..)",
         )
     if aggregates := [f for f in (target, *features) if has_aggregate(f)]:
         raise UnsupportedExpressionError(
-            f"{to_sql(aggregates[0])} is not the value of a row",
+            f"{to_sql(aggregates[0])} is not a value of a row",
             hint="predict columns, or expressions of them",
         )
     return Classification(target.copy(), features, _bucket_count(buckets), where)
@@ -159,7 +159,7 @@ def _bucket_count(node: exp.Expr) -> int:
     text = node.this if isinstance(node, exp.Literal) and not node.is_string else ""
     if not str(text).isdigit() or not 1 <= int(text) <= MAX_BUCKETS:
         raise UnsupportedExpressionError(
-            f"buckets => {to_sql(node)} is no whole number from 1 to {MAX_BUCKETS:,}"
+            f"buckets => {to_sql(node)} is not a whole number from 1 to {MAX_BUCKETS:,}"
         )
     return int(text)
 

@@ -102,7 +102,7 @@ def _column(name: str, value: Any, key: int | None, span: Span) -> ContractColum
     bare = text.lower().removesuffix("not null").strip()
     kind = bare if is_logical(bare) else spark_type(bare) if bare else ""
     if kind is None:
-        raise ConfigError(f"{name}: {text!r} is no type of Spark", span=span)
+        raise ConfigError(f"{name}: {text!r} is not a type of Spark", span=span)
     return ContractColumn(
         name=name,
         type=kind,

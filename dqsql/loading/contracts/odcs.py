@@ -32,7 +32,7 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
     version = str(document.data.get("apiVersion") or "")
     if document.data.get("kind") != "DataContract" or not version.startswith(VERSIONS):
         raise document.problem(
-            f"{shown} is no data contract of version 3",
+            f"{shown} is not a data contract of version 3",
             "apiVersion",
             hint="it has kind: DataContract and apiVersion: v3.1.0 (Open Data Contract Standard)",
         )
@@ -263,8 +263,8 @@ def _of_library(rule: Mapping[str, Any], column: str | None) -> tuple[str, None]
             return _share(f"count_if({{c}} not in ({_listed(valid)}))", rule), None
         if pattern:
             return _share(f"count_if(not {{c}} rlike {_literal(str(pattern))})", rule), None
-        raise Unfit("invalidValues says neither validValues nor pattern")
-    raise Unfit(f"the metric {metric!r} is none of the standard's")
+        raise Unfit("invalidValues has neither validValues nor pattern")
+    raise Unfit(f"the metric {metric!r} is not in the standard")
 
 
 def _share(count: str, rule: Mapping[str, Any]) -> str:
@@ -302,7 +302,7 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | Non
         raise Unfit("its SQL is more than one aggregate over the object")
     projection = tree.expressions[0].unalias()
     if not projection.find(exp.AggFunc):
-        raise Unfit("its SQL is no aggregate")
+        raise Unfit("its SQL is not an aggregate")
     where = tree.args.get("where")
     condition = None if where is None else where.this.sql(dialect=_DIALECT)
     return f"expect({projection.sql(dialect=_DIALECT)} {_comparison(rule)})", condition

@@ -62,7 +62,7 @@ class Arguments:
         """A required argument as SQL text."""
         value = self.get(name)
         if value is None or isinstance(value, list | dict):
-            raise Unadoptable(f"its argument {name!r} is missing or no single value")
+            raise Unadoptable(f"its argument {name!r} is missing or not a single value")
         return str(value)
 
     def __getitem__(self, name: str) -> str:

@@ -254,7 +254,7 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
     """Read a manifest. Raises ConfigError: missing, unreadable, of another version or project."""
     if not file.is_file():
         raise ConfigError(
-            f"there is no {shown}, which says where dbt's relations lie",
+            f"there is no {shown}, which says where dbt's relations are",
             span=Span(shown),
             hint=f"{_PARSE} in the dbt project",
         )
@@ -269,11 +269,11 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
     except ValueError as error:
         raise ConfigError(f"{shown} is {error}", span=Span(shown), hint=_PARSE) from error
     if misfit(data, {"metadata": dict}):
-        raise ConfigError(f"{shown} is no manifest of dbt", span=Span(shown), hint=_PARSE)
+        raise ConfigError(f"{shown} is not a manifest of dbt", span=Span(shown), hint=_PARSE)
     _check_version(data["metadata"] or {}, shown)
     if problem := misfit(data, _SHAPE) or _misnamed(data):
         raise ConfigError(
-            f"{shown} is no manifest of dbt: {problem}", span=Span(shown), hint=_PARSE
+            f"{shown} is not a manifest of dbt: {problem}", span=Span(shown), hint=_PARSE
         )
     manifest = Manifest(shown, data)
     if manifest.project and manifest.project != project:

@@ -230,7 +230,7 @@ class DbtModels:
         if not field_name:
             reason = "it has no loaded_at_field: dbt asks the warehouse when it was changed"
             if _setting(node, "loaded_at_query"):
-                reason = "loaded_at_query is a query of its own"
+                reason = "loaded_at_query is a separate query"
             self.left.append(LeftTest(node.unique_id, f"freshness of {node.name}", reason))
             return
         for key, severity in (("error_after", Severity.ERROR), ("warn_after", Severity.WARN)):

@@ -74,7 +74,7 @@ class _Query:
     @property
     def branch(self) -> Branch:
         if len(self.layout.branches) != 1:
-            raise _Uncertain("a set operation lies between")
+            raise _Uncertain("there is a set operation in between")
         return self.layout.branches[0]
 
 
@@ -97,7 +97,7 @@ class DbtBinder(Binder):
         inner = Binder(text, read_layout(text)).bind(shifted)
         if inner.column is None:
             raise BindingProblem(
-                f"the annotation stands in the CTE {cte.name} and is about no column of it",
+                f"the annotation is in the CTE {cte.name} and is about no column of it",
                 "a check of the model stands behind the FROM of the final SELECT",
             )
         return _known(Binding(self._way_out(cte, inner.column)))

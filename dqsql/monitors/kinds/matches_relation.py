@@ -202,8 +202,8 @@ class MatchDetector(MonitorByMonitor):
             n for key, (n, _) in ours.items() if key in theirs and key not in keys
         ]
         for name in (*call.keys, *wanted):
-            self._require(name, theirs, relation.name, "it is to be compared")
-            self._require(name, ours, model.name, "it is to be compared")
+            self._require(name, theirs, relation.name, "the comparison needs it")
+            self._require(name, ours, model.name, "the comparison needs it")
         hidden = pii_columns(model) | self._private(relation)
         columns = {
             n: ComparedColumn(
@@ -337,7 +337,7 @@ def _limits(monitor: Monitor) -> tuple[int, int | None]:
         return 0, None
     if found["warn_if"] >= found["error_if"]:
         raise AnnotationError(
-            "the warning would never be told: where it applies the check fails already",
+            "the warning would never appear: the check fails first",
             span=monitor.span,
             hint='write both: {warn_if: "> 0", error_if: "> 10"}',
         )

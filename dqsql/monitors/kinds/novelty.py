@@ -315,7 +315,7 @@ class NoveltyReplay:
         if not unit.keys:
             return Replayed(unit.monitor, rate, note="no metric could be computed")
         if rate >= _LARGEST_RATE:
-            return Replayed(unit.monitor, rate, note=f"a rate lies below {_LARGEST_RATE}")
+            return Replayed(unit.monitor, rate, note=f"a rate is below {_LARGEST_RATE}")
         self.detector.excluded.ask([unit.exclude_where])
         broken = self.detector.excluded.error(unit.exclude_where)
         if broken is not None:

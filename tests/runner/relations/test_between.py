@@ -195,7 +195,7 @@ def test_limits_private_columns_and_what_cannot_be_compared(project: Project, ta
     (row,) = rows_of(project, "few")
     assert (row["columns"], row["here"]) == (["p", "v"], {"v": 2})
     told = next(r for r in result.results if r.check_name == "absent").message
-    assert "b_t has no column only_here, and it is to be compared" in told
+    assert "b_t has no column only_here, and the comparison needs it" in told
 
 
 @pytest.mark.parametrize(

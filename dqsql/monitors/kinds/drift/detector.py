@@ -161,7 +161,7 @@ class DriftDetector:
             return relation.name, [], None
         if to.batch is not None:
             if batch_order(batch) < batch_order(to.batch):
-                return to.batch, [], f"the batch lies before its reference {to.batch}"
+                return to.batch, [], f"the batch is before its reference {to.batch}"
             return to.batch, [to.batch], None
         batches = history.before(batch, to.batches)
         if not batches:
