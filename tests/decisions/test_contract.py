@@ -69,7 +69,7 @@ def test_lists_of_columns() -> None:
         ("id", "no column with its type"),
         ("id bigint, ID int", "there twice"),
         ("id bigint not null", "write @not_null"),
-        ("id <numbers>", "no type of Spark"),
+        ("id <numbers>", "not a type of Spark"),
         (" ", "no column is named"),
     ):
         with pytest.raises(ColumnListError, match=reason):

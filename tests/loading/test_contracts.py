@@ -71,7 +71,7 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
         ({"type": "text", "description": "all is well"}, "it is prose"),
         ({"type": "custom", "engine": "soda"}, "it is for soda"),
         ({"metric": "nullValues"}, "compares with nothing"),
-        ({"metric": "odd", "mustBe": 1}, "none of the standard's"),
+        ({"metric": "odd", "mustBe": 1}, "not in the standard"),
         ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "no aggregate"),
         (
             {"type": "sql", "query": "select count(*) from {object} join u", "mustBe": 1},
@@ -116,7 +116,7 @@ schema:
     with pytest.raises(ConfigError, match="2 objects"):
         read_odcs(file, "c.yaml")
     file.write_text(text.replace("v3.0.2", "v2.2.2"))
-    with pytest.raises(ConfigError, match="no data contract of version 3"):
+    with pytest.raises(ConfigError, match="not a data contract of version 3"):
         read_odcs(file, "c.yaml", "b")
 
 

@@ -328,13 +328,13 @@ def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "shop"},'
             ' "sources": {"source.shop.a.b": {"unique_id": "source.shop.a.b", "name": "b",'
             ' "resource_type": "source"}}}',
-            "no manifest of dbt: .*source_name",
+            "not a manifest of dbt: .*source_name",
         ),
         (
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "shop"},'
             ' "nodes": {"model.shop.a": {"unique_id": "model.shop.b", "resource_type": "model",'
             ' "name": "a"}}}',
-            "no manifest of dbt: nodes: 'model.shop.a' is called 'model.shop.b'",
+            "not a manifest of dbt: nodes: 'model.shop.a' is called 'model.shop.b'",
         ),
     ],
 )

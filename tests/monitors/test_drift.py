@@ -160,7 +160,7 @@ def test_by_segment_and_without_values(make_project: MakeProject, spark: SparkSe
         ("@drift(psi, versus => 'previous') < 0.2", "@drift has no argument 'versus'"),
         ("@drift_pvalue(psi) > 0.01", "psi has no p-value"),
         ("@drift(psi) < mean(a)", "@drift is compared with numbers, not '< mean(a)'"),
-        ("@drift(psi) < 0.1 {warn: 0.2}", "the warning would never be told"),
+        ("@drift(psi) < 0.1 {warn: 0.2}", "the warning would never appear"),
         ("@drift(psi) < 0.1 {warn: 0.2, severity: warn}", "both thresholds would warn"),
         ("@drift(psi) < 0.1 {scope: cumulative}", "drift is about one batch"),
         ("@drift(psi) < 0.1 {fpr: 0.1}", "@drift has no setting 'fpr'"),

@@ -53,7 +53,7 @@ def test_the_second_is_refused_until_the_first_is_gone(tmp_path: Path) -> None:
     with held(tmp_path, "orders", "flights") as process:
         for models in (["flights"], ["a", "orders"]):
             with (
-                pytest.raises(StorageError, match=f"at work on the model {models[-1]}"),
+                pytest.raises(StorageError, match=f"working on the model {models[-1]}"),
                 locked(mine, models),
             ):
                 pytest.fail("two at a time")

@@ -142,10 +142,10 @@ def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> 
     [
         ('@not_null {warn_if: "> 10"}', "the check fails from the first failing row on", "warn_if"),
         ("@row_count > 3 {mostly: 0.5}", "mostly is about rows that pass or fail", "mostly"),
-        ('@completeness > 0.9 {warn: "> 0.5"}', "the warning would never be told", "warn"),
+        ('@completeness > 0.9 {warn: "> 0.5"}', "the warning would never appear", "warn"),
         (
             '@not_null {warn_if: "> 9", error_if: "> 3"}',
-            "the warning would never be told",
+            "the warning would never appear",
             "warn_if",
         ),
         ('@not_null {warn: "> 3"}', "warn is a second bound of one comparison", "warn"),

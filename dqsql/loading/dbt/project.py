@@ -217,7 +217,7 @@ class _Loader:
         except CycleError as error:
             circle = " -> ".join(error.args[1])
             raise ConfigError(
-                f"{self.manifest.shown} has a cycle: {circle}", span=Span(self.manifest.shown)
+                f"{self.manifest.shown} has a circle: {circle}", span=Span(self.manifest.shown)
             ) from error
         return {uid: nodes[uid] for uid in order}
 

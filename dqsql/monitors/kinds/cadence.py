@@ -211,7 +211,7 @@ def _gap_words(gap: Gap, rhythm: Cadence | None, declared: Cadence | None) -> st
     one = len(gap.missing) == 1
     number = "1 batch is" if one else f"{len(gap.missing):,} batches are"
     words = rhythm.words if rhythm is not None else ""
-    basis = "as declared" if declared is not None else f"as of {gap.history:,} expected ones before"
+    basis = "as declared" if declared is not None else f"as {gap.history:,} expected ones show"
     return f"{number} missing before this one: {gap.words}; there is one {words}, {basis}"
 
 

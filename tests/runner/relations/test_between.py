@@ -208,7 +208,7 @@ def test_limits_private_columns_and_what_cannot_be_compared(project: Project, ta
         ("@matches_relation(b, keys => a, tolerance => -1)", "the tolerance must be a number"),
         ("@matches_relation(b, keys => a) {mostly: 0.9}", "has no setting 'mostly'"),
         ("@matches_relation(b, keys => a) {error_if: some}", "must be a number of differing rows"),
-        ("@matches_relation(b, keys => a) {warn_if: '> 3'}", "the warning would never be told"),
+        ("@matches_relation(b, keys => a) {warn_if: '> 3'}", "the warning would never appear"),
         ("@expect(max(a) = metric(other, 'max(who)'))", "who is a private column of other"),
         ("@expect(max(a) = metric(other))", "metric takes a relation and a metric of it"),
         ("@expect(max(a) = metric(other, 'entropy(x)'))", "does not count the values"),
