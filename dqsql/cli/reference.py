@@ -215,8 +215,8 @@ dqsql writes these tables into the schema of the target. You can build dashboard
 are only ever added. Columns in **bold** identify a row. All times are instants; `batch_start` and
 `batch_end` read the batch's name as UTC.
 
-Beside them stand tables of dqsql's own (`dq_state__*`, `dq_total__*`, `dq_frequency*`), whose shape
-follows from your checks; do not build on those.
+dqsql also keeps internal tables (`dq_state__*`, `dq_total__*`, `dq_frequency*`), whose columns
+depend on your checks; do not build on those.
 
 This page is what `dqsql docs tables` prints.
 """
