@@ -72,7 +72,7 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
         ({"type": "custom", "engine": "soda"}, "it is for soda"),
         ({"metric": "nullValues"}, "compares with nothing"),
         ({"metric": "odd", "mustBe": 1}, "not in the standard"),
-        ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "no aggregate"),
+        ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "not an aggregate"),
         (
             {"type": "sql", "query": "select count(*) from {object} join u", "mustBe": 1},
             "more than one aggregate",
