@@ -411,7 +411,7 @@ def test_vars_of_the_command_line(write: Write) -> None:
     assert load_project(root, vars="{x: 5}").models[0].sql == "select 5 as a"
     with pytest.raises(UsageError, match="must be a mapping"):
         load_project(root, vars="x")
-    with pytest.raises(UsageError, match="no YAML"):
+    with pytest.raises(UsageError, match="not YAML"):
         load_project(root, vars="{x")
     with pytest.raises(JinjaError, match="'x' is not defined"):
         load_project(root)

@@ -169,7 +169,7 @@ def test_bad_rows_and_bad_batches_are_quarantined(orders: Orders, spark: SparkSe
 
 
 def test_what_cannot_be_streamed_is_told(orders: Orders, spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="no stream"):
+    with pytest.raises(UsageError, match="not a stream"):
         dqsql.stream(spark.range(1), "orders", orders.root, checkpoint="c")
     for options, message in (
         ({"on_failure": "drop"}, "on_failure is 'drop'"),
