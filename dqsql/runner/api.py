@@ -53,8 +53,8 @@ def run(
 
     Args:
         project_dir: folder of `dqsql_project.yml`, or of a dbt project.
-        spark: an existing session to use; by default one is made from the profile and stopped
-            at the end.
+        spark: an existing session to use; by default the profile's session is started and
+            stopped at the end.
         select: models to check, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         **place: target, profile and variables, as in `Place`.
@@ -66,25 +66,25 @@ def run(
         store_failures: keep samples of the rows that fail checks about rows in `dq_failures`.
         quarantine: split the rows of checked batches into good and quarantined tables; None: as
             the project says.
-        only_new: do not fail where there is nothing new and the batches that the run before
-            flagged still wait for a review.
+        only_new: do not fail if nothing is new but batches that an earlier run flagged still
+            wait for a review.
         dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
         state: folder of earlier artefacts, with which `state:` and `result:` compare.
-        selector: a selection with a name in `selectors.yml`, instead of `select` and `exclude`.
+        selector: the name of a selection in `selectors.yml`, instead of `select` and `exclude`.
         threads: how many models are checked at a time; None: as the profile says, else 1, or one
-            for each core where there is little to read. With `fail_fast` it is one.
+            per core if there is little to read. With `fail_fast` it is one.
         batches_of: batches by model, checked instead of its new ones.
-        listener: is told of the progress.
-        compiled: what `compile_project` gave for the same arguments, if that is at hand.
+        listener: receives the progress.
+        compiled: what `compile_project` returned for the same arguments, to save compiling.
 
     Returns:
         The verdicts of the run; failed checks do not raise.
 
     Raises:
         DqsqlError: the project is wrong, or all of its models are; an argument cannot be used, a
-            folder cannot be written, another process is at work on the same models, or Spark cannot
-            be started. Nothing was written then. What is
-            wrong with some models is the `error` of their results; the others are checked.
+            folder cannot be written, another process is working on the same models, or Spark
+            cannot be started. In these cases nothing was written. If only some models are wrong,
+            the `error` of their results says so, and the others are checked.
     """
     where = Where(project_dir, **place)
     request = RunRequest(

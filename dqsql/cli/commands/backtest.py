@@ -63,8 +63,8 @@ def command(
 
     Each batch is compared with what was learned from the accepted ones before it, and again with
     injected issues that were not used to choose its bounds. Batches that you rejected should be
-    found. Of monitors that cannot be replayed it is told what runs decided, with the rate "as run".
-    Reads stored metrics and verdicts only. Exits with 2 when something could not be replayed.
+    found. For monitors that cannot be replayed, it shows what runs decided, with the rate "as run".
+    Reads only stored metrics and verdicts. Exits with 2 if something could not be replayed.
     """
     from dqsql.runner.backtest import NEWEST, RATES, backtest
 

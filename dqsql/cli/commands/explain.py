@@ -36,7 +36,7 @@ def command(session: Session, **given: Any) -> int:
     """Explain a verdict: what was seen and expected, from which history.
 
     RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
-    or that of a check, as `dqsql ls` has it: on the batch that --batch names, else on the newest
+    or that of a check, as `dqsql ls` shows it: on the batch that --batch names, else on the newest
     one on which it found something. A check's name is enough if no other has it, such as that of
     an adopted test of dbt. Failing rows are shown where the run has stored some.
 

@@ -33,7 +33,7 @@ _DAY = click.DateTime(["%Y-%m-%d"])
 def command() -> None:
     """List open findings, acknowledge, assign, mute, resolve and reopen them.
 
-    CHECK is the id of a check, as `dqsql ls` has it, or of a finding. Batches stay as they are:
+    CHECK is the id of a check, as `dqsql ls` shows it, or of a finding. Batches do not change:
     see `dqsql review` for these.
     """
 

@@ -60,7 +60,7 @@ _NAMED = 5
 @option(
     "--serve",
     is_flag=True,
-    help="Show the report to browsers of this machine instead, until interrupted.",
+    help="Serve the report to browsers on this computer instead, until interrupted.",
 )
 @option(
     "--port",

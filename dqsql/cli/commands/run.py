@@ -54,8 +54,8 @@ def command(
 ) -> int:
     """Check the batches that are new, and store and print the verdicts.
 
-    Exits with 1 when a check of severity error failed, also in the run before when nothing is new
-    and nobody has reviewed it; with 2 when something could not be checked.
+    Exits with 1 if a check of severity error failed, or if nothing is new and nobody has reviewed
+    a failure of the run before; with 2 if something could not be checked.
     """
     began = time.monotonic()
     if not auto:
