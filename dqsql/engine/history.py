@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,15 +25,16 @@ def stored_rows(
     model: str,
     batches: Collection[str],
     metrics: Collection[str] = (),
+    columns: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The rows of some batches of a model in a table of rows by batch; of some metrics, if given.
 
-    Raises StorageError.
+    Of `columns`, or all. Raises StorageError.
     """
     if not batches:
         return []
     where = {"model": [model], "batch": batches}
-    return store.select(table, where={**where, "metric": metrics} if metrics else where)
+    return store.select(table, columns, {**where, "metric": metrics} if metrics else where)
 
 
 def stored_metrics(

@@ -127,6 +127,12 @@ _STATUSES = {s.value: s for s in Status}
 _SEVERITIES = {s.value: s for s in Severity}
 
 
+# Of the columns of dq_results, what a verdict does not hold; moments take as long as all the rest.
+_NOT_OF_RESULTS = ("run_id", "evaluated_at")
+RESULT_COLUMNS = tuple(c for c in RESULTS.column_names if c not in _NOT_OF_RESULTS)
+"""The columns that `result_of_row` reads."""
+
+
 def result_of_row(row: Mapping[str, Any]) -> Result:
     """A verdict as it was, of its row of dq_results."""
     return Result(

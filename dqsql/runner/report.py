@@ -21,7 +21,6 @@ from dqsql.model.tables import (
     COLUMNS,
     FAILURES,
     FINDINGS,
-    METRICS,
     MODEL_RUNS,
     MODELS,
     PROGRAMS,
@@ -199,11 +198,12 @@ class _ReportReader:
     ) -> ModelFacts:
         """What is stored of a model; `rows` are those of its small tables."""
         from dqsql.engine.history import stored_of_model, stored_rows
-        from dqsql.engine.rows import result_of_row
+        from dqsql.engine.rows import RESULT_COLUMNS, result_of_row
 
         names = [str(r["batch"]) for r in batches]
         wanted = list(dict.fromkeys((*names, *flagged)))
-        stored = [result_of_row(r) for r in stored_rows(self.store, RESULTS, name, wanted)]
+        rows_of_results = stored_rows(self.store, RESULTS, name, wanted, columns=RESULT_COLUMNS)
+        stored = [result_of_row(r) for r in rows_of_results]
         stored.sort(key=lambda r: (r.check_id, r.segment or "", batch_order(r.batch or "")))
         shown = set(names)
         results = [r for r in stored if r.batch in shown]
@@ -235,16 +235,16 @@ class _ReportReader:
     def _values(
         self, model: str, batches: Sequence[str], results: Sequence[Result]
     ) -> MetricValues:
-        from dqsql.engine.history import stored_rows
+        from dqsql.engine.history import stored_metrics
 
         wanted = wanted_series(results)
         if not wanted:
             return {}
         found: dict[SeriesKey, dict[str, float | None]] = {}
         metrics = {key[1] for key in wanted}
-        for row in stored_rows(self.store, METRICS, model, batches, metrics):
+        for row in stored_metrics(self.store, model, batches, metrics, segments=False):
             key = (row["column_name"] or "", row["metric"], row["parameters"] or "", row["scope"])
-            if row["segment"] is None and key in wanted:
+            if key in wanted:
                 found.setdefault(key, {})[row["batch"]] = row["value"]
         return found
 
