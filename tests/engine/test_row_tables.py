@@ -49,7 +49,7 @@ def rows_of(spark: SparkSession, given: dict[str, list[int]], sql: str = ODD) ->
 
 def read(store: DeltaFolderStore) -> list[str]:
     """All rows as Spark reads them, as texts."""
-    frame = store._frame(NAME, None)
+    frame = store._read_states(NAME, None)
     assert frame is not None
     return sorted(row[0] for row in frame.selectExpr("to_json(struct(*))").collect())
 

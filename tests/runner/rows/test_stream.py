@@ -179,7 +179,7 @@ def test_what_cannot_be_streamed_is_told(orders: Orders, spark: SparkSession) ->
         given = {"model": "orders", **options}
         with pytest.raises(UsageError, match=message):
             dqsql.stream_checker(project_dir=orders.root, checkpoint="c", **given)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no stream"):
+    with pytest.raises(UsageError, match="not a stream"):
         dqsql.stream([1], "orders", orders.root, checkpoint="c")  # type: ignore[arg-type]
 
 
