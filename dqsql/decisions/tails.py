@@ -190,21 +190,20 @@ def _half(sizes: FloatArray, use: BoolArray) -> _Half:
     count = np.maximum(use.sum(axis=1), 1)
     squares, groups = _grouped(np.square(np.where(use, sizes, np.nan)))
     start = np.maximum((squares * groups).sum(axis=1) / count, _LEAST)
-    evidence, scales, spreads = [], [], []
-    for degrees in _DEGREES:
-        # Of heavy tails the mean of the squares is far too large.
-        variance = start * (degrees + 1) / (degrees + 4)
-        for _ in range(_EM_STEPS):
-            pull = groups * squares / (degrees + squares / variance[:, None])
-            variance = np.maximum((degrees + 1) * pull.sum(axis=1) / count, _LEAST)
-        logs = (groups * np.log1p(squares / (degrees * variance[:, None]))).sum(axis=1)
-        constant = np.log(2) + _log_constant(degrees)
-        likelihood = count * (constant - 0.5 * np.log(variance)) - (degrees + 1) / 2 * logs
-        information = count * 2 * degrees / (degrees + 3)
-        evidence.append(likelihood + 0.5 * np.log(2 * np.pi / information))
-        scales.append(np.sqrt(variance))
-        spreads.append(1 / np.sqrt(information))
-    return _Half(np.stack(evidence, 1), np.stack(scales, 1), np.stack(spreads, 1))
+    # All degrees of freedom at once: degrees x S, and x m.
+    degrees = _DEGREES[:, None]
+    # Of heavy tails the mean of the squares is far too large.
+    variance = start * (degrees + 1) / (degrees + 4)
+    weighted = groups * squares
+    for _ in range(_EM_STEPS):
+        pull = weighted / (degrees[:, :, None] + squares / variance[:, :, None])
+        variance = np.maximum((degrees + 1) * pull.sum(axis=2) / count, _LEAST)
+    logs = groups * np.log1p(squares / (degrees * variance)[:, :, None])
+    constant = np.log(2) + _log_constant(degrees)
+    likelihood = count * (constant - 0.5 * np.log(variance)) - (degrees + 1) / 2 * logs.sum(axis=2)
+    information = count * 2 * degrees / (degrees + 3)
+    evidence = likelihood + 0.5 * np.log(2 * np.pi / information)
+    return _Half(evidence.T, np.sqrt(variance).T, 1 / np.sqrt(information).T)
 
 
 def _grouped(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
