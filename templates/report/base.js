@@ -24,7 +24,8 @@ function fill(node, attributes, children) {
 }
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
-const plural = (n, word, words) => `${n.toLocaleString('en')} ${n === 1 ? word : words || word + 's'}`;
+const grouped = n => n.toLocaleString('en');
+const plural = (n, word, words) => `${grouped(n)} ${n === 1 ? word : words || word + 's'}`;
 const badge = status => h('span', {class: `badge ${status}`}, MARKS[status] || status);
 const sum = list => list.reduce((a, b) => a + b, 0);
 const worst = letters => [...RANK].find(l => letters.includes(l)) || '.';

@@ -10,9 +10,9 @@ function tiles() {
   const waiting = sum(data.waiting.map(w => w.batches.length)), owners = new Set(data.waiting.map(w => w.model)).size;
   const tile = (what, value, note, tone) => h('div', {class: `card tile ${tone || ''}`}, h('div', {class: 'value'}, value), h('div', {class: 'what'}, what), h('div', {class: 'then'}, note || '\u00a0'));
   const told = [broken && `${broken} could not be computed`, plural(hard, 'failure'), plural(mild, 'warning'), empty && `${empty} without data`].filter(t => t).join(', ');
-  const made = [tile('Open findings', String(open.length), open.length ? told : waiting ? 'but batches wait for a review' : 'nothing to look at', hard + broken ? 'down' : open.length ? 'mild' : waiting ? '' : 'up'),
-    tile('Batches waiting for review', String(waiting), waiting ? `of ${plural(owners, 'model')}` : 'none', waiting ? 'down' : ''),
-    tile('Models without findings', `${data.models.length - sick.size} of ${data.models.length}`, `${plural(sum(data.models.map(m => m.checks)), 'check')}`)];
+  const made = [tile('Open findings', grouped(open.length), open.length ? told : waiting ? 'but batches wait for a review' : 'nothing to look at', hard + broken ? 'down' : open.length ? 'mild' : waiting ? '' : 'up'),
+    tile('Batches waiting for review', grouped(waiting), waiting ? `of ${plural(owners, 'model')}` : 'none', waiting ? 'down' : ''),
+    tile('Models without findings', `${grouped(data.models.length - sick.size)} of ${grouped(data.models.length)}`, `${plural(sum(data.models.map(m => m.checks)), 'check')}`)];
   const [a, b] = [rate(now), rate(then)];
   if (a !== null) {
     const points = b === null ? 0 : (a - b) * 100, same = Math.abs(points) < .005;
@@ -21,7 +21,7 @@ function tiles() {
     made.push(tile('Batches with failures, newest 7 days', String(c), `${d} in the 7 days before`, c > d ? 'down' : c < d ? 'up' : ''));
   }
   const covered = sum(data.models.map(m => m.covered)), columns = sum(data.models.map(m => m.columns));
-  if (columns) made.push(tile('Columns with a check', `${Math.round(100 * covered / columns)}%`, `${covered} of ${columns}`));
+  if (columns) made.push(tile('Columns with a check', `${Math.round(100 * covered / columns)}%`, `${grouped(covered)} of ${grouped(columns)}`));
   return h('section', {class: 'tiles', 'aria-label': 'In short'}, made);
 }
 

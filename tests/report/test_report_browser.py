@@ -221,6 +221,10 @@ def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_pat
     overview = drawn(tmp_path, page_of(made), width=360)
     assert 'aria-label="flights: 1 fail, 29 pass"' in overview
     assert "1 failure, 0 warnings" in overview
+    tiles = re.findall(r'<div class="value">(.*?)</div><div class="what">(.*?)</div>', overview)
+    assert tiles[0] == ("1", "Open findings")
+    assert ("0", "Batches waiting for review") in tiles
+    assert ("0 of 1", "Models without findings") in tiles
     checks = drawn(tmp_path, page_of(made), "#/checks")
     assert "96.6%" in checks
     assert "No batch of these models has been checked yet" in drawn(tmp_path, page_of())
@@ -239,6 +243,7 @@ def test_batches_that_wait_for_a_review_are_on_the_first_page(
     document = html.unescape(drawn(tmp_path, page_of(waits)))
     assert "nothing to look at" not in document
     assert "Batches waiting for review</h2>" in document
+    assert '<div class="value">1</div><div class="what">Batches waiting' in document
     assert "observed 99, expected 5 to 60" in document
     for word in ("accept", "reject"):
         assert f'dqsql review {word} flights 2025-01-01 --reason "..."' in document
