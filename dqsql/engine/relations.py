@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,37 +162,15 @@ def register_dependencies(
 
     A relation that dbt built is there already, and needs nothing.
     """
-    models = {m.unique_id: m for m in project.models}
-    _register_upstream(spark, project, models, model, done or Registered())
-
-
-def _register_upstream(
-    spark: SparkSession,
-    project: Project,
-    models: Mapping[str, CheckModel],
-    model: CheckModel,
-    done: Registered,
-) -> None:
     if model.relation is not None:
         return
+    done = done or Registered()
     for source in project.sources:
         if source.unique_id in model.depends_on:
             done.once(source.unique_id, partial(register_source, spark, source))
-    for unique_id in model.depends_on:
-        if (upstream := models.get(unique_id)) is not None:
-            done.once(unique_id, partial(_register_with, spark, project, models, upstream, done))
-
-
-def _register_with(
-    spark: SparkSession,
-    project: Project,
-    models: Mapping[str, CheckModel],
-    model: CheckModel,
-    done: Registered,
-) -> None:
-    """Register a check model after what it reads."""
-    _register_upstream(spark, project, models, model, done)
-    _register_view(spark, project, model)
+    for upstream in project.models:
+        if upstream.unique_id in model.depends_on:
+            done.once(upstream.unique_id, partial(register_model, spark, project, upstream, done))
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:
