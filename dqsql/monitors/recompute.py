@@ -53,6 +53,9 @@ class Recomputed:
         return all(c.same for c in self.compared) if self.compared else None
 
 
+NOT_DECIDED = Recomputed(note="it was not decided")
+
+
 @dataclass(frozen=True)
 class StoredVerdict:
     """A verdict as stored, and the metrics that are stored of its batch and those before.

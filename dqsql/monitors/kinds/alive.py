@@ -30,6 +30,7 @@ from dqsql.monitors.context import (
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import (
+    NOT_DECIDED,
     Compared,
     Recomputed,
     StoredVerdict,
@@ -174,7 +175,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide again by the stored metrics and values of the column."""
     details, past = stored.details, stored.past
     if not past:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     series = {name: stored_key(key) for name, key in details["series"].items()}
     column = _AliveColumn(stored.row["column_name"] or "", stored.history, series)
     found = column.found(stored.batch, past, details["fpr"], details["min_history"])

@@ -28,6 +28,7 @@ from dqsql.model.settings import as_rate, as_text, at_least
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import (
+    NOT_DECIDED,
     Recomputed,
     StoredVerdict,
     compared_by,
@@ -179,7 +180,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide again by the names of the batches and the stored delays."""
     details, start = stored.details, wall_time_of(stored.batch)
     if "cadence" not in details or start is None:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     rules = _Rules(
         details["cadence"],
         details["fpr"],

@@ -17,6 +17,7 @@ from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, w
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import (
+    NOT_DECIDED,
     Compared,
     Recomputed,
     StoredVerdict,
@@ -119,7 +120,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide again by the stored numbers of rows of segments."""
     details, history = stored.details, stored.history
     if "series" not in details:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     series = stored_key(details["series"])
     if "listed" in details:
         now = _present(history, series, stored.batch)

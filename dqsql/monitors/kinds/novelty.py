@@ -35,7 +35,14 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.history import MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, compared_by
+from dqsql.monitors.recompute import (
+    NOT_DECIDED,
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    compared_by,
+    rests_on,
+)
 from dqsql.monitors.replay import Replayed, Tally
 from dqsql.monitors.settings import read_settings
 
@@ -175,34 +182,39 @@ class NoveltyDetector:
         past = [b for b in past if b not in odd]
         return past[-window:] if window else past
 
+    def matrix(self, unit: VectorUnit, past: Sequence[str]) -> FloatArray:
+        """The metrics of batches, K x F."""
+        history = self.context.history
+        return np.column_stack([history.series(key, past) for key in unit.keys.values()])
+
     def decision(
         self,
         unit: VectorUnit,
         past: Sequence[str],
+        matrix: FloatArray,
         batch: str,
         changed: Mapping[Feature, float] | None = None,
     ) -> NoveltyDecision:
         """The decision on a batch, as it is or with some metrics changed."""
         history, features = self.context.history, list(unit.keys)
-        matrix = np.column_stack([history.series(unit.keys[f], past) for f in features])
         new = {f: history.value(k, batch) for f, k in unit.keys.items()} | dict(changed or {})
         row = feature_vector(features, new)
         return decide_novelty(features, matrix, row, unit.config, wall_times((*past, batch)))
 
     def repeat(
-        self, unit: VectorUnit, past: Sequence[str], batch: str
+        self, unit: VectorUnit, past: Sequence[str], matrix: FloatArray, batch: str
     ) -> tuple[str, Repeat] | None:
         """The batch before that a batch is, delivered again, where that can be told."""
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
-        usual = history.usual(unit.monitor.id, past, len(past))
-        matrix = np.column_stack([history.series(k, usual) for k in unit.keys.values()])
+        usual = set(history.usual(unit.monitor.id, past, len(past)))
+        rows = [row for row, b in enumerate(past) if b in usual]
         new = np.array([history.value(k, batch) for k in unit.keys.values()])
         numbers = {f.column: i for i, f in enumerate(unit.keys)}
         columns = [numbers[f.column] for f in unit.keys]
-        found = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
-        return None if found is None else (usual[found.place], found)
+        found = repeated(columns, matrix[rows], new, _FOR_REPEATS * unit.config.rate)
+        return None if found is None else (past[rows[found.place]], found)
 
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config
@@ -219,7 +231,8 @@ class NoveltyDetector:
             unmeasured = len(before) - len(past)
             need = config.min_history
             return learning(unit.monitor, batch, len(past), need, max(0, unmeasured))
-        decision = self.decision(unit, past, batch)
+        matrix = self.matrix(unit, past)
+        decision = self.decision(unit, past, matrix, batch)
         result = result_of(
             unit.monitor, batch, _status(unit.monitor, decision), decision.explanation
         )
@@ -230,15 +243,14 @@ class NoveltyDetector:
             upper=finite(decision.threshold),
             score=_ratio(decision.score, decision.threshold),
         )
-        result = _with_repeat(result, self.repeat(unit, past, batch))
+        result = _with_repeat(result, self.repeat(unit, past, matrix, batch))
         record = decision.to_dict()
         record["contributions"] = record["contributions"][:_SHOWN_CONTRIBUTIONS]
         return with_details(
             result,
             settings=config.to_dict(),
             decision=record,
-            history=[past[0], past[-1], len(past)],
-            left_out=history.left_out(past),
+            **rests_on(history, past),
         )
 
 
@@ -348,8 +360,9 @@ class NoveltyReplay:
         if len(past) < unit.config.min_history:
             tally.add(batch, None)
             return
-        status = self.detector.decision(unit, past, batch).status
-        again = self.detector.repeat(unit, past, batch) is not None
+        matrix = self.detector.matrix(unit, past)
+        status = self.detector.decision(unit, past, matrix, batch).status
+        again = self.detector.repeat(unit, past, matrix, batch) is not None
         known = status in ("ok", "anomalous")
         tally.add(batch, (again or status == "anomalous") if known else None)
         if batch in tally.flagged or again or status != "ok":
@@ -364,7 +377,7 @@ class NoveltyReplay:
             value = history.value(unit.keys[feature], batch)
             for steps in _STEPS if usual and not math.isnan(value) else ():
                 changed = {feature: value + steps * usual}
-                found = self.detector.decision(unit, past, batch, changed).status
+                found = self.detector.decision(unit, past, matrix, batch, changed).status
                 tally.add_issue(batch, f"moved metric_{steps:g}_{feature}", found == "anomalous")
 
 
@@ -378,7 +391,7 @@ def _usual_change(series: FloatArray) -> float:
 def _recomputed(stored: StoredVerdict) -> Recomputed:
     then, history = stored.details.get("decision"), stored.history
     if then is None:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     keys = _keys(stored)
     if not keys:
         return Recomputed(note="the check is not in the project any more, which names its metrics")

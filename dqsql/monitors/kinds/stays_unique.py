@@ -21,6 +21,7 @@ from dqsql.monitors.context import (
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import (
+    NOT_DECIDED,
     Compared,
     Recomputed,
     StoredVerdict,
@@ -77,7 +78,7 @@ def _known(number: float) -> float | None:
 def _recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide again by the stored numbers of repeated values."""
     if not stored.past:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     key, row = stored_key(stored.details["series"]), stored.row
     now, was_key = _seen(stored.history, key, stored.batch, stored.past)
     return Recomputed(

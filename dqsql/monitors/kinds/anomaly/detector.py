@@ -30,6 +30,7 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.history import History, MetricKey, key_of
+from dqsql.monitors.recompute import shown_key
 from dqsql.monitors.settings import literal_value, read_settings
 
 NAME = "anomaly"
@@ -225,7 +226,7 @@ class AnomalyDetector:
             strategy=asked.chosen.to_dict(),
             settings=call.settings.to_dict(),
             decision=decision.to_dict(),
-            series=list(key[:4]),
+            series=shown_key(key),
             history=[past[0], past[-1], len(past)] if past else None,
             left_out=left_out,
             excluded=[b for b in past if b in self.excluded.batches(call.exclude_where)],

@@ -22,6 +22,7 @@ from dqsql.monitors.kinds.anomaly.detector import (
     places,
 )
 from dqsql.monitors.recompute import (
+    NOT_DECIDED,
     Recomputed,
     StoredVerdict,
     compared_by,
@@ -171,7 +172,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     details, history = stored.details, stored.history
     then = details.get("decision")
     if then is None:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     key = stored_key(details["series"])._replace(segment=stored.row["segment"])
     given = dict(details["strategy"])
     chosen = strategy(str(given.pop("name")), **{k: stored_number(v) for k, v in given.items()})

@@ -44,6 +44,7 @@ from dqsql.monitors.kinds.avh.evidence import (
 )
 from dqsql.monitors.kinds.avh.words import clause_details, describe_program, message
 from dqsql.monitors.programs import StoredProgram
+from dqsql.monitors.recompute import rests_on, shown_key
 from dqsql.monitors.settings import read_settings
 
 NAME = "avh"
@@ -432,11 +433,10 @@ class AvhDetector:
             fpr=program.fpr,
             fpr_bound=program.fpr_bound,
             bounds=program.bounds,
-            history=[past[0], past[-1], len(past)],
-            left_out=history.left_out(past),
+            **rests_on(history, past),
             since=[b for b in history.steps(past, batch) if batch_order(b) > last],
-            ranges=list(unit.keys["range"][:4]) if "range" in unit.keys else None,
-            rows=list(unit.keys["row_count"][:4]) if "row_count" in unit.keys else None,
+            ranges=shown_key(unit.keys["range"]) if "range" in unit.keys else None,
+            rows=shown_key(unit.keys["row_count"]) if "row_count" in unit.keys else None,
             sampled=unit.evidence.batch if unit.evidence else None,
             issues=program.issues,
             caught=program.caught,

@@ -17,6 +17,7 @@ from dqsql.decisions.program import (
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, metric_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
+from dqsql.monitors.recompute import shown_key
 
 _SHOWN_CLAUSES = 3
 
@@ -102,7 +103,7 @@ def clause_details(verdict: ClauseVerdict, key: MetricKey) -> dict[str, Any]:
     clause = verdict.clause
     return {
         "metric": clause.metric,
-        "series": list(key[:4]),
+        "series": shown_key(key),
         "observed": finite(verdict.observed),
         "lower": finite(verdict.lower),
         "upper": finite(verdict.upper),

@@ -20,7 +20,7 @@ from dqsql.monitors.context import finite
 from dqsql.monitors.demands import Demand, Demands
 from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.kinds.drift.call import P_VALUE
-from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
+from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, stored_key
 
 PROFILE, COUNT, QUANTILES = "profile", "count", "quantile_profile"
 # A distribution and its number of values.
@@ -69,7 +69,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide again by stored distributions; those of other relations are not stored."""
     details, row = stored.details, stored.row
     if "measure" not in details:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     if not stored.past:
         note = (
             f"the distribution of {details['against']} is not stored: only the verdict on the"

@@ -27,7 +27,7 @@ from dqsql.monitors.kinds.pattern.training import (
     warned_batches,
 )
 from dqsql.monitors.programs import StoredProgram
-from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, stored_key
+from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, stored_key
 from dqsql.monitors.replay import Replayed, Tally
 from dqsql.patterns import LearnedPattern, NoPattern, PatternDecision
 from dqsql.patterns.validate import decide
@@ -256,7 +256,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     """Decide on a stored verdict again, by its counts."""
     details, row = stored.details, stored.row
     if "pattern" not in details:
-        return Recomputed(note="it was not decided")
+        return NOT_DECIDED
     keys = [stored_key(series) for series in details["series"]]
     rows, matching = (stored.history.value(key, stored.batch) for key in keys)
     if math.isnan(rows) or math.isnan(matching):
