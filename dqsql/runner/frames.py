@@ -34,7 +34,6 @@ from dqsql.model.project import (
 )
 from dqsql.model.results import ModelResult, RunResult
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.context import defaults_of
 from dqsql.monitors.registry import find
 from dqsql.version import VERSION
 
@@ -141,15 +140,15 @@ def _plan(project: Project, checks: Sequence[str], batch_by: str | None) -> Plan
     if plan.rejected:
         raise error_of(plan.rejected)
     for monitor in plan.monitors:
-        if _needs_history(monitor, project):
+        if _needs_history(monitor):
             raise _no_history(f"@{monitor.kind}", monitor.span)
     return plan
 
 
-def _needs_history(monitor: Monitor, project: Project) -> bool:
+def _needs_history(monitor: Monitor) -> bool:
     kind = find(monitor.kind)
     reach = None if kind is None else kind.reach
-    return reach is not None and reach(monitor, defaults_of(project.settings, None)).depth != 0
+    return reach is not None and reach(monitor, {}).depth != 0
 
 
 def _refuse_learning(annotation: Annotation) -> None:
