@@ -27,7 +27,7 @@ from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameWriter
 
 # Folders of Spark's are numbered: what batches are called may be no name of a folder.
 _PART = "dqsql_part"
@@ -110,23 +110,11 @@ class RowFiles:
 
     def _additions(self, rows: DataFrame, batches: Sequence[str]) -> list[AddAction]:
         """Let Spark write rows of `batches`, each into files of its own; what adds them."""
-        folder = f"spark-{uuid.uuid4().hex}"
         listed = ", ".join(text_literal(b) for b in batches)
         place = f"int(array_position(array({listed}), {quoted(self.by)})) as {_PART}"
-        writer = rows.selectExpr("*", place).write
-        writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        try:
-            writer.partitionBy(_PART).parquet(f"{self.uri}/{folder}")
-        except SPARK_FAILURES as error:
-            told = translate(error, f"cannot write {self.uri.rpartition('/')[2]}")
-            raise StorageError(told.message, hint=told.hint) from error
-        files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(self.table._table))
-        selector = pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
-        return [
-            self._addition(files, found.path, found.size, batches)
-            for found in files.get_file_info(selector)
-            if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
-        ]
+        writer = rows.selectExpr("*", place).write.partitionBy(_PART)
+        files, written = written_files(self.table, self.uri, writer)
+        return [self._addition(files, found.path, found.size, batches) for found in written]
 
     def _addition(
         self, files: pa_fs.FileSystem, path: str, size: int, batches: Sequence[str]
@@ -138,6 +126,29 @@ class RowFiles:
         rows = pq.read_metadata(path, filesystem=files).num_rows
         stats = stats_of(rows, self.by, batch, batch)
         return AddAction(path, size, {}, int(time.time() * 1000), True, stats)
+
+
+def written_files(
+    table: DeltaTable, uri: str, writer: DataFrameWriter
+) -> tuple[pa_fs.FileSystem, list[pa_fs.FileInfo]]:
+    """Let Spark write Parquet files into a folder of their own beside a table's, and list them.
+
+    Their paths are those of the table's file system. Raises StorageError.
+    """
+    folder = f"spark-{uuid.uuid4().hex}"
+    writer = writer.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+    try:
+        writer.parquet(f"{uri}/{folder}")
+    except SPARK_FAILURES as error:
+        told = translate(error, f"cannot write {uri.rpartition('/')[2]}")
+        raise StorageError(told.message, hint=told.hint) from error
+    files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
+    selector = pa_fs.FileSelector(folder, allow_not_found=True, recursive=True)
+    return files, [
+        found
+        for found in files.get_file_info(selector)
+        if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_"))
+    ]
 
 
 def _removals(files: Sequence[LoggedFile], *, changes: bool) -> list[RemoveAction]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -467,20 +466,10 @@ class DeltaFolderStore(Store):
         self, table: DeltaTable, name: str, rows: DataFrame, by: str = "batch"
     ) -> list[AddAction]:
         """Let Spark write rows as files beside the table's; what adds them to it."""
-        from dqsql.engine.failures import SPARK_FAILURES, translate
+        from dqsql.engine.row_files import written_files
 
-        folder = f"spark-{uuid.uuid4().hex}"
-        writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        try:
-            writer.parquet(f"{self._uri(name)}/{folder}")
-        except SPARK_FAILURES as error:
-            told = translate(error, f"cannot write {name}")
-            raise StorageError(told.message, hint=told.hint) from error
-        files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
-        added = []
-        for found in files.get_file_info(pa_fs.FileSelector(folder)):
-            if found.base_name.endswith(".parquet") and not found.base_name.startswith((".", "_")):
-                added.append(add_action(files, f"{folder}/{found.base_name}", found.size, by))
+        files, written = written_files(table, self._uri(name), rows.write)
+        added = [add_action(files, found.path, found.size, by) for found in written]
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} cannot be seen in {self.location}",
