@@ -13,6 +13,8 @@ arrays: S series of K values, the newest last, those before the first NaN.
 
 from __future__ import annotations
 
+import math
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -375,9 +377,14 @@ def _running_median(values: FloatArray, still: BoolArray) -> FloatArray:
     value are off for long, or once more.
     """
     found = np.full((len(values), values.shape[1] + 1), np.nan)
-    rows = np.flatnonzero(still)
-    for place in range(1, found.shape[1]):
-        found[rows, place] = median_of(values[rows, :place])
+    for row in np.flatnonzero(still):
+        ranked: list[float] = []
+        for place, value in enumerate(values[row].tolist(), start=1):
+            if not math.isnan(value):
+                insort(ranked, value)
+            if ranked:
+                low, high = (len(ranked) - 1) // 2, len(ranked) // 2
+                found[row, place] = (ranked[low] + ranked[high]) / 2
     return found
 
 

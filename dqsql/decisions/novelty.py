@@ -27,6 +27,7 @@ import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.constraints import number_text
+from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.magnitudes import infinite_if_larger, usable
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, aggregate, resolution
 from dqsql.decisions.novelty_rate import surprise
@@ -166,7 +167,7 @@ def decide_novelty(
         why = f"{len(past)} accepted batches, {config.min_history} are needed"
         return _undecided("too_little_history", why, len(past))
     chosen = [feature for feature, use in zip(features, compared, strict=True) if use]
-    center = np.nanmedian(np.where(known, past, np.nan)[:, compared], axis=0)
+    center = median_of(np.where(known, past, np.nan)[:, compared].T)
     training = np.where(known[:, compared], past[:, compared], center)
     observed = values[compared]
     # A metric without a value says nothing here: its absence shows in completeness.

@@ -20,7 +20,7 @@ import scipy
 
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.forecasts import NO_SLOT, IntArray
+from dqsql.decisions.forecasts import NO_SLOT, IntArray, median_of
 from dqsql.decisions.strategies import (
     DEFAULT_MIN_HISTORY,
     LearnedStrategy,
@@ -111,7 +111,7 @@ def _apart(times: TimeArray) -> npt.NDArray[np.float64]:
     steps[np.isnat(np.diff(times, axis=1))] = np.nan
     none = np.isnan(steps).all(axis=1)
     steps[none] = np.inf
-    return np.asarray(np.nanmedian(steps, axis=1), dtype=float)
+    return median_of(steps)
 
 
 SPREADS = ("auto", "slot", "pooled")

@@ -20,6 +20,7 @@ which needs no model. Pure functions of arrays, one row per series.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,8 +142,7 @@ def fit_tails(
     known = ~np.isnan(errors)
     sizes = np.sqrt(np.square(np.where(known, errors, 0.0)) + np.square(floor)[:, None])
     below, above = known & (errors <= 0), known & (errors > 0)
-    whole = _half(sizes, known)
-    sides = [_half(sizes, below), _half(sizes, above)]
+    whole, *sides = _halves(sizes, (known, below, above))
     counts = [b.sum(axis=1) for b in (below, above)]
     total = counts[0] + counts[1]
     prior = _pooled_prior(whole) if pooled else prior_weights / prior_weights.sum()
@@ -184,6 +184,13 @@ class _Half:
     evidence: FloatArray
     scale: FloatArray
     uncertainty: FloatArray
+
+
+def _halves(sizes: FloatArray, uses: Sequence[BoolArray]) -> list[_Half]:
+    """Fit several choices of the sizes at once, each S x m."""
+    found = _half(np.concatenate([sizes] * len(uses)), np.concatenate(uses))
+    parts = (np.split(part, len(uses)) for part in (found.evidence, found.scale, found.uncertainty))
+    return [_Half(*fitted) for fitted in zip(*parts, strict=True)]
 
 
 def _half(sizes: FloatArray, use: BoolArray) -> _Half:
@@ -240,20 +247,26 @@ def _pooled_prior(fitted: _Half) -> FloatArray:
     """How common each number of degrees of freedom is among the series, by the EM algorithm."""
     prior = PRIOR / PRIOR.sum()
     for _ in range(_POOLING_STEPS):
-        posterior = scipy.special.softmax(fitted.evidence + np.log(prior), axis=1)
+        posterior = _posterior(fitted, prior)
         prior = (PRIOR / PRIOR.sum() * _PRIOR_SERIES + posterior.sum(axis=0)) / (
             _PRIOR_SERIES + len(posterior)
         )
     return np.asarray(prior, dtype=float)
 
 
+def _posterior(fitted: _Half, prior: FloatArray) -> FloatArray:
+    """How probable each number of degrees of freedom is, S x degrees; rows sum to 1."""
+    weights = prior * np.exp(fitted.evidence - fitted.evidence.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True), dtype=float)
+
+
 def _evidence(fitted: _Half, prior: FloatArray) -> FloatArray:
-    return np.asarray(scipy.special.logsumexp(fitted.evidence, axis=1, b=prior), dtype=float)
+    return np.asarray(np.logaddexp.reduce(fitted.evidence + np.log(prior), axis=1), dtype=float)
 
 
 def _components(fitted: _Half, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Weights, which sum to 1, and scales: S x (degrees of freedom * nodes)."""
-    posterior = scipy.special.softmax(fitted.evidence + np.log(prior), axis=1)
+    posterior = _posterior(fitted, prior)
     weights = posterior[:, :, None] * _NODE_WEIGHTS
     scales = fitted.scale[:, :, None] * np.exp(fitted.uncertainty[:, :, None] * _NODES)
     rows = len(posterior)
