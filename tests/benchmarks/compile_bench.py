@@ -18,27 +18,27 @@ import dqsql
 from dqsql.runner.api import compile_project
 
 NUMBER = (
-    "completeness >= 0",
-    "null_count >= 0",
+    "completeness is not null",
+    "null_count is not null",
     "min > -1e300",
     "max > -1e300",
     "mean > -1e300",
     "sum > -1e300",
-    "stddev >= 0",
-    "approx_count_distinct >= 0",
+    "stddev is not null",
+    "approx_count_distinct is not null",
     "median > -1e300",
     "in_range(-1e300, 1e300)",
 )
 TEXT = (
-    "completeness >= 0",
-    "null_count >= 0",
-    "min_length >= 0",
-    "max_length >= 0",
-    "mean_length >= 0",
-    "approx_count_distinct >= 0",
-    "compliance(length({c}) < 9) >= 0",
-    "count_distinct >= 0",
-    "type_consistency >= 0",
+    "completeness is not null",
+    "null_count is not null",
+    "min_length is not null",
+    "max_length is not null",
+    "mean_length is not null",
+    "approx_count_distinct is not null",
+    "compliance(length({c}) < 9) is not null",
+    "count_distinct is not null",
+    "type_consistency is not null",
     "matches('.*')",
 )
 PROFILE = """\

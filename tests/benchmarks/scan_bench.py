@@ -35,10 +35,10 @@ COLUMNS = {
 }
 
 COUNTS = [f"@completeness({c}) is not null" for c in COLUMNS]
-COUNTS += [f"@{m}({c}) > -1e300" for c in NUMERIC for m in ("min", "max", "mean", "stddev")]
-COUNTS += [f"@{m}_length({c}) >= 0" for c in STRINGS for m in ("min", "max", "mean")]
+COUNTS += [f"@{m}({c}) is not null" for c in NUMERIC for m in ("min", "max", "mean", "stddev")]
+COUNTS += [f"@{m}_length({c}) is not null" for c in STRINGS for m in ("min", "max", "mean")]
 SKETCHES = [f"@approx_count_distinct({c}) is not null" for c in COLUMNS]
-SKETCHES += [f"@median({c}) > -1e300" for c in NUMERIC]
+SKETCHES += [f"@median({c}) is not null" for c in NUMERIC]
 # Where a frequency table is counted anyway, the distinct count comes from there.
 COUNTED = {"s1", "s2", "s3", "s4", "id"}
 SKETCHES_REST = [s for s in SKETCHES if not any(f"distinct({c})" in s for c in COUNTED)]
