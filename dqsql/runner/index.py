@@ -214,7 +214,7 @@ def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
     raise UsageError(
         f"{relation} has no string column {wanted}",
         hint=nearest(wanted, columns)
-        or (f"its string columns are {', '.join(columns)}" if columns else "it has none at all"),
+        or (f"its string columns are {', '.join(columns)}" if columns else "it has none"),
     )
 
 

@@ -131,7 +131,8 @@ def stream_checker(
     compiled.raise_errors()
     if not any(plan.checks or plan.monitors for plan in compiled.plans):
         raise UsageError(
-            f"{model} has no checks that are enabled", hint="without any, no row could be refused"
+            f"{model} has no checks that are enabled",
+            hint="without checks, no row can be held back",
         )
     splits = on_failure == QUARANTINE
     refuse_shared_tables([p.model for p in compiled.plans], compiled.project, splits)
@@ -165,7 +166,7 @@ def _source_of(model: str, source: str | None, compiled: CompileResult) -> str:
         return read[0].full_name
     if not read:
         raise UsageError(
-            f"{model} itself reads no source that a stream could take the place of",
+            f"{model} itself reads no source that a stream could replace",
             hint="let its SELECT read source(..), or name a source that it reads by way of another"
             " model: source='shop.orders'",
         )
@@ -243,7 +244,7 @@ class MicroBatches:
         if model.error is not None:
             raise model.error
         if record is None:
-            raise CheckFailedError(f"nothing of {self.model} was checked: it has no checks")
+            raise CheckFailedError(f"{self.model} was not checked: it has no checks")
         failed = [r for r in model.results if r.status in (Status.ERROR, Status.FAIL)]
         reasons = "; ".join(r.message or r.check_name for r in failed)
         if record.status is BatchStatus.ACCEPTED:
@@ -251,8 +252,8 @@ class MicroBatches:
         if self.on_failure in (WARN, QUARANTINE) and record.status is not BatchStatus.INCOMPLETE:
             return
         raise CheckFailedError(
-            f"micro-batch {record.batch} of {self.model} may not go on: {reasons}",
-            hint=f"mend the data, or `dqsql review accept {self.model} {record.batch}`, and start"
+            f"micro-batch {record.batch} of {self.model} is held back: {reasons}",
+            hint=f"repair the data, or `dqsql review accept {self.model} {record.batch}`, and start"
             " the query again",
         )
 
@@ -277,7 +278,7 @@ class MicroBatches:
             before = json.loads(row["arguments"]).get(STREAM, {}).get("query")
             if before not in (None, query):
                 raise UsageError(
-                    f"micro-batch {batch} of {self.model} was checked by another query, whose"
-                    " rows it would replace",
+                    f"micro-batch {batch} of {self.model} was checked by another query: its rows"
+                    " would be replaced",
                     hint="has the checkpoint been deleted? Give this query another `name`",
                 )
