@@ -63,12 +63,12 @@ def check(
     cumulative checks are for projects.
 
     Args:
-        data: a DataFrame of Spark, or one of pandas, which goes to the active session.
+        data: a Spark DataFrame, or a pandas DataFrame, which is sent to the active session.
         checks: annotations that name their columns, as in a check model.
         batch_by: SQL expression whose values are judged one by one, for example a day.
-        segment_by: columns whose values are judged one by one inside of a batch.
-        severity: what a check means that names no severity: `error` or `warn`.
-        spark: the session for a DataFrame of pandas.
+        segment_by: columns that divide a batch into segments, each of which is judged by itself.
+        severity: the severity of checks that set none: `error` or `warn`.
+        spark: the session for a pandas DataFrame.
 
     Returns:
         The verdicts; failed checks do not raise, `raise_for_status()` of the result does.

@@ -57,22 +57,21 @@ def stream(
     """Check a stream with a check model, each micro-batch as a batch, and start it.
 
     Args:
-        rows: a streaming DataFrame. It is what the model reads instead of its source.
-        model: name of the check model; its `batch_by` does not count here.
+        rows: a streaming DataFrame, which the model reads instead of its source.
+        model: name of the check model; its `batch_by` is ignored here.
         project_dir: folder of `dqsql_project.yml`.
-        checkpoint: folder where Spark keeps how far the query is; one for each stream.
-        source: the source that the stream takes the place of (`shop.orders`), where the model reads
-            several.
-        on_failure: what becomes of a micro-batch that a check of severity `error` fails on. `stop`:
-            the query ends with an error, and repeats the batch when it is started again.
-            `quarantine`: its bad rows, or all of them where no single row is to blame, go to the
-            quarantine table, good ones on. `warn`: it goes on.
-        then: is called with the rows that go on, as the model's SELECT gives them, and the number
-            of the micro-batch. It is called again when a batch is repeated.
+        checkpoint: folder where Spark stores the progress of the query; one for each stream.
+        source: the source that the stream replaces (`shop.orders`), if the model reads several.
+        on_failure: what happens to a micro-batch on which a check of severity `error` fails.
+            `stop`: the query ends with an error, and repeats the batch when it is started again.
+            `quarantine`: its bad rows (all rows if the check is not about single rows) go to the
+            quarantine table, good rows are passed on. `warn`: all rows are passed on.
+        then: called with the rows that are passed on (the result of the model's SELECT) and the
+            number of the micro-batch. It is called again when a batch is repeated.
         trigger: arguments of Spark's `trigger`, for example `{"availableNow": True}`.
-        name: stands before the numbers in the names of batches, and is the query's name in Spark.
+        name: put before the numbers in the names of batches; also the query's name in Spark.
         **place: target, profile and variables, as in `Place`.
-        listener: is told of the progress.
+        listener: receives the progress.
 
     Returns:
         Spark's query, which is running. An error of a micro-batch ends it: `awaitTermination()`
@@ -115,7 +114,7 @@ def stream_checker(
     listener: RunListener | None = None,
     **place: Unpack[Place],
 ) -> MicroBatches:
-    """What `stream` hands to `foreachBatch`, for queries that you start yourself.
+    """What `stream` passes to `foreachBatch`, for queries that you start yourself.
 
     Raises DqsqlError: the project or an argument is wrong.
     """
