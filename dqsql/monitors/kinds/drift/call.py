@@ -97,7 +97,7 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
         if isinstance(node, exp.Column | exp.Anonymous):
             return Against(relation=to_sql(node))
         raise CompileError(
-            f"{to_sql(node)} cannot be compared with",
+            f"cannot compare with {to_sql(node)}",
             span=span,
             hint="'previous', 'last 7', a batch such as '2024-01', or a relation without quotes",
         )
