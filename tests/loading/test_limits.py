@@ -83,7 +83,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "tags to be stripped": (
         {"checks/m.sql": "select '{{ ('<a' * 2000000) | striptags }}' as a -- @mean > 0\n"},
-        "checks/m.sql:1:1: Jinja: striptags is given a text of more than 100,000 characters",
+        "checks/m.sql:1:1: Jinja: striptags got a text of more than 100,000 characters",
     ),
     "a YAML file of 10 MB": (
         {"checks/m.sql": MODEL, "checks/sources.yml": f"x: {'a' * 10_000_000}\n"},
@@ -123,7 +123,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "a long number": (
         {"checks/m.sql": "{{ 10 ** (10 ** 6) }}\n" + MODEL},
-        "makes a number of more than 1,000 digits",
+        "produces a number of more than 1,000 digits",
     ),
     "5,000 digits": (
         {"checks/m.sql": "\n{{ " + "9" * 5000 + " }}\n" + MODEL},
