@@ -105,8 +105,8 @@ def usable(dialect: Spark) -> Spark:
         dialect.parser()
     except TypeError:
         raise ConfigError(
-            "sqlglot's compiled build (the package sqlglotc) is installed, which no other"
-            " dialect can extend",
+            "sqlglot's compiled build (the package sqlglotc) is installed, whose dialects"
+            " dqsql cannot extend",
             hint="pip uninstall sqlglotc, or install dqsql in a separate virtual environment",
         ) from None
     return dialect
@@ -233,7 +233,8 @@ def _is_deep(ast: exp.Expr) -> bool:
 def _too_deep() -> SqlSyntaxError:
     return SqlSyntaxError(
         f"the expression is nested deeper than {MAX_BRACKETS} parentheses or {MAX_DEPTH} operators",
-        hint="compute it as a column of the SELECT, whose text runs verbatim, and check that",
+        hint="compute it as a column of the SELECT, which runs as you wrote it, and check that"
+        " column",
     )
 
 
@@ -373,7 +374,9 @@ def check_fidelity(text: str, tokens: Sequence[Token], ast: exp.Expr) -> None:
 
 
 def _hint_on_change(tokens: Sequence[Token]) -> str:
-    elsewhere = "compute it as a column of the SELECT, whose text runs verbatim, and check that"
+    elsewhere = (
+        "compute it as a column of the SELECT, which runs as you wrote it, and check that column"
+    )
     kinds = [token.token_type for token in tokens]
     if any(a is b is TokenType.STRING for a, b in pairwise(kinds)):
         return f"is a comma missing between two texts? Or {elsewhere}"

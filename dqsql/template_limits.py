@@ -70,7 +70,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             _refuse_longer(length)
         text = "".join(found)
         if half := SURROGATE.search(text):
-            raise LimitError(f"{half[0]!r} is half of a character, which no file can hold")
+            raise LimitError(f"{half[0]!r} is half of a character and cannot be written to a file")
         return text
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -183,7 +183,7 @@ _BLOCKS = frozenset({"if", "for", "macro", "call", "filter", "set", "raw", "with
 
 def _refuse_longer(length: int) -> None:
     if length > MAX_TEXT:
-        raise LimitError(f"the template makes a text of more than {MAX_TEXT:,} characters")
+        raise LimitError(f"the template produces a text of more than {MAX_TEXT:,} characters")
 
 
 def _refuse_long_number(operator: str, left: Any, right: Any) -> None:
@@ -193,7 +193,7 @@ def _refuse_long_number(operator: str, left: Any, right: Any) -> None:
     if operator == "*":
         bits = left.bit_length() + right.bit_length()
     if bits > _MAX_DIGITS * 3:
-        raise LimitError(f"the template makes a number of more than {_MAX_DIGITS:,} digits")
+        raise LimitError(f"the template produces a number of more than {_MAX_DIGITS:,} digits")
 
 
 def _refuse_growth(name: str, value: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -204,7 +204,7 @@ def _refuse_growth(name: str, value: Any, args: Sequence[Any], kwargs: dict[str,
             _refuse_longer(abs(width))
     texts = [text for text in given if isinstance(text, str)]
     if name in _SEARCHING and len(str(value)) > _MAX_SEARCHED:
-        raise LimitError(f"{name} is given a text of more than {_MAX_SEARCHED:,} characters")
+        raise LimitError(f"{name} got a text of more than {_MAX_SEARCHED:,} characters")
     if name == "replace" and isinstance(value, str) and len(texts) > 1:
         _refuse_longer(len(value) + value.count(texts[0]) * len(texts[1]))
     elif name == "join" and isinstance(value, list | tuple | str):

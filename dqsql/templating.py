@@ -382,7 +382,7 @@ def _near_name(name: str, known: Mapping[str, object]) -> str:
     if name in names:
         return f"write var('{name}')"
     near = nearest(name, known) or nearest(name, names, label="did you mean the variable")
-    return near or f"a variable is read by var('{name}'), a text needs quotes"
+    return near or f"write var('{name}') to read a variable, or put a text into quotes"
 
 
 def _locate_fault(

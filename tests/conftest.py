@@ -141,5 +141,5 @@ def eval_data() -> Path:
         pytest.skip("DQSQL_EVAL_DATA is not set: evaluation data sets are not in the repository")
     path = Path(folder)
     if not path.is_dir():
-        pytest.fail(f"DQSQL_EVAL_DATA is {folder}, which is no folder")
+        pytest.fail(f"DQSQL_EVAL_DATA is {folder}, which is not a folder")
     return path

@@ -121,5 +121,5 @@ def _interrupted(error: click.Abort) -> NoReturn:
 def _defect(error: BaseException) -> NoReturn:
     terminal = standard_terminals(None)[1]
     terminal.line("".join(traceback.format_exception(error)).rstrip())
-    terminal.line("This is a defect of dqsql, please report it with the lines above.")
+    terminal.line("This is a bug in dqsql: please report it with the lines above.")
     sys.exit(EXIT_ERROR)

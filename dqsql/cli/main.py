@@ -38,10 +38,10 @@ COMMANDS = {
     "suggest": CommandEntry(f"{_COMMANDS}.suggest", "Suggest checks for a relation."),
     "contract": CommandEntry(f"{_COMMANDS}.contract", "Read, write and compare data contracts."),
     "session": CommandEntry(f"{_COMMANDS}.session", "Keep a Spark session warm for commands."),
-    "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Examine and mend the warehouse tables."),
+    "doctor": CommandEntry(f"{_COMMANDS}.doctor", "Check and repair the warehouse tables."),
     "export": CommandEntry(f"{_COMMANDS}.export", "Copy the tables to DuckDB or Parquet."),
     "docs": CommandEntry(f"{_COMMANDS}.docs", "Print the reference as Markdown."),
-    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder, or what is old."),
+    "clean": CommandEntry(f"{_COMMANDS}.clean", "Remove the target folder, or old results."),
 }
 
 

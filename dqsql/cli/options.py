@@ -41,10 +41,10 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
         multiple=True,
         metavar="SELECTOR...",
         shell_complete=complete_selector,
-        help="What to leave out of the selection.",
+        help="Check models to leave out of the selection.",
     ),
     "selector": option(
-        "--selector", metavar="NAME", help="A selection with a name in selectors.yml."
+        "--selector", metavar="NAME", help="The name of a selection in selectors.yml."
     ),
     "target": option("--target", "-t", help="The target of the profile to run against."),
     "profile": option("--profile", help="The profile to use instead of the project's."),
@@ -95,7 +95,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "quarantine": option(
         "--quarantine/--no-quarantine",
         default=None,
-        help="Split rows into good and quarantined tables [default: as the project says].",
+        help="Split rows into good and quarantined tables [default: as in the project's settings].",
     ),
     "only_new": option(
         "--only-new",
@@ -110,7 +110,7 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
     "dbt_tests": option(
         "--dbt-tests/--no-dbt-tests",
         default=None,
-        help="Adopt the generic tests of a dbt project [default: as its settings say].",
+        help="Adopt the generic tests of a dbt project [default: as in its settings].",
     ),
     "state": option(
         "--state", type=_FOLDER, help="Earlier artefacts, for state:modified, result:fail .."
@@ -119,8 +119,8 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
         "--threads",
         type=click.IntRange(min=1),
         help=(
-            "How many models to check at a time [default: as the profile says, else 1;"
-            " of little data one for each core]."
+            "How many models to check at a time [default: as in the profile, else 1;"
+            " with little data, one per core]."
         ),
     ),
     "output": option(
@@ -134,12 +134,16 @@ _OPTIONS: Mapping[str, Callable[[Any], Any]] = {
         type=click.Choice(["text", "json", "github"]),
         default="text",
         help=(
-            "json prints one JSON object to standard output and nothing else; github adds"
-            " annotations of the files' lines, as GitHub Actions reads them."
+            "json prints one JSON object to standard output and nothing else; github also"
+            " marks findings at the lines of the files, for GitHub Actions."
         ),
     ),
-    "reason": option("--reason", required=True, metavar="TEXT", help="Why."),
-    "author": option("--author", metavar="NAME", help="Who says so [default: the user]."),
+    "reason": option(
+        "--reason", required=True, metavar="TEXT", help="The reason, which is stored."
+    ),
+    "author": option(
+        "--author", metavar="NAME", help="Your name, which is stored [default: your user name]."
+    ),
     "log_format": option(
         "--log-format",
         type=click.Choice(["text", "json"]),

@@ -21,17 +21,17 @@ _PREFIXES = {"check": "Checks", "metric": "Metrics"}
 _MADE = "This page is what `dqsql docs {0}` prints."
 _PLACES = {
     "check": (
-        "Of a check or monitor",
-        "In braces behind an annotation: `@mean > 3 {severity: warn}`.",
+        "Checks and monitors",
+        "In braces after an annotation: `@mean > 3 {severity: warn}`.",
     ),
     "model": (
-        "Of a check model",
-        "In `config(..)`, or with a `+` for a folder in `dqsql_project.yml`.",
+        "Check models",
+        "In `config(..)`, or with a `+` under `models:` in `dqsql_project.yml` for a folder.",
     ),
-    "project": ("Of the project", "In `dqsql_project.yml`; in a dbt project under `vars: dqsql:`."),
+    "project": ("The project", "In `dqsql_project.yml`; in a dbt project under `vars: dqsql:`."),
     "profile": (
-        "Of a target",
-        "In `profiles.yml`. Keys of dbt-spark that dqsql has no use for are allowed there, too.",
+        "Targets",
+        "In `profiles.yml`. Other keys of dbt-spark are allowed there and ignored.",
     ),
 }
 
@@ -62,10 +62,11 @@ def annotations_as_markdown() -> str:
     lines = [
         "# Checks and metrics",
         "",
-        "What comes with dqsql. A check is written as it is (`@not_null`), a metric is compared"
-        " (`@mean > 3`). On the line of a column, the column is the first argument; names with a"
-        " question mark may be left out. The formula is what a name stands for: SQL over aggregates"
-        " and other metrics. A macro of the same name in your project replaces a shipped one."
+        "All checks and metrics of dqsql. You write a check as it is (`@not_null`) and compare a"
+        " metric (`@mean > 3`). On the line of a column, the column is the first argument;"
+        " arguments with a question mark are optional. The formula says what is computed: SQL over"
+        " aggregates and other metrics. A macro of the same name in your project replaces a"
+        " shipped one."
         " [Annotations](../annotations.md) has the grammar, [monitors](../monitors.md) what is"
         " learned from history.",
         "",
@@ -136,14 +137,12 @@ def settings_as_markdown() -> str:
     for place, (title, where) in _PLACES.items():
         rows = [f"| `{name}` | {_cell(text)} |" for name, text in sorted(described[place].items())]
         lines += [f"## {title}", "", where, "", "| setting | meaning |", "|---|---|", *rows, ""]
-    lines += ["## Of monitors", ""]
-    lines += [
-        "In braces behind the monitor; those that are configurable also in `config(..)` and in"
-    ]
+    lines += ["## Single kinds of monitors", ""]
+    lines += ["In braces after the monitor; if it is configurable, also in `config(..)` and in"]
     lines += ["`dqsql_project.yml`, under the monitor's name.", ""]
     lines += ["| monitor | settings | configurable |", "|---|---|---|"]
     for name, spec in sorted(monitor_specs().items()):
-        shown = ", ".join(f"`{s}`" for s in sorted(spec.settings)) or "none of its own"
+        shown = ", ".join(f"`{s}`" for s in sorted(spec.settings)) or "none"
         page = f"../{name}.md"
         page = _PAGES.get(name, page)
         lines.append(f"| [`@{name}`]({page}) | {shown} | {'yes' if spec.configurable else 'no'} |")
@@ -158,7 +157,7 @@ def commands_as_markdown(root: click.Group) -> str:
     lines = [
         "# Commands",
         "",
-        "Every option is also read from the environment variable `DQSQL_<OPTION>`, as in"
+        "You can also set each option by an environment variable `DQSQL_<OPTION>`, such as"
         " `DQSQL_TARGET`. `--help` after a command prints the same text.",
         "",
         _MADE.format("commands"),

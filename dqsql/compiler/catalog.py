@@ -149,7 +149,7 @@ class Catalog:
             )
         if _BEGINS_WITH_DIGIT.match(name):
             return UnknownNameError(
-                f"{name!r} is no number", span=span, hint=f"write {_number_meant(name)}"
+                f"{name!r} is not a number", span=span, hint=f"write {_number_meant(name)}"
             )
         return UnknownNameError(
             f"unknown check, metric or function {name!r}",
@@ -165,7 +165,7 @@ class Catalog:
         if (kind, rest) in self._macros:
             return f"did you mean @{rest}?"
         if name in self.library.macros:
-            return f"name the macro metric_{name} or check_{name}, and it can be used here"
+            return f"rename the macro to metric_{name} or check_{name} to use it here"
         if name.lower() in _SQL_FOR:
             return f"did you mean {_SQL_FOR[name.lower()]}?"
         plain = _EXPECTATION.sub("", name.lower())

@@ -76,11 +76,11 @@ class Meaning:
         for name in self.columns.keys() & before.columns.keys():
             (expression, kind), (old, old_kind) = self.columns[name], before.columns[name]
             if kind != old_kind and kind and old_kind:
-                found.append(f"{name} is {kind}, and was {old_kind}")
+                found.append(f"{name} is now {kind}, before it was {old_kind}")
             elif kind != old_kind:
                 found.append(f"{name} is {'new' if kind else 'gone'}")
             elif expression != old:
-                found.append(f"the SELECT makes {name} of another expression than before")
+                found.append(f"the SELECT computes {name} by another expression than before")
         return tuple(sorted(found))
 
 

@@ -87,7 +87,7 @@ def refuse_is(ast: exp.Expr, span: Span) -> None:
         if not isinstance(node.expression, exp.Null | exp.Boolean):
             what = to_sql(node.expression)
             raise CompileError(
-                f"only null, true and false may follow `is`, and {what} is none of them",
+                f"only null, true and false may follow `is`, not {what}",
                 span=span,
                 hint=f"write {to_sql(node.this)} {'<>' if _is_negated(node) else '='} {what}",
             )
@@ -145,9 +145,9 @@ def refuse_text_for_number(expanded: exp.Expr, metric_name: MetricName, span: Sp
             hint = f"freshness is in hours: write {value:g}"
         else:
             hint = "write the number without quotes" if is_text else "write a number"
-        shown = f"'{text}' is a text that is none" if is_text else f"{to_sql(operand)} is none"
+        shown = f"'{text}' is a text" if is_text else f"{to_sql(operand)} is not"
         raise CompileError(
-            f"{name or to_sql(numeric)} is a number, and {shown}",
+            f"{name or to_sql(numeric)} is a number, but {shown}",
             span=locate(span, text if is_text else "interval"),
             hint=hint,
         )
@@ -173,7 +173,7 @@ def refuse_broken_regex(expanded: exp.Expr, span: Span) -> None:
         problem = _regex_problem(text)
         if problem is not None:
             raise CompileError(
-                f"the regular expression {text!r} is broken: {problem}",
+                f"the regular expression {text!r} is not valid: {problem}",
                 span=span,
                 hint="Spark reads regular expressions as Java does; a bracket that is meant as"
                 " such needs a backslash",
@@ -274,7 +274,7 @@ def require_column(
     value = first.this if isinstance(first, exp.Neg) else first
     missing = first is None and macro.definition.required > 0
     if missing or isinstance(value, exp.Literal):
-        none = "" if first is None else f", and {to_sql(first)} is none"
+        none = "" if first is None else f", and {to_sql(first)} is not one"
         rest = ", .." if first is not None or macro.definition.required > 1 else ""
         raise CompileError(
             f"@{macro.name} needs a column{none}",

@@ -378,7 +378,7 @@ def _unusable_segments(segments: Sequence[str], place: Span) -> list[CompileErro
             CompileError(
                 f"segment_by names {name!r}, a name that dqsql uses itself",
                 span=place,
-                hint=f"name the column otherwise in the SELECT: `{name}` as {name}_of_row",
+                hint=f"rename the column in the SELECT: `{name}` as {name}_of_row",
             )
             for name in segments
             if name.lower() in ROW_COLUMNS
@@ -409,7 +409,7 @@ def _refuse_literal(metric: str, kind: str, annotation: Annotation) -> None:
     found = parse_expression(metric, annotation.span)
     if isinstance(found, exp.Literal):
         raise CompileError(
-            f"@{kind} watches a metric, and {metric} is none",
+            f"@{kind} watches a metric, and {metric} is not one",
             span=locate(annotation.span, str(found.this)),
             hint=f"write it without quotes: @{kind}({found.this})"
             if found.is_string
@@ -440,7 +440,7 @@ def _check_options(annotation: Annotation, kind: str) -> None:
         for word in words:
             if word not in known:
                 raise CompileError(
-                    f"@{kind} knows no {option} {word!r}",
+                    f"@{kind}: {option} cannot be {word!r}",
                     span=locate(annotation.span, str(word)),
                     hint=nearest(str(word), known) or f"one of {', '.join(known)}",
                 )

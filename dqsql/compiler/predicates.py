@@ -95,7 +95,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
     predicate = visit(ast)
     if not metrics:
         raise CompileError(
-            f"the check {to_sql(ast)} compares no metric",
+            f"the check {to_sql(ast)} does not compare a metric",
             span=span,
             hint="use a metric or an aggregate, or @satisfies(..) for a condition on every row",
         )
@@ -120,7 +120,7 @@ def require_conditions(node: exp.Expr, range_of: RangeOf, span: Span) -> None:
     if is_number or (is_numeric(node) and has_aggregate(node)):
         text = _display(node)
         raise CompileError(
-            f"{text} is a number and demands nothing",
+            f"{text} is a number, not a condition",
             span=span,
             hint=f"compare it, for example: @expect({text} > 0)",
         )

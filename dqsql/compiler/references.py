@@ -186,7 +186,7 @@ class RelationNames:
         return tuple(key for model in mine for key in unique_keys(model))
 
     def counts(self, metric: exp.Expr) -> str | None:
-        """What is wrong with the rows that a metric over one lookup counts, in words."""
+        """What the rows have that a metric over one lookup counts, in words."""
         found = list(dict.fromkeys(lookups_in(metric)))
         if len(found) != 1:
             return None
@@ -196,7 +196,7 @@ class RelationNames:
         relation = self.used[lookup.relation].name
         keys = [_plain(k) for k in lookup.keys]
         among = f"{relation}.{keys[0]}" if len(keys) == 1 else f"{relation} ({', '.join(keys)})"
-        return f"have a {what} that is not in {among}"
+        return f"no match for {what} in {among}"
 
 
 def unique_keys(model: CheckModel) -> tuple[frozenset[str], ...]:

@@ -106,7 +106,7 @@ class Resolver:
             return None
         if spec.compared and compared is None:
             raise CompileError(
-                f"@{name} is a number and demands nothing",
+                f"@{name} is a number, not a condition",
                 span=annotation.span,
                 hint=f"compare it, for example: @{to_sql(ast)} < 0.2",
             )
@@ -166,7 +166,7 @@ class Resolver:
             within = catalog.range_of(name)
             meant = compared(ast, name, args, macro, within, annotation.column)
             raise CompileError(
-                f"@{name} is a metric and demands nothing",
+                f"@{name} is a metric, not a condition",
                 span=annotation.span,
                 hint=f"compare it, for example: {meant}",
             )
@@ -273,7 +273,7 @@ class Resolver:
         self._expanded += len(text) + _PER_MACRO
         if self._expanded > _MAX_EXPANDED:
             raise MacroError(
-                "the macros of one check give too much SQL",
+                "the macros of one check expand to too much SQL",
                 span=context.span,
                 hint=f"the last one is {macro.name}, in {macro.definition.path}",
             )
@@ -281,7 +281,7 @@ class Resolver:
             parsed = parse_expression(text, context.span)
         except SqlSyntaxError as error:
             raise MacroError(
-                f"the macro {macro.kind}_{macro.name} gave SQL that does not parse:"
+                f"the macro {macro.kind}_{macro.name} produced SQL that does not parse:"
                 f" {error.message}",
                 span=context.span,
                 hint=f"the macro is in {macro.definition.path}:{macro.definition.line}",

@@ -96,7 +96,7 @@ def refuse_idle_after(annotation: Annotation, severity: Severity) -> None:
         raise _problem(
             annotation,
             AFTER,
-            "with severity warn nothing ever fails, so that after changes nothing",
+            "with severity warn nothing ever fails, so `after` has no effect",
             "remove one of the two",
         )
 
@@ -107,7 +107,7 @@ def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:
     raise _problem(
         annotation,
         given[1],
-        f"{given[0]!r} and {given[1]!r} do not go together",
+        f"{given[0]!r} and {given[1]!r} cannot be used together",
         "warn_if and error_if count failing rows, mostly is a share of rows that pass,"
         " warn is a second bound of what the check compares",
     )
@@ -124,7 +124,7 @@ def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
         raise _problem(
             annotation,
             WARN,
-            f"warn is a second bound of one comparison, and {annotation.expression} is none",
+            f"warn is a second bound for a comparison, and {annotation.expression} is not one",
             'write @completeness >= 0.99 {warn: ">= 0.999"}, or {warn_if: "> 0", error_if:'
             ' "> 10"} for numbers of failing rows',
         )
@@ -172,7 +172,7 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Che
             raise _problem(
                 annotation,
                 ERROR_IF,
-                "with severity warn the check never fails, so that error_if does nothing",
+                "with severity warn the check never fails, so error_if has no effect",
                 "write warn_if alone",
             )
         return CheckLimits(_row_limit(annotation, WARN_IF, use), None, rows)
@@ -180,7 +180,7 @@ def _counted(annotation: Annotation, severity: Severity, rows: Predicate) -> Che
         raise _problem(
             annotation,
             WARN_IF,
-            "the check fails from the first failing row on, so that warn_if does nothing",
+            "the check fails at the first failing row, so warn_if has no effect",
             'add error_if, such as {warn_if: "> 0", error_if: "> 100"}, or {severity: warn}',
         )
     fails, warns = (_row_limit(annotation, name, use) for name in (ERROR_IF, WARN_IF))
@@ -218,7 +218,7 @@ def _mostly(annotation: Annotation, rows: Predicate) -> CheckLimits:
     demands = _row_demands(annotation, rows, MOSTLY)
     if len(demands) > 1:
         raise _problem(
-            annotation, MOSTLY, f"{annotation.expression} makes several demands", _SEVERAL
+            annotation, MOSTLY, f"{annotation.expression} has several conditions", _SEVERAL
         )
     use = _passing_share(annotation, demands[0])
     demand = exp.GTE(this=placeholder(0), expression=literal(share))
@@ -252,7 +252,7 @@ def _row_demands(annotation: Annotation, rows: Predicate, setting: str) -> list[
     if len(demands) > 1 and (len(values) > 1 or len(demands) > 2):
         # Rows that fail both would be counted twice; those that repeat a value have one.
         raise _problem(
-            annotation, setting, f"{annotation.expression} makes several demands", _SEVERAL
+            annotation, setting, f"{annotation.expression} has several conditions", _SEVERAL
         )
     return demands
 
@@ -360,10 +360,10 @@ def _condition(
     try:
         ast = parse_expression(f"{_MEASURED} {text}", annotation.span).unnest()
     except SqlSyntaxError as error:
-        message = f"{setting} is no comparison: {text!r}"
+        message = f"{setting} is not a comparison: {text!r}"
         raise _problem(annotation, setting, message, example) from error
     if not isinstance(ast, COMPARISONS) or ast.this.name != _MEASURED:
-        raise _problem(annotation, setting, f"{setting} is no comparison: {text!r}", example)
+        raise _problem(annotation, setting, f"{setting} is not a comparison: {text!r}", example)
     found = ast.copy()
     found.set("this", operand.copy())
     return found
@@ -405,7 +405,7 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
         annotation,
         setting,
         "the warning would never appear: the check fails first",
-        "the threshold that warns is the stricter one",
+        "the threshold that warns must be the stricter one",
     )
 
 

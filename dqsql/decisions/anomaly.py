@@ -161,7 +161,7 @@ def strategy(name: str, *positional: object, **named: object) -> Strategy:
         known = [*STRATEGIES, *models()]
         raise DecisionError(
             f"no anomaly strategy is called {name!r}",
-            hint=nearest(name, known) or f"there are {', '.join(known)}",
+            hint=nearest(name, known) or f"one of {', '.join(known)}",
         )
     given = check.bind(
         kind.name,

@@ -73,7 +73,7 @@ def anomaly_settings(**named: object) -> AnomalySettings:
     given = dict(named)
     given |= {k: _WORDS.get(str(v), v) for k, v in given.items() if k == "direction"}
     if _SMALL in given and _MIN_CHANGE in given:
-        raise DecisionError(f"anomaly: {_MIN_CHANGE} and {_SMALL} are one setting: take one out")
+        raise DecisionError(f"anomaly: {_MIN_CHANGE} and {_SMALL} are the same setting: remove one")
     for name in (_SMALL, _MIN_CHANGE):
         if name in given:
             given |= _small_changes(name, given.pop(name))

@@ -63,14 +63,14 @@ def parse_budget(text: str) -> Budget:
             count = float(written)
         except ValueError as error:
             raise DecisionError(
-                f"false-alarm budget {text!r}: {found['count']!r} is no number", hint=_EXAMPLE
+                f"false-alarm budget {text!r}: {found['count']!r} is not a number", hint=_EXAMPLE
             ) from error
     unit = found["unit"].lower()
     days = DAYS.get(unit, DAYS.get(unit.removesuffix("s")))
     if days is None:
         raise DecisionError(
-            f"false-alarm budget {text!r}: {found['unit']!r} is no length of time",
-            hint=nearest(unit, DAYS) or f"there are {', '.join(DAYS)}",
+            f"false-alarm budget {text!r}: {found['unit']!r} is not a length of time",
+            hint=nearest(unit, DAYS) or f"one of {', '.join(DAYS)}",
         )
     times = float(found["times"] or 1)
     if count <= 0 or times <= 0:

@@ -27,7 +27,7 @@ LEFT_TO_DBT = "left to dbt: "
 class Observation:
     """A metric as a person reads it: its text, its value, and the rows that it was taken from.
 
-    Where the metric counts rows that ought not to be, `counts` says what is wrong with them.
+    Where the metric counts rows that ought not to be, `counts` says what they have.
     """
 
     text: str
@@ -254,7 +254,8 @@ def _rows_meeting(observation: Observation, expression: str) -> str:
     value, rows = observation.value or 0.0, observation.rows or 0
     failing = round((1 - value) * rows)
     if failing:
-        return f"{failing:,} of {rows:,} rows do not meet {expression}"
+        verb = "does" if failing == 1 else "do"
+        return f"{failing:,} of {rows:,} rows {verb} not meet {expression}"
     return f"{'the only row meets' if rows == 1 else f'all {rows:,} rows meet'} {expression}"
 
 
@@ -263,7 +264,8 @@ def _rows_counted(observation: Observation) -> str | None:
     value, rows = observation.value, observation.rows
     if observation.counts is None or value is None or rows is None:
         return None
-    return f"{number_text(value)} of {rows:,} rows {observation.counts}"
+    verb = "has" if value == 1 else "have"
+    return f"{number_text(value)} of {rows:,} rows {verb} {observation.counts}"
 
 
 def _no_data(
@@ -303,7 +305,8 @@ def _rows_seen(observation: Observation, expression: str) -> str | None:
         return None
     if observation.name == "failing_rows":
         of = "" if rows is None else f" of {rows:,}"
-        return f"{number_text(value)}{of} rows do not meet {expression}"
+        verb = "does" if value == 1 else "do"
+        return f"{number_text(value)}{of} rows {verb} not meet {expression}"
     if observation.name == "passing_share":
         return f"{number_text(100 * value)} % of rows meet {expression}"
     return None

@@ -33,7 +33,7 @@ REVIEWED: Mapping[str, BatchStatus] = {
 }
 # Who resolves a finding whose check passes again.
 DQSQL = "dqsql"
-_GONE = "the model has no such check any more"
+_GONE = "the model no longer has this check"
 _RETIRED = "batch_by has changed"
 
 

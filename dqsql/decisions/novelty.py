@@ -160,7 +160,9 @@ def decide_novelty(
         past = past[-config.window :]
         clock = None if clock is None else clock[-config.window - 1 :]
     if not np.isfinite(values).any() and not np.isinf(values).any():
-        return _undecided("no_value", "the batch has none of the metrics", len(past))
+        return _undecided(
+            "no_value", "none of the metrics could be measured for this batch", len(past)
+        )
     known = usable(past)
     compared = known.sum(axis=0) > len(past) / 2
     if len(past) < config.min_history or not compared.any():

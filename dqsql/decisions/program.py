@@ -292,7 +292,7 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     relation = {
         "fail": "outside the expected range",
         "pass": "within the expected range",
-        "null": "so it cannot be held against the expected range",
+        "null": "so it cannot be compared with the expected range",
     }[status]
     learned = (
         f"learned from {clause.history_size} values of batches {clause.first_batch} to "

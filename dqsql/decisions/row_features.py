@@ -87,7 +87,7 @@ def _number(name: str, values: FloatArray, batches: npt.NDArray[np.int64]) -> Ro
     if not finite.size:
         return "it has no values"
     if _moves(np.where(np.isfinite(values), values, np.nan), batches):
-        return "it moves on from batch to batch"
+        return "its values keep moving from batch to batch"
     centre = float(np.median(finite))
     return RowFeature(name, NUMBER, centre, _spread(finite), f"{centre:.6g}", {}, 0.0)
 
@@ -102,7 +102,7 @@ def _text(
     if len(counts) > max(_MANY_SHARE * rows, 2) or len(counts) > _MANY:
         lengths = np.array([np.nan if v is None else float(len(v)) for v in values])
         if _moves(lengths, batches):
-            return "it moves on from batch to batch"
+            return "its values keep moving from batch to batch"
         finite = lengths[np.isfinite(lengths)]
         centre = float(np.median(finite))
         usual = f"{centre:.0f} characters"

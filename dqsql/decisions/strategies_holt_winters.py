@@ -79,7 +79,7 @@ class HoltWinters(LearnedStrategy):
         self._check("damped", check.flag)
         self._check("fit", check.choice, known=FITS)
         if self.damped and self.trend == "none":
-            raise DecisionError(f"{self.name}: there is no trend to be damped")
+            raise DecisionError(f"{self.name}: there is no trend to damp")
         if self.fit == "fast" and (self.damped or self.trend == "multiplicative"):
             raise DecisionError(
                 f"{self.name}: fit 'fast' has no damped and no multiplicative trend",

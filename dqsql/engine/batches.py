@@ -191,7 +191,7 @@ def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
         return ()
     of = f"of {period.model.name}"
     left = plural(len(batches), f"batch {of} was", f"batches {of} were")
-    return (f"{left} left out: {batches[0]!r} is no time",)
+    return (f"{left} left out: {batches[0]!r} is not a time",)
 
 
 def _again_note(again: set[str]) -> tuple[str, ...]:

@@ -180,7 +180,9 @@ class Doctor:
             has = versions.get(name)
             if has is not None and has >= version:
                 continue
-            what = "is gone" if has is None else f"has version {has}, and a run left {version}"
+            what = (
+                "is gone" if has is None else f"has version {has}, and a run left version {version}"
+            )
             remedy = "batches that lack rows are checked again"
             if name == REVIEWS.name:
                 remedy = "reviews that are lost must be given again"
@@ -227,8 +229,8 @@ class Doctor:
                 batches = plural(len(differing), "batch", "batches")
                 yield Ailment(
                     name,
-                    f"has not the rows of {batches} of {model} that the ledger vouches for, the"
-                    f" first {differing[0]}",
+                    f"lacks rows that the ledger lists, of {batches} of {model}, the first"
+                    f" {differing[0]}",
                     "the next run checks them again",
                     mended=self.repair,
                 )

@@ -90,7 +90,7 @@ def unchecked_note(plan: Plan, store: Store, ledger: Mapping[str, BatchRecord]) 
     names = first_of([c.name for c in new], 3)
     those, have = plural(len(new), "check"), "has" if len(new) == 1 else "have"
     return (
-        f"{those} ({names}) {have} not looked at any batch yet: check the newest again with"
+        f"{those} ({names}) {have} not run on any batch yet: check the newest again with"
         f" --batch '{newest}', or all with --full-refresh",
     )
 
@@ -173,7 +173,7 @@ def lost_rows(store: Store, ledgers: Ledgers, models: Iterable[str]) -> Iterator
             if has < expected:
                 yield (
                     f"{name} in {store.location} has {plural(has, 'row')} of {model}, and the"
-                    f" ledger vouches for {expected:,}"
+                    f" ledger lists {expected:,}"
                 )
 
 
@@ -186,8 +186,8 @@ def _older_tables(store: Store) -> Iterator[str]:
             yield f"the table {name} is gone from {store.location}"
         elif versions[name] < version:
             yield (
-                f"the table {name} in {store.location} is older than it was: version"
-                f" {versions[name]}, and a run ended with {version}"
+                f"the table {name} in {store.location} is older than before: it has version"
+                f" {versions[name]}, and a run left version {version}"
             )
 
 

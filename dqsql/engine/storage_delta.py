@@ -79,7 +79,7 @@ class DeltaFolderStore(Store):
         odd = sorted(_REFUSED.intersection(str(folder or "")))
         if odd:
             raise ConfigError(
-                f"no Delta tables can be kept in {folder}: its name has a {odd[0]!r}",
+                f"Delta tables cannot be kept in {folder}: its name contains {odd[0]!r}",
                 hint="set `warehouse` to a folder without any of [ ] ^ | % and \\",
             )
         self._written: set[str] = set()
@@ -352,7 +352,7 @@ class DeltaFolderStore(Store):
             if was_slower(error):
                 raise StorageError(
                     f"{doing}: other runs keep writing to the same table",
-                    hint="nothing of this write was stored; run again",
+                    hint="this write stored nothing; run again",
                 ) from error
             raise StorageError(
                 f"{doing}: {sentence(error)}",

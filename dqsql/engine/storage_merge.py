@@ -221,13 +221,13 @@ class MergeStore(Store):
         if _mentions(text, self._conflicts):
             return StorageError(
                 f"{doing}: another run wrote to the same table at the same time",
-                hint="nothing of this write was stored; run again",
+                hint="this write stored nothing; run again",
             )
         hint = f"the warehouse is {self.location}"
         if _mentions(text, _UNKNOWN_FORMAT):
             hint = "the session lacks the table format's jars or settings, see docs/storage.md"
         elif _mentions(text, _DUPLICATES):
-            hint = "several rows have the same key, which is a defect of dqsql: please report it"
+            hint = "several rows have the same key, which is a bug in dqsql: please report it"
         return StorageError(translate(error, doing).message, hint=hint)
 
 

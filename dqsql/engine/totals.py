@@ -199,7 +199,7 @@ def meaning_notes(
         return ()
     last = max(earlier, key=lambda r: batch_order(r.batch))
     return tuple(
-        f"{change}: what earlier batches had of it is left out of cumulative metrics;"
+        f"{change}: cumulative metrics leave out earlier batches of it;"
         " --full-refresh checks all batches again"
         for change in meaning.changes(last.fingerprint)
     )

@@ -82,7 +82,7 @@ class VerdictFinder:
         if text in models.values():
             known = sorted(i for i, model in models.items() if model == text)
             return UsageError(
-                f"{text!r} is a check model: a verdict is one of its checks'",
+                f"{text!r} is a check model, and a verdict belongs to one of its checks",
                 hint=f"its checks: {first_of(known, _SUGGESTED)}; or see all of them:"
                 f" dqsql report --text {text}",
             )
@@ -98,7 +98,7 @@ class VerdictFinder:
         for check in self.declared:
             if text in (check.id, check.name):
                 raise UsageError(
-                    f"no run has looked at the check {text!r} yet",
+                    f"no run has evaluated the check {text!r} yet",
                     hint=f"dqsql run --select {check.model} checks new batches with it, and with"
                     " --batch BATCH one that was checked before",
                 )
@@ -112,7 +112,7 @@ class VerdictFinder:
     def _by_id(self) -> list[_Place]:
         """The checks, batches and segments that the id may mean: names may hold `@` and `/`."""
         if self.segment is not None:
-            raise UsageError("--segment goes with --batch", hint="or write CHECK@BATCH/SEGMENT")
+            raise UsageError("--segment needs --batch", hint="or write CHECK@BATCH/SEGMENT")
         if ids := self._ids(self.text):
             return self._newest(ids)
         found: list[_Place] = []

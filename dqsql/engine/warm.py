@@ -134,8 +134,8 @@ def _refuse_other_version(session: WarmSession) -> None:
     ours, theirs = (VERSION, pyspark.__version__), (session.dqsql, session.spark)
     if ours != theirs:
         raise SessionError(
-            f"the warm session is of dqsql {theirs[0]} with Spark {theirs[1]}, and this is dqsql"
-            f" {ours[0]} with Spark {ours[1]}",
+            f"the warm session belongs to dqsql {theirs[0]} with Spark {theirs[1]}, and this is"
+            f" dqsql {ours[0]} with Spark {ours[1]}",
             hint="dqsql session stop",
         )
 
@@ -242,6 +242,6 @@ def _require_connect() -> None:
 
     if find_spec("grpc") is None or find_spec("grpc_status") is None:
         raise SessionError(
-            "a warm session is a Spark Connect server, whose client is not installed",
+            "a warm session is a Spark Connect server, and its client is not installed",
             hint="pip install 'dqsql[connect]'",
         )

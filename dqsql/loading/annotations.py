@@ -289,7 +289,7 @@ def _refuse_other_signs(expression: str, offset: int) -> None:
         )
     if (hint := curly_quotes(expression)) is not None:
         shown = f"@{expression.strip()}"
-        raise AnnotationProblem("SQL does not know these quotes", offset, shown, hint)
+        raise AnnotationProblem("these quotes do not work in SQL", offset, shown, hint)
     values = dotted_range(expression)
     if values is not None:
         raise AnnotationProblem(
@@ -392,7 +392,7 @@ def _refuse_repeated(text: str, offset: int) -> None:
     for key, _ in node.value if node is not None else ():
         if key.value in seen:
             at = offset + key.start_mark.index
-            raise AnnotationProblem(f"the setting {key.value!r} is there twice", at, text)
+            raise AnnotationProblem(f"the setting {key.value!r} appears twice", at, text)
         seen.add(key.value)
 
 

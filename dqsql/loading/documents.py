@@ -238,7 +238,7 @@ def read_document(
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         if issubclass(error, ProfileError):
             # What a profile holds is secret, and YAML's words quote it.
-            raise error("this is no valid YAML", span=Span(shown, line, column)) from None
+            raise error("this is not valid YAML", span=Span(shown, line, column)) from None
         offending = _line(text, line)
         raise error(
             f"YAML: {problem.problem or problem.context}", span=Span(shown, line, column, offending)
@@ -308,7 +308,7 @@ class _Builder:
             if not isinstance(key, str | int | float | bool):
                 raise self.error("a key must be a word", span=self._span(key_node))
             if key in result and not merged:
-                raise self.error(f"the key {key!r} is there twice", span=self._span(key_node))
+                raise self.error(f"the key {key!r} appears twice", span=self._span(key_node))
             mark = key_node.start_mark
             self.marks[(*path, str(key))] = (mark.line + 1, mark.column + 1)
             result[key] = self.build(value_node, (*path, str(key)))

@@ -76,7 +76,7 @@ _UNIT = re.compile(
 _HOURS: Mapping[str, float] = {"w": 168, "d": 24, "h": 1, "m": 1 / 60, "s": 1 / 3600}
 _LOOSE_SETTING = re.compile(rf"\b({'|'.join(sorted(CHECK_SETTINGS))})\s*[:=]\s*(\S.*)", re.DOTALL)
 _BRACKETED_SETTING = re.compile(rf"[\[(]\s*(?:{'|'.join(sorted(CHECK_SETTINGS))})\s*:(?!:)")
-AND = "SQL says and, not &&"
+AND = "SQL uses and, not &&"
 PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
 
 
@@ -164,7 +164,7 @@ def _half(text: str) -> str | None:
     if found is None:
         return None
     word = found.group(1)
-    return f"{word} needs a whole comparison behind it; or write: between 1 and 100"
+    return f"write a whole comparison after {word}, or: between 1 and 100"
 
 
 def _joined(text: str) -> str | None:
@@ -183,13 +183,15 @@ def _open_bracket(text: str) -> str | None:
     depth = sum(bare.count(c) for c in "([{") - sum(bare.count(c) for c in ")]}")
     if depth <= 0:
         return None
-    several = ": what takes several lines stands in /* .. */" if bare.rstrip()[-1:] in ",(" else ""
+    several = (
+        ": an annotation of several lines must be in /* .. */" if bare.rstrip()[-1:] in ",(" else ""
+    )
     return f"a parenthesis is not closed{several}"
 
 
 def _colon(text: str) -> str | None:
     found = _COLON.search(_STRING.sub("''", text))
-    return f"name a parameter so: {found.group(1)} => .." if found else None
+    return f"name a parameter like this: {found.group(1)} => .." if found else None
 
 
 def _no_comma(text: str) -> str | None:
@@ -223,13 +225,13 @@ _RULES: tuple[Callable[[str], str | None], ...] = (
 def rest_hint(expression: str, rest: str) -> str:
     """How what follows an annotation may have been meant."""
     if rest.startswith("{"):
-        return 'one pair of braces holds all settings: {severity: warn, where: "a > 0"}'
+        return 'put all settings into one pair of braces: {severity: warn, where: "a > 0"}'
     if (loose := loose_setting(rest)) is not None:
         return loose
     if rest.startswith("&&"):
         return AND
     if rest.startswith((")", "]")):
-        return "a parenthesis too many is closed"
+        return "there is one closing parenthesis too many"
     if re.search(r"\bbetween\b", expression, re.IGNORECASE) and _NUMBER.match(rest):
         return _between(f"{expression} {rest}") or PROSE_ELSEWHERE
     return _comparison_hint(expression, rest) or _call_hint(expression, rest) or PROSE_ELSEWHERE

@@ -171,7 +171,7 @@ def _pairs(tokens: list[Token]) -> dict[int, int]:
         elif token.token_type in _CLOSERS:
             closer = _CLOSERS[token.token_type]
             if not stack or _OPENERS[tokens[stack[-1]].token_type] != closer:
-                raise LayoutProblem(f"{closer!r} closes nothing", token.start, closer)
+                raise LayoutProblem(f"{closer!r} has no opening counterpart", token.start, closer)
             pairs[stack.pop()] = i
     if stack:
         opener = tokens[stack[-1]]

@@ -274,7 +274,9 @@ def _url(output: Section) -> str:
     if url := output.read("url", as_text):
         if not url.startswith("sc://"):
             raise output.problem(
-                f"the url {url!r} is no Spark Connect address", "url", hint="write sc://host:15002"
+                f"the url {url!r} is not a Spark Connect address",
+                "url",
+                hint="write sc://host:15002",
             )
         return str(url)
     host = output.read("host", as_text)

@@ -76,7 +76,7 @@ def load_project(
     if not _is_dbt(root):
         if dbt_tests:
             raise UsageError(
-                f"--dbt-tests adopts the tests of a dbt project, and {root} is none",
+                f"--dbt-tests adopts the tests of a dbt project, and {root} is not one",
                 hint="name the folder of dbt_project.yml with --project-dir",
             )
         project = _load(request, in_place_of or {})
@@ -122,7 +122,7 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
         settings=config.settings,
         broken=broken,
         warnings=tuple(
-            f"{FILE_NAME}: the settings of models.{folder} are about no check model"
+            f"{FILE_NAME}: the settings of models.{folder} match no check model"
             for folder in config.unused_folders([m.path for m in models])
         ),
     )
@@ -192,7 +192,7 @@ def _source_document(file: Path, root: Path, library: MacroLibrary) -> Document:
     for key in document.data:
         if key == "models":
             raise document.problem(
-                "check models are not described in YAML",
+                "check models cannot be configured in YAML",
                 key,
                 hint="use {{ config(..) }} in the model, or `models:` in dqsql_project.yml",
             )

@@ -97,7 +97,7 @@ def _quarantine(value: Any) -> dict[str, Any]:
     for name in ("good", "quarantined"):
         if name in parts and not _TABLE.fullmatch(parts[name]):
             hint = "letters, digits, underscores, and {model} for the model's name"
-            raise SettingProblem(f"{parts[name]!r} is no name of a table", key, hint)
+            raise SettingProblem(f"{parts[name]!r} is not a table name", key, hint)
     if parts.get("private", _PRIVATE[0]) not in _PRIVATE:
         hint = f"write {', '.join(_PRIVATE)}"
         shown = shown_value(parts["private"])
@@ -116,7 +116,7 @@ def _features(value: Any) -> str | tuple[str, ...]:
         if name not in FEATURES:
             known = f"'{AUTO}', or a list of {', '.join(FEATURES)}"
             hint = nearest(name, FEATURES) or known
-            raise SettingProblem(f"'monitors' knows no {name!r}", "monitors", hint)
+            raise SettingProblem(f"'monitors' has no {name!r}", "monitors", hint)
     return names
 
 

@@ -45,7 +45,7 @@ def _repeated(model: CheckModel) -> Iterator[str]:
         same = repr(replace(annotation, span=Span(""), expression=text))
         if same in seen:
             yield (
-                f"{annotation.span}: @{annotation.expression.strip()} is there twice,"
+                f"{annotation.span}: @{annotation.expression.strip()} appears twice,"
                 f" also at {seen[same]}"
             )
         seen.setdefault(same, annotation.span)
@@ -78,7 +78,7 @@ def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:
         if call is not None and call.group(1).lower() in names:
             place = Span.at_offset(model.path, model.raw_sql, comment.body_start + call.start(1))
             shown = text.strip()
-            yield f"{place}: the comment {shown!r} is no check; did you mean @{shown}?"
+            yield f"{place}: the comment {shown!r} is not a check; did you mean @{shown}?"
 
 
 # --- in annotations ------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def column_list(text: str) -> dict[str, str]:
     for part in _parts(text):
         match = re.fullmatch(r"\s*(?:`((?:[^`]|``)+)`|([^\s`,]+))\s+(.+?)\s*", part, re.DOTALL)
         if match is None:
-            raise ColumnListError(f"{part.strip()!r} is no column with its type")
+            raise ColumnListError(f"{part.strip()!r} is not a column with its type")
         name = (match[1] or match[2]).replace("``", "`")
         given = match[3]
         if given.lower().endswith("not null"):
@@ -187,7 +187,7 @@ def column_list(text: str) -> dict[str, str]:
         if kind is None or (given.startswith("<") and kind.strip("<>") not in LOGICAL):
             raise ColumnListError(f"{given!r} is not a type of Spark")
         if name.casefold() in {n.casefold() for n in found}:
-            raise ColumnListError(f"{name} is there twice")
+            raise ColumnListError(f"{name} appears twice")
         found[name] = kind
     if not found:
         raise ColumnListError("no column is named")

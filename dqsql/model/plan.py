@@ -186,7 +186,7 @@ class Metric:
     `alias` names the value's column in the metric query. `column` is the column that the metric
     is about or None; `parameters` are its further arguments as SQL text. `text` is the metric as a
     user would write it. Where the metric counts rows that ought not to be, `counts` says in words
-    what is wrong with them: they "have a dest that is not in airports.faa".
+    what they have: "no match for dest in airports.faa".
     """
 
     alias: str

@@ -82,7 +82,7 @@ def _route(entry: Any, number: int) -> Route:
             raise ConfigError(f"{where} has an unknown key {key!r}", hint=hint)
     kinds = [k for k in KINDS if k in given]
     if len(kinds) != 1:
-        found = f"and has {' and '.join(kinds)}" if kinds else "and has none of them"
+        found = f"but has {' and '.join(kinds)}" if kinds else "but has none of them"
         raise ConfigError(
             f"{where} must have one of {', '.join(KINDS)}, {found}",
             hint="{slack: SLACK_URL, owners: [data team], severity: error}",

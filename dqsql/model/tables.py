@@ -10,19 +10,21 @@ _MODEL = text("model", "Name of the check model; joins `dq_models`.")
 _BATCH = text("batch", "Name of the batch as `batch_by` gives it: `2024-01-31`, `2024-01-31 10`.")
 _SEGMENT = text("segment", "Values of `segment_by` (`carrier=AA`); null: the whole batch.")
 _CHECK_ID = text("check_id", "The check; joins `dq_checks`. Keeps its value over runs.")
-_COLUMN = text("column_name", "Column that it is about; null: the whole model.")
-_CHECK_NAME = text("check_name", "The check as people write it, or its `name` setting.")
+_COLUMN = text("column_name", "The column that the row is about; null: the whole model.")
+_CHECK_NAME = text("check_name", "The check as it is written, or its setting `name`.")
 _DETECTOR = text(
     "detector",
-    "What decides: `constraint` (a person wrote the bound), `anomaly`, `avh`, `novelty`,"
+    "What decided: `constraint` (a person wrote the bound), `anomaly`, `avh`, `novelty`,"
     " `pattern`, `schema` ..",
 )
-_SEVERITY = text("severity", "`error`: the run exits with 1 when it fails; `warn`: it does not.")
-_OWNER = text("owner", "Owner of the check model, as its settings say.")
-_TAGS = texts("tags", "Tags, as the settings say.")
-_DESCRIPTION = text("description", "What its author wrote about it.")
-_VALID_FROM = time("valid_from", "Start of the run that saw this version first.")
-_VALID_TO = time("valid_to", "Start of the run that no longer saw it; null: in force.")
+_SEVERITY = text(
+    "severity", "`error`: the run exits with 1 if the check fails; `warn`: it does not."
+)
+_OWNER = text("owner", "Owner of the check model, from its settings.")
+_TAGS = texts("tags", "Tags, from the settings.")
+_DESCRIPTION = text("description", "Description, from the settings.")
+_VALID_FROM = time("valid_from", "Start of the first run that saw this version.")
+_VALID_TO = time("valid_to", "Start of the first run that no longer saw it; null: current.")
 _PARAMETERS = text("parameters", "Arguments of the metric, and its `where`; null: none.")
 
 RUNS = Table(
@@ -32,7 +34,7 @@ RUNS = Table(
         text("run_id", "Identifies the run (a UUID)."),
         text("project", "Name of the project."),
         text("target", "Target of the profile that was used."),
-        text("arguments", "What the run was called with, as JSON."),
+        text("arguments", "Arguments of the run, as JSON."),
         time("started_at", "When it began."),
         time("finished_at", "When all results were stored."),
         text("status", "`pass`, `fail` (exit code 1) or `error` (exit code 2)."),
@@ -40,8 +42,8 @@ RUNS = Table(
         text("spark_version", "Version of Spark."),
         text("git_sha", "Commit of the project's repository; null if there is none."),
         flag("ansi", "Whether Spark ran in ANSI mode."),
-        whole("models", "Check models that were looked at."),
-        whole("checks", "Checks and monitors of these models."),
+        whole("models", "Number of check models in the run."),
+        whole("checks", "Number of their checks and monitors."),
         whole("batches", "Batches that were checked."),
         whole("scans", "Scans of source data."),
         whole("rows_scanned", "Rows of the checked batches."),
@@ -60,7 +62,9 @@ MODELS = Table(
         _OWNER,
         _DESCRIPTION,
         _TAGS,
-        text("batch_by", "Expression whose value names a row's batch; null: each run is a batch."),
+        text(
+            "batch_by", "SQL expression that names the batch of a row; null: each run is a batch."
+        ),
         texts("segment_by", "Columns that divide a batch into segments."),
         text("checksum", "Hash of the compiled model: changes with its SQL and checks."),
         _VALID_FROM,
@@ -94,7 +98,7 @@ CHECKS = Table(
 
 BATCHES = Table(
     "dq_batches",
-    "The ledger: batches that were checked. A batch that is not here has not been.",
+    "The ledger: batches that were checked. A batch without a row has not been checked.",
     (
         _MODEL,
         _BATCH,
@@ -102,7 +106,7 @@ BATCHES = Table(
             "status",
             "`accepted` (monitors learn from it), `flagged` (a check of severity error failed),"
             " `rejected` (by a person), `incomplete` (checked again by the next run) or `retired`"
-            " (made by another `batch_by` than the model has now).",
+            " (from an earlier `batch_by` of the model).",
         ),
         whole("rows", "Rows of the batch."),
         text("fingerprint", "`checksum` of the model when the batch was checked."),
@@ -113,8 +117,8 @@ BATCHES = Table(
         whole("results", "Rows of the batch in `dq_results`; null: to be checked again."),
         whole("states", "Rows of the batch in the model's state table; null: to be checked again."),
         text("versions", "Versions of the tables that have these rows, as JSON."),
-        time("batch_start", "When the batch begins; null where its name is no time."),
-        time("batch_end", "When the next one would begin; null where its length is not known."),
+        time("batch_start", "When the batch begins; null if its name is not a time."),
+        time("batch_end", "When the next batch would begin; null if the length is not known."),
         whole("quarantined", "Rows that were quarantined; null: rows were not split."),
     ),
     keys=("model", "batch"),
@@ -133,7 +137,7 @@ METRICS = Table(
         text("scope", "`delta`: of this batch; `cumulative`: of all batches up to it."),
         real("value", "The number (truth values as 0 and 1); null: nothing to measure, or a text."),
         text("value_text", "The value of dates, texts and the like; null for numbers."),
-        whole("sample_size", "Rows that it was computed of."),
+        whole("sample_size", "Number of rows that it was computed from."),
         _RUN_ID,
         time("computed_at", "Start of the run that computed it."),
     ),
@@ -171,7 +175,7 @@ RESULTS = Table(
         ),
         _SEVERITY,
         text("message", "What is wrong; empty if it passed."),
-        text("details", "What is needed to decide again, as JSON (`dqsql explain`)."),
+        text("details", "What `dqsql explain` needs to compute the verdict again, as JSON."),
         time("evaluated_at", "Start of the run that decided."),
     ),
     keys=("check_id", "batch", "segment"),
@@ -189,8 +193,14 @@ FAILURES = Table(
         _SEGMENT,
         text("row", "The row as JSON; personal columns are left out."),
         time("captured_at", "Start of the run that took the sample."),
-        real("score", "How unlike other rows it is (`@row_anomalies`); null: it fails a check."),
-        text("reasons", "By which columns, as JSON: share, value, and a usual one."),
+        real(
+            "score",
+            "How different it is from other rows (`@row_anomalies`); null: it failed a check.",
+        ),
+        text(
+            "reasons",
+            "The columns that make it different, as JSON: share, value, and a usual value.",
+        ),
     ),
     # A row may be there twice.
     keys=(),
@@ -247,7 +257,10 @@ INPUTS = Table(
     "Files that check models last read: shows whether anything can be new.",
     (
         _MODEL,
-        text("fingerprint", "Of the files' names, sizes and times, and of the model's definition."),
+        text(
+            "fingerprint",
+            "Hash of the files' names, sizes and times, and of the model's definition.",
+        ),
         whole("files", "How many files there were."),
         whole("bytes", "How large they were together, in bytes."),
         text("run_id", "The run that saw them."),
@@ -258,11 +271,11 @@ INPUTS = Table(
 
 REVIEWS = Table(
     "dq_reviews",
-    "What people said of batches with findings (`dqsql review`); the newest counts.",
+    "Decisions of people on batches with findings (`dqsql review`); the newest counts.",
     (
         _MODEL,
         _BATCH,
-        text("verdict", "`accept`: the batch is fine after all; `reject`: it is not."),
+        text("verdict", "`accept`: the batch is good; `reject`: it is not."),
         text("reason", "Why."),
         text("author", "Who."),
         time("at", "When."),
@@ -273,7 +286,7 @@ REVIEWS = Table(
 
 MODEL_RUNS = Table(
     "dq_model_runs",
-    "What each run did for each check model, and what that cost.",
+    "What each run did for each check model, and what it cost.",
     (
         text("run_id", "The run; joins `dq_runs`."),
         _MODEL,
@@ -288,24 +301,33 @@ MODEL_RUNS = Table(
         whole("bytes", "Bytes that Spark read; null if unknown, or if models overlap."),
         real(
             "seconds",
-            "Seconds of the model's own phases: the sum of the four below that are not the run's.",
+            "Seconds of the model's own phases: compile, discovery, scan and decide together.",
         ),
-        real("start_seconds", "Seconds until Spark was there; the run's, the same in each row."),
-        real("compile_seconds", "Seconds of registering and analysing the model's SQL."),
-        real("discovery_seconds", "Seconds of looking for batches that are new."),
-        real("scan_seconds", "Seconds of scanning and measuring."),
-        real("decide_seconds", "Seconds of deciding: checks, monitors, samples of failing rows."),
-        real("write_seconds", "Seconds of writing tables; the run's, the same in each row."),
-        text("error", "Why the model could not be checked; null: it could."),
+        real(
+            "start_seconds",
+            "Seconds until Spark was ready; of the whole run, the same for each model.",
+        ),
+        real("compile_seconds", "Seconds spent registering and analysing the model's SQL."),
+        real("discovery_seconds", "Seconds spent looking for new batches."),
+        real("scan_seconds", "Seconds spent scanning and measuring."),
+        real(
+            "decide_seconds",
+            "Seconds spent on decisions: checks, monitors, samples of failing rows.",
+        ),
+        real(
+            "write_seconds",
+            "Seconds spent writing tables; of the whole run, the same for each model.",
+        ),
+        text("error", "Why the model could not be checked; null: it was checked."),
     ),
     keys=("run_id", "model"),
 )
 
 FINDINGS = Table(
     "dq_findings",
-    "The life of findings: one row from the first batch that a check fails on until it passes.",
+    "Findings: one row from the first batch on which a check fails until it passes again.",
     (
-        text("finding_id", "Identifies the finding: `check_id@` and the batch it was opened by."),
+        text("finding_id", "Identifies the finding: `check_id@` and the batch that opened it."),
         _CHECK_ID,
         _MODEL,
         _COLUMN,
@@ -324,15 +346,16 @@ FINDINGS = Table(
         time("muted_until", "Until when no messages are sent; null: not muted."),
         time("resolved_at", "When it was resolved; null: not resolved."),
         text("resolved_batch", "First batch that passed again; null: resolved by a person."),
-        text("author", "Who acknowledged, muted or resolved it; `dqsql`: its check passed."),
-        text("reason", "Why, in that person's words."),
-        time("notified_at", "When its opening was sent as a message; null: it was not."),
+        text("author", "Who acknowledged, muted or resolved it; `dqsql`: its check passed again."),
+        text("reason", "The reason that this person gave."),
+        time("notified_at", "When a message about its opening was sent; null: none was sent."),
         time(
-            "resolution_notified_at", "When its resolution was sent as a message; null: it was not."
+            "resolution_notified_at",
+            "When a message about its resolution was sent; null: none was sent.",
         ),
-        text("assigned_to", "Who takes care of it; null: nobody was named."),
-        text("impact", "Models and exposures of dbt that read the data it is about."),
-        texts("readers", "The names of these models and exposures."),
+        text("assigned_to", "Who it is assigned to; null: nobody."),
+        text("impact", "Number of dbt models and exposures that read the affected data."),
+        texts("readers", "Names of these models and exposures."),
     ),
     keys=("finding_id",),
     partitions=("model",),
@@ -341,7 +364,7 @@ FINDINGS = Table(
 RESULT_HISTORY = Table(
     "dq_result_history",
     "Verdicts that were replaced because their batch was checked again. Rows are only added.",
-    (*RESULTS.fields, time("replaced_at", "Start of the run that replaced it.")),
+    (*RESULTS.fields, time("replaced_at", "Start of the run that replaced the verdict.")),
     keys=("check_id", "batch", "segment", "run_id"),
     partitions=("model",),
 )
@@ -355,7 +378,7 @@ COLUMNS = Table(
         text("column_name", "Name of the column."),
         text("data_type", "Its Spark type."),
         whole("position", "Its place in the SELECT, from 1."),
-        whole("checks", "Checks and monitors that are about it or compute something of it."),
+        whole("checks", "Number of checks and monitors that use it."),
         _OWNER,
         _VALID_FROM,
         _VALID_TO,

@@ -258,7 +258,7 @@ def learning(monitor: Monitor, batch: str, have: int, need: int, unmeasured: int
     """The verdict of a monitor whose history is too short."""
     text = f"still learning: {have} of {need} accepted batches"
     if unmeasured:
-        text += f" ({unmeasured} earlier ones were checked before this monitor was there: "
+        text += f" ({unmeasured} earlier ones were checked before this monitor was added: "
         text += "--full-refresh measures them)"
     return result_of(monitor, batch, Status.SKIPPED, text)
 

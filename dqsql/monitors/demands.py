@@ -91,7 +91,7 @@ def demands_of(monitor: Monitor) -> Demands:
         raise AnnotationError(
             "the warning would never appear: the check fails first",
             span=monitor.span,
-            hint="the threshold that warns is the stricter one",
+            hint="the threshold that warns must be the stricter one",
         )
     return Demands(fails, warns)
 

@@ -374,7 +374,7 @@ def held_back_note(
         if all(r.segment is not None for r in failed if r.check_id == often):
             named, setting = f"{named} on segments", "{segments: false}"
     return (
-        f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, as they have"
-        f" findings of severity error{named}: mend it or give it {setting}, and run with"
-        f" --full-refresh; or see `dqsql review list --select {model}`",
+        f"monitors do not learn from {flagged:,} of {plural(every, 'batch')}, because they have"
+        f" findings of severity error{named}: correct that check or give it {setting}, and run"
+        f" with --full-refresh; or see `dqsql review list --select {model}`",
     )

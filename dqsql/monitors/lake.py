@@ -53,7 +53,7 @@ class Lake:
         """One relation and its name in an index. Raises UsageError where there are several."""
         found = self._named(name)
         if len(found) != 1:
-            raise UsageError(f"{name} stands for {len(found):,} relations; name one of them")
+            raise UsageError(f"{name} matches {len(found):,} relations; name one of them")
         return next(iter(found.items()))
 
     def own(self) -> dict[str, DataFrame]:

@@ -72,7 +72,7 @@ def _installed(point: EntryPoint) -> MonitorKind:
         raise ConfigError(
             f"{point.value} is a {type(kind).__name__}, and an entry point of {GROUP} names a"
             " MonitorKind",
-            hint="see docs/monitors.md, Kinds of your own",
+            hint="see docs/monitors.md, Your own kinds of monitors",
         )
     return kind
 

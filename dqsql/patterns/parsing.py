@@ -98,7 +98,7 @@ def _token(match: re.Match[str]) -> Token:
     if match["hex"]:
         code_point = int(match["hex"], 16)
         if code_point > 0x10FFFF or 0xD800 <= code_point <= 0xDFFF:
-            raise PatternError(f"\\u{{{match['hex']}}} is no character")
+            raise PatternError(f"\\u{{{match['hex']}}} is not a character")
         return Token("const", chr(code_point))
     if match["esc"]:
         return Token("const", _UNESCAPED.get(match["esc"], match["esc"]))

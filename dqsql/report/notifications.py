@@ -203,7 +203,7 @@ def send(
 def _post(route: Route, content: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     url = _from_environment(route.address[0], environment)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"{route.address[0]} holds no http address")
+        raise ConfigError(f"{route.address[0]} does not hold an http address")
     request = urllib.request.Request(
         url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="POST"
     )
@@ -221,7 +221,7 @@ def _mail(
 ) -> None:
     server = urllib.parse.urlsplit(_from_environment(SMTP_URL, environment))
     if server.scheme not in ("smtp", "smtps") or not server.hostname:
-        raise ConfigError(f"{SMTP_URL} is no smtp:// or smtps:// address")
+        raise ConfigError(f"{SMTP_URL} is not an smtp:// or smtps:// address")
     mail = EmailMessage()
     mail["Subject"] = title_of(project, notices)
     mail["From"] = environment.get(SMTP_FROM) or f"dqsql@{server.hostname}"

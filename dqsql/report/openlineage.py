@@ -58,7 +58,7 @@ class Receiver:
 
         target = urljoin(self.url.rstrip("/") + "/", self.endpoint)
         if urlsplit(target).scheme not in ("http", "https"):
-            raise OSError(f"{self.url!r} is no http address")
+            raise OSError(f"{self.url!r} is not an http address")
         headers = {"Content-Type": "application/json"}
         if self.api_key:
             headers["Authorization"] = f"Bearer {self.api_key}"

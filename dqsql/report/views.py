@@ -67,8 +67,8 @@ def _tables(target: Target, dialect: str) -> Iterator[str]:
     if target.warehouse is None:
         if dialect == "duckdb":
             raise UsageError(
-                f"the tables of the target {target.name!r} are in a catalog, of which DuckDB knows"
-                " nothing",
+                f"the tables of the target {target.name!r} are in a catalog, which DuckDB cannot"
+                " read",
                 hint="--dialect spark, and run the script where Spark has the catalog",
             )
         yield f"use {target.schema};"

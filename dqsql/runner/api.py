@@ -58,7 +58,7 @@ def run(
         select: models to check, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         **place: target, profile and variables, as in `Place`.
-        full_refresh: check all batches, also those checked before.
+        full_refresh: check all batches, including those checked before.
         fail_fast: stop after the first model with a failed check or an error.
         batches: check exactly these batches, new or not.
         event_time_start: check the batches from this time or number on, new or not; UTC.
@@ -68,8 +68,8 @@ def run(
             the project says.
         only_new: do not fail if nothing is new but batches that an earlier run flagged still
             wait for a review.
-        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
-        state: folder of earlier artefacts, with which `state:` and `result:` compare.
+        dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
+        state: folder of earlier artefacts that `state:` and `result:` compare with.
         selector: the name of a selection in `selectors.yml`, instead of `select` and `exclude`.
         threads: how many models are checked at a time; None: as the profile says, else 1, or one
             per core if there is little to read. With `fail_fast` it is one.

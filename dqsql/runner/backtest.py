@@ -88,9 +88,9 @@ def backtest(
 ) -> tuple[ModelBacktest, ...]:
     """Replay monitors over stored batches, each learning from the accepted ones before it.
 
-    Nothing but stored metrics and stored injected issues is read. Batches with findings that nobody
-    reviewed, and those that a review rejected, are decided on, but not learned from and not counted
-    as false alarms.
+    Reads only stored metrics and stored injected issues. Batches with findings that nobody has
+    reviewed, and rejected ones, are judged, but monitors do not learn from them, and alarms on them
+    do not count as false.
 
     Args:
         project_dir: folder of the project.
@@ -98,14 +98,14 @@ def backtest(
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         rates: false-positive rates to try, each in (0, 1).
-        newest: how many of the newest batches to decide on.
+        newest: how many of the newest batches to judge.
         **place: target, profile and variables, as in `Place`.
-        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
-        step: is told what is being done.
+        dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
+        step: called with a description of what is being done.
 
     Returns:
-        The selected models that have monitors. Of monitors that cannot be replayed it is told what
-        runs decided.
+        The selected models that have monitors. For monitors that cannot be replayed, what runs
+        decided.
 
     Raises:
         DqsqlError: the project or an argument is wrong, or Spark cannot be started.

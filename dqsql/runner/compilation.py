@@ -110,10 +110,10 @@ def compile_project(
     Errors in single annotations are returned, not raised; an unreadable project raises.
     `dbt_tests` says whether the generic tests of a dbt project are adopted (None: as its settings
     say). `state` is the folder of earlier artefacts that `state:` and `result:` compare with.
-    `selector` is a name of `selectors.yml`; with `default_selector` the file's default holds where
+    `selector` is a name in `selectors.yml`; with `default_selector` the file's default is used if
     nothing else is selected.
-    `in_place_of` gives views that are read instead of sources, `change` what is compiled of models.
-    `loaded` is told of the project before it is compiled.
+    `in_place_of` names views to read instead of sources, `change` replaces models before they are
+    compiled. `loaded` is called with the project before it is compiled.
     """
     project = load_project(
         project_dir, dbt_tests=dbt_tests, strict=False, in_place_of=in_place_of, **place

@@ -80,21 +80,21 @@ def explain(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> Explanation:
-    """Explain one stored verdict, and decide again from stored metrics. No data is scanned.
+    """Explain one stored verdict, and compute it again from stored metrics. No data is scanned.
 
     Args:
-        result: a verdict's id (`check_id@batch`, `check_id@batch/segment`), or a check's; for the
-            check's id its name may stand, where no other check has it.
+        result: the id of a verdict (`check_id@batch`, `check_id@batch/segment`) or of a check.
+            Instead of a check's id you can use its name if no other check has it.
         batch: the batch, if `result` is a check's id; by default the newest on which it found
             something, else the newest.
-        segment: the segment, if `result` is a check's id; the whole batch without.
+        segment: the segment, if `result` is a check's id; by default the whole batch.
         project_dir: folder of the project.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
-        DqsqlError: no such verdict, the project is wrong, or the tables cannot be read.
+        DqsqlError: the verdict does not exist, the project is wrong, or the tables cannot be read.
     """
     compiled = Where(project_dir, **place).compile()
     from dqsql.engine.verdicts import VerdictFinder

@@ -54,23 +54,23 @@ def acknowledge(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
-    """Acknowledge the open findings of checks; `notify` sends nothing about them from then on.
+    """Acknowledge the open findings of checks: no more messages are sent about them.
 
-    The batches stay what they are; see `review` for these.
+    The status of batches does not change; use `review` for that.
 
     Args:
         checks: ids of checks or findings.
-        reason: why, for those who ask later.
+        reason: the reason, which is stored.
         mute_until: the first day on which messages are sent again, in UTC; None: none while they
             are open.
-        author: who says so; by default the user of this process.
+        author: your name, which is stored; by default the user of this process.
         project_dir: folder of the project.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
-        DqsqlError: a check has no open finding, there is no reason, a run is at work, or the tables
+        DqsqlError: a check has no open finding, there is no reason, a run is active, or the tables
             cannot be written.
     """
     said = _reason(reason, "acknowledging a finding", "--reason 'ticket 123'")
@@ -94,7 +94,7 @@ def assign(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
-    """Say who looks after the open findings of checks; None: nobody. See `acknowledge`."""
+    """Assign the open findings of checks to somebody; None: nobody. See `acknowledge`."""
     if to is not None and not to.strip():
         raise UsageError(
             "a finding cannot be assigned to a blank name", hint="--to ann@example.com"
@@ -113,9 +113,9 @@ def resolve(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[Incident, ...]:
-    """Say that the open findings of checks are dealt with; see `acknowledge`.
+    """Resolve the open findings of checks; see `acknowledge`.
 
-    The next batch that the check finds something in opens another.
+    The next batch in which the check finds something opens a new finding.
     """
     change = {
         "state": RESOLVED,
@@ -137,7 +137,7 @@ def reopen(
 ) -> tuple[Incident, ...]:
     """Open findings again that were acknowledged, muted or resolved; messages are sent again.
 
-    Of a check that has no open finding it is the newest that was resolved; see `acknowledge`.
+    If a check has no open finding, the newest resolved one is opened; see `acknowledge`.
     """
     change = {
         "state": OPEN,
@@ -173,7 +173,7 @@ def open_findings(
         assigned_to: only those of this person.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
         DqsqlError: the project or selection is wrong, or the tables cannot be read.

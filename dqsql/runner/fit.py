@@ -145,11 +145,11 @@ def fit(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> tuple[ModelFit, ...]:
-    """Learn the programs of all monitors that learn, and store them in `dq_programs`.
+    """Learn the bounds of all monitors that learn, and store them in `dq_programs`.
 
-    History is what runs have stored of accepted batches. Only a sample of the newest of them is
-    read, to inject issues into. Runs learn by themselves; this renews the injected issues, and
-    shows what the next batch will be held against.
+    Learns from what runs have stored about accepted batches. Of the data, it only reads a sample of
+    the newest accepted batch, to inject issues into. Every run learns; this renews the injected
+    issues, and shows the bounds that the next batch will be compared with.
 
     Args:
         project_dir: folder of the project.
@@ -157,15 +157,15 @@ def fit(
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         **place: target, profile and variables, as in `Place`.
-        dbt_tests: adopt the generic tests of a dbt project; None: as its settings say.
-        show: learn nothing and return what is stored; reads the tables only.
-        step: is told what is being done.
+        dbt_tests: adopt the generic tests of a dbt project; None: as in its settings.
+        show: do not learn, but return what is stored; only reads the tables.
+        step: called with a description of what is being done.
 
     Returns:
         The selected models that have such monitors.
 
     Raises:
-        DqsqlError: the project is wrong, a run of one of the models is at work, or Spark cannot be
+        DqsqlError: the project is wrong, a run of one of the models is active, or Spark cannot be
             started.
     """
     where = Where(project_dir, **place)

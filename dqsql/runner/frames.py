@@ -63,12 +63,12 @@ def check(
     cumulative checks are for projects.
 
     Args:
-        data: a DataFrame of Spark, or one of pandas, which goes to the active session.
+        data: a Spark DataFrame, or a pandas DataFrame, which is sent to the active session.
         checks: annotations that name their columns, as in a check model.
         batch_by: SQL expression whose values are judged one by one, for example a day.
-        segment_by: columns whose values are judged one by one inside of a batch.
-        severity: what a check means that names no severity: `error` or `warn`.
-        spark: the session for a DataFrame of pandas.
+        segment_by: columns that divide a batch into segments, each of which is judged by itself.
+        severity: the severity of checks that set none: `error` or `warn`.
+        spark: the session for a pandas DataFrame.
 
     Returns:
         The verdicts; failed checks do not raise, `raise_for_status()` of the result does.
@@ -81,7 +81,7 @@ def check(
         raise UsageError(f"checks is a list of texts, not a {type(checks).__name__}")
     wanted = [checks] if isinstance(checks, str) else list(checks or ())
     if not wanted:
-        raise UsageError("there is no check", hint='dqsql.check(df, ["@not_null(id)"])')
+        raise UsageError("no checks were given", hint='dqsql.check(df, ["@not_null(id)"])')
     if severity not in [s.value for s in Severity]:
         raise UsageError(f"severity is {severity!r}", hint="error or warn")
     config = _config(batch_by, segment_by, Severity(severity))
@@ -174,7 +174,7 @@ def _refuse_settings(annotation: Annotation, batch_by: str | None) -> None:
     for name in ("store_failures", "quarantine"):
         if settings.options.get(name):
             raise AnnotationError(
-                f"{name!r} keeps rows in a table, and nothing of a DataFrame is stored",
+                f"{name!r} stores rows in a table, and nothing is stored for a DataFrame",
                 span=annotation.span,
                 hint=_IN_A_PROJECT,
             )

@@ -86,7 +86,7 @@ def build(
         tau: values of more tokens are left out, at least 1; 8 by default.
         max_values: rows read of each relation, at least 1; 1,000 by default.
         spark: an existing session; by default one is made from the profile.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
         DqsqlError: a relation cannot be read, or the warehouse cannot be written. The index that
@@ -214,7 +214,7 @@ def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
     raise UsageError(
         f"{relation} has no string column {wanted}",
         hint=nearest(wanted, columns)
-        or (f"its string columns are {', '.join(columns)}" if columns else "it has none at all"),
+        or (f"its string columns are {', '.join(columns)}" if columns else "it has none"),
     )
 
 

@@ -46,14 +46,14 @@ def notify(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> Notified:
-    """Tell of the findings that nobody has been told of, as `on_finding` of the project says.
+    """Send the messages about findings that are due, as set by the project's `on_finding`.
 
     Args:
         project_dir: folder of the project.
-        dry_run: send nothing and remember nothing; say what would be sent.
+        dry_run: only return what would be sent.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
         DqsqlError: the project or `on_finding` is wrong, or the tables cannot be read or written.

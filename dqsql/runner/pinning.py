@@ -38,7 +38,7 @@ _NAMED = 3
 def suggest_monitors(
     where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
 ) -> Proposal:
-    """What `monitors: auto` watches of a model, as annotations. Raises DqsqlError."""
+    """Suggest what `monitors: auto` watches in a model, as annotations. Raises DqsqlError."""
     project, plan = _plan(where, name)
     with open_tables(project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == name and r["valid_to"] is None]

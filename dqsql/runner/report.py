@@ -78,21 +78,21 @@ def write_report(
     step: Step = silent,
     **place: Unpack[Place],
 ) -> Report:
-    """Write what is stored of a project's newest batches as one HTML file. No data is scanned.
+    """Write a report of a project's newest batches as one HTML file. No data is scanned.
 
     Args:
         project_dir: folder of the project.
-        days: days before the newest batch of each model, at least 1; of models whose batches are no
-            dates, as many of the newest batches.
+        days: days before the newest batch of each model, at least 1; if the batches of a model are
+            not dates, the number of batches.
         output_file: the file; `target/report.html` of the project by default.
         spark: an existing session to use.
         select: models, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
-        DqsqlError: the project is wrong, the tables cannot be read, or the file not be written.
+        DqsqlError: the project is wrong, the tables cannot be read, or the file cannot be written.
     """
     project = Where(project_dir, **place).project()
     page = read_page(project, days, select, exclude, spark=spark, step=step)

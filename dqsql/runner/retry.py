@@ -101,7 +101,7 @@ def refuse_other_variables(
     if not kept or before == kept_variables(given, project):
         return
     raise UsageError(
-        f"the last run was given other values of {', '.join(sorted(kept))}, which are not kept",
+        f"the last run had other values for {', '.join(sorted(kept))}, which are not stored",
         hint="give the same --vars again, or set store_vars: true in dqsql_project.yml",
     )
 
@@ -115,7 +115,9 @@ def read_retry(file: Path) -> Retry:
         results = [(r["status"], r["adapter_response"]["dqsql"]) for r in data["results"] or ()]
         arguments = data.get("args") or {}
     except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"{file} is not of a run of dqsql", hint="run `dqsql run`") from error
+        raise UsageError(
+            f"{file} does not come from a run of dqsql", hint="run `dqsql run`"
+        ) from error
     batches: dict[str, dict[str, None]] = {}
     for status, own in results:
         failed = own.get("failed_batches") or ()

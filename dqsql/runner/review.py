@@ -93,26 +93,26 @@ def review(
 ) -> tuple[Reviewed, ...]:
     """Accept or reject batches that have been checked.
 
-    An accepted batch belongs to the history of monitors and to cumulative metrics whatever was
-    found, a rejected one does not. Running it again without findings accepts a rejected batch.
+    Monitors learn from an accepted batch, and cumulative metrics contain it, despite its findings.
+    A rejected batch is left out. If it is checked again and passes, it is accepted.
 
     Args:
         model: name of the check model.
         batches: names of the batches, as in `dq_batches`.
-        first: of the batches that wait for a review, also those from this one on.
-        last: and not those after this one.
-        every: all batches that wait for a review.
+        first: also take batches that wait for a review: those from this one on.
+        last: and not after this one.
+        every: also take all batches that wait for a review.
         verdict: `accept` or `reject`.
-        reason: why, for those who ask later.
-        author: who says so; by default the user of this process.
+        reason: the reason, which is stored.
+        author: your name, which is stored; by default the user of this process.
         project_dir: folder of the project.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
-        DqsqlError: no such model or batch, no reason, a run of the model is at work, or the tables
-            cannot be written. Nothing was written then.
+        DqsqlError: the model or batch does not exist, there is no reason, a run of the model is
+            active, or the tables cannot be written. In these cases nothing was written.
     """
     if verdict not in REVIEWED:
         raise UsageError(f"a review says 'accept' or 'reject', not {verdict!r}")

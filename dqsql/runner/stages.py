@@ -91,6 +91,6 @@ def newest_again(
     due = is_due(plan, ledger, now)
     if not due and not checks_about_now(plan):
         return choice
-    why = "because one should have come since" if due else "because its age is checked"
+    why = "because another should have come by now" if due else "because its age is checked"
     note = f"nothing new: {choice.newest} is checked again, {why}"
     return BatchChoice((choice.newest,), (), (*choice.notes, note), sizes=choice.sizes)

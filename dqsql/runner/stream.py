@@ -57,22 +57,21 @@ def stream(
     """Check a stream with a check model, each micro-batch as a batch, and start it.
 
     Args:
-        rows: a streaming DataFrame. It is what the model reads instead of its source.
-        model: name of the check model; its `batch_by` does not count here.
+        rows: a streaming DataFrame, which the model reads instead of its source.
+        model: name of the check model; its `batch_by` is ignored here.
         project_dir: folder of `dqsql_project.yml`.
-        checkpoint: folder where Spark keeps how far the query is; one for each stream.
-        source: the source that the stream takes the place of (`shop.orders`), where the model reads
-            several.
-        on_failure: what becomes of a micro-batch that a check of severity `error` fails on. `stop`:
-            the query ends with an error, and repeats the batch when it is started again.
-            `quarantine`: its bad rows, or all of them where no single row is to blame, go to the
-            quarantine table, good ones on. `warn`: it goes on.
-        then: is called with the rows that go on, as the model's SELECT gives them, and the number
-            of the micro-batch. It is called again when a batch is repeated.
+        checkpoint: folder where Spark stores the progress of the query; one for each stream.
+        source: the source that the stream replaces (`shop.orders`), if the model reads several.
+        on_failure: what happens to a micro-batch on which a check of severity `error` fails.
+            `stop`: the query ends with an error, and repeats the batch when it is started again.
+            `quarantine`: its bad rows (all rows if the check is not about single rows) go to the
+            quarantine table, good rows are passed on. `warn`: all rows are passed on.
+        then: called with the rows that are passed on (the result of the model's SELECT) and the
+            number of the micro-batch. It is called again when a batch is repeated.
         trigger: arguments of Spark's `trigger`, for example `{"availableNow": True}`.
-        name: stands before the numbers in the names of batches, and is the query's name in Spark.
+        name: put before the numbers in the names of batches; also the query's name in Spark.
         **place: target, profile and variables, as in `Place`.
-        listener: is told of the progress.
+        listener: receives the progress.
 
     Returns:
         Spark's query, which is running. An error of a micro-batch ends it: `awaitTermination()`
@@ -115,7 +114,7 @@ def stream_checker(
     listener: RunListener | None = None,
     **place: Unpack[Place],
 ) -> MicroBatches:
-    """What `stream` hands to `foreachBatch`, for queries that you start yourself.
+    """What `stream` passes to `foreachBatch`, for queries that you start yourself.
 
     Raises DqsqlError: the project or an argument is wrong.
     """
@@ -131,7 +130,8 @@ def stream_checker(
     compiled.raise_errors()
     if not any(plan.checks or plan.monitors for plan in compiled.plans):
         raise UsageError(
-            f"{model} has no checks that are enabled", hint="without any, no row could be refused"
+            f"{model} has no checks that are enabled",
+            hint="without checks, no row can be held back",
         )
     splits = on_failure == QUARANTINE
     refuse_shared_tables([p.model for p in compiled.plans], compiled.project, splits)
@@ -165,7 +165,7 @@ def _source_of(model: str, source: str | None, compiled: CompileResult) -> str:
         return read[0].full_name
     if not read:
         raise UsageError(
-            f"{model} itself reads no source that a stream could take the place of",
+            f"{model} itself reads no source that a stream could replace",
             hint="let its SELECT read source(..), or name a source that it reads by way of another"
             " model: source='shop.orders'",
         )
@@ -243,7 +243,7 @@ class MicroBatches:
         if model.error is not None:
             raise model.error
         if record is None:
-            raise CheckFailedError(f"nothing of {self.model} was checked: it has no checks")
+            raise CheckFailedError(f"{self.model} was not checked: it has no checks")
         failed = [r for r in model.results if r.status in (Status.ERROR, Status.FAIL)]
         reasons = "; ".join(r.message or r.check_name for r in failed)
         if record.status is BatchStatus.ACCEPTED:
@@ -251,8 +251,8 @@ class MicroBatches:
         if self.on_failure in (WARN, QUARANTINE) and record.status is not BatchStatus.INCOMPLETE:
             return
         raise CheckFailedError(
-            f"micro-batch {record.batch} of {self.model} may not go on: {reasons}",
-            hint=f"mend the data, or `dqsql review accept {self.model} {record.batch}`, and start"
+            f"micro-batch {record.batch} of {self.model} is held back: {reasons}",
+            hint=f"repair the data, or `dqsql review accept {self.model} {record.batch}`, and start"
             " the query again",
         )
 
@@ -277,7 +277,7 @@ class MicroBatches:
             before = json.loads(row["arguments"]).get(STREAM, {}).get("query")
             if before not in (None, query):
                 raise UsageError(
-                    f"micro-batch {batch} of {self.model} was checked by another query, whose"
-                    " rows it would replace",
+                    f"micro-batch {batch} of {self.model} was checked by another query: its rows"
+                    " would be replaced",
                     hint="has the checkpoint been deleted? Give this query another `name`",
                 )

@@ -118,7 +118,7 @@ def suggest(
             relation of few rows.
         holdout: the share of rows to measure coverage on, in [0, 1); by default all others.
         spark: an existing session; by default one is made from the profile.
-        step: is told what is being done.
+        step: called with a description of what is being done.
 
     Raises:
         DqsqlError: there is no such relation, it has no rows, or the shares make no sense.

@@ -251,7 +251,7 @@ def _verify(where: Where, before: Project, made: Draft, accepted: Sequence[Sugge
     after = where.project()
     model = next((m for m in after.models if m.name == made.model), None)
     if model is None:
-        raise LoadError(f"{made.path} is no check model of the project")
+        raise LoadError(f"{made.path} is not a check model of the project")
     old = next((m for m in before.models if m.name == made.model), None)
     added = Counter(_identity(a) for a in model.annotations)
     added.subtract(_identity(a) for a in (old.annotations if old is not None else ()))

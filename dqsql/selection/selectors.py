@@ -44,7 +44,7 @@ class NamedSelectors:
             known = ", ".join(self.definitions) or "none"
             raise SelectionError(
                 f"there is no selector {name!r} in {self.document.path}",
-                hint=nearest(name, self.definitions) or f"there are: {known}",
+                hint=nearest(name, self.definitions) or f"known: {known}",
             )
         definition, path = self.definitions[name]
         return _Evaluation(self, selector, (name,)).of(definition, path)
@@ -71,7 +71,7 @@ class _Evaluation:
                     return self._list(key, value, (*path, key))
                 if isinstance(value, str | int | float) and not isinstance(value, bool):
                     return self._criterion({"method": key, "value": value}, path)
-        raise self._problem("this is no definition of a selector", path)
+        raise self._problem("this is not a definition of a selector", path)
 
     def _list(self, key: str, items: Sequence[object], path: KeyPath) -> set[str]:
         chosen: list[set[str]] = []
@@ -82,7 +82,7 @@ class _Evaluation:
             else:
                 chosen.append(self.of(item, (*path, at)))
         if not chosen:
-            raise self._problem(f"nothing stands under {key!r} but what is left out", path)
+            raise self._problem(f"{key!r} selects nothing", path)
         together = set.union(*chosen) if key == "union" else set.intersection(*chosen)
         return together - left_out
 

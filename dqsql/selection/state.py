@@ -73,7 +73,7 @@ class State:
             raise SelectionError(f"unknown state {value!r}", hint=f"one of {', '.join(known)}")
         if self.folder is None:
             raise UsageError(
-                f"state:{value} compares with an earlier state",
+                f"state:{value} needs an earlier state to compare with",
                 hint="name the folder of its manifest.json with --state",
             )
         before = _known_before(self._manifest, model)
@@ -103,7 +103,7 @@ class State:
             )
         if self.folder is None:
             raise UsageError(
-                f"source_status:{value} compares with an earlier state",
+                f"source_status:{value} needs an earlier state to compare with",
                 hint=f"name the folder of its {_SOURCES} with --state",
             )
         dbt = model.config.extra.get("dbt")
@@ -122,7 +122,7 @@ def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
     """The state that a project's selection compares with."""
     path = None if folder is None else expanded(folder)
     if path is not None and not path.is_dir():
-        raise UsageError(f"--state names {folder}, which is no folder")
+        raise UsageError(f"--state names {folder}, which is not a folder")
     return State(path, project.target_dir, Fingerprints(project))
 
 
@@ -164,7 +164,7 @@ def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime]:
         return {r["unique_id"]: _moment(r["max_loaded_at"]) for r in results}
     except ValueError as error:
         raise UsageError(
-            f"a max_loaded_at in {_SOURCES} of {folder} is no time: {error}"
+            f"a max_loaded_at in {_SOURCES} of {folder} is not a time: {error}"
         ) from error
 
 

@@ -221,7 +221,7 @@ def _dependency(found: Dependency, profile: Profile) -> Suggestion:
         "expect",
         None,
         "expect",
-        f"{shown} {'fix' if len(found.determinant) > 1 else 'fixes'} {found.dependent}"
+        f"{shown} {'determine' if len(found.determinant) > 1 else 'determines'} {found.dependent}"
         f" in {profile.rows:,} rows",
         arguments=(condition,),
         settings=WARN,

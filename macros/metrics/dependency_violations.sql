@@ -1,4 +1,4 @@
-{# Number of values beyond the first one of each determinant (a column or a list): 0 where the determinant says what the value is. Rows that lack any of them do not count. Range [0, inf); null without rows that count. #}
+{# Number of values beyond the first one of each determinant (a column or a list): 0 if the determinant determines the value. Rows that lack any of them do not count. Range [0, inf); null without rows that count. #}
 {% macro metric_dependency_violations(column, determinant) -%}
     {%- set keys = [determinant] if determinant is string else determinant -%}
     {%- set there -%}

@@ -1,2 +1,2 @@
-{# The columns of the model with their types, as JSON in their order; the number is that of the columns. #}
+{# The columns of the model with their types, as JSON in their order; as a number, how many there are. #}
 {% macro metric_schema() %} named_struct('value', fact('column_count'), 'text', fact('schema')) {% endmacro %}

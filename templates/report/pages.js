@@ -91,7 +91,7 @@ function checkRow(c, m) {
 }
 
 const facts = pairs => h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
-const severity = x => x.severity === 'error' ? 'error: the run exits with 1 when the check is not met' : 'warn: the run exits with 0 all the same';
+const severity = x => x.severity === 'error' ? 'error: the run exits with 1 when the check is not met' : 'warn: the run still exits with 0';
 async function findingPage(id) {
   const f = data.findings.find(x => x.id === id);
   if (!f) return missing('finding', id);
@@ -111,7 +111,7 @@ async function findingPage(id) {
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
     m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : h('p', {class: 'small dim'}, 'No failing rows were kept (', h('code', {}, 'dqsql run --store-failures'), ' keeps some for checks about rows).'),
-    c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
+    c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }
 
@@ -145,7 +145,7 @@ async function checkPage(model, id) {
     h('div', {class: 'card'}, facts([['Expression', h('code', {}, c.expression)], ['Where', c.where], ['Severity', severity(c)], ['Kind', c.detector], ['Written at', c.place && h('code', {}, c.place)], ['Tags', c.tags.join(', ')], ['Id', h('code', {}, c.id)]]), strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m)) : null,
     mine.length ? [h('h2', {}, 'Findings'), h('div', {class: 'card'}, mine.map(findingRow))] : null,
-    c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
+    c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, c.strip.slice(-1))];
 }
 

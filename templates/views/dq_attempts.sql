@@ -1,4 +1,4 @@
--- All verdicts that there ever were, also those that were replaced when a batch was checked again.
+-- All verdicts, including those that were replaced when a batch was checked again.
 select
     run_id, check_id, model, batch, segment, column_name, check_name, detector, observed,
     lower_bound, upper_bound, status, severity, message, evaluated_at, true as latest

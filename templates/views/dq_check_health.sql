@@ -1,4 +1,4 @@
--- How often each check found something, and how often it changed its mind (flakiness).
+-- How often each check found something, and how often its verdict changed (flakiness).
 with verdicts as (
     select
         r.check_id, r.model, r.column_name, r.check_name, r.batch, b.batch_start,

@@ -1,4 +1,4 @@
--- What each check model costs, by day of its runs.
+-- What each check model costs per day of runs.
 select
     model,
     cast(started_at as date) as day,

@@ -1,4 +1,4 @@
--- The newest verdict of each check and segment, with who it belongs to.
+-- The newest verdict of each check and segment, with its owner.
 with ranked as (
     select
         r.*,

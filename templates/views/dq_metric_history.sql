@@ -1,4 +1,4 @@
--- What each check saw of each batch, and the bounds that it held that against.
+-- What each check saw in each batch, and the bounds that it was compared with.
 select
     r.model, r.column_name, r.check_name, r.check_id, r.detector, r.segment, r.batch,
     b.batch_start, b.batch_end, r.observed, r.lower_bound, r.upper_bound, r.score, r.status

@@ -1,4 +1,4 @@
--- Findings that are not resolved, the worst and newest first, with where their check is written.
+-- Findings that are not resolved, the worst and newest first, with the file and line of their check.
 select
     f.finding_id, f.model, f.column_name, f.check_name, f.check_id, f.status, f.severity, f.state,
     f.message, f.first_batch, f.last_batch, f.batch_count, f.opened_at, f.last_seen_at,

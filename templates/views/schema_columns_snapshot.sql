@@ -1,4 +1,4 @@
--- Columns in the shape of elementary's table of this name; of each only the version in force.
+-- Columns in the shape of elementary's table of this name, each in its current version.
 select
     column_id as column_state_id,
     column_id as full_column_name,

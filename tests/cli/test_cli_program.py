@@ -161,7 +161,7 @@ def test_a_defect_is_not_hidden(
     assert result.exit_code == 2
     assert "ZeroDivisionError: oh" in result.stderr
     assert result.stderr.endswith(
-        "This is a defect of dqsql, please report it with the lines above.\n"
+        "This is a bug in dqsql: please report it with the lines above.\n"
     )
 
 

@@ -39,6 +39,20 @@ def test_one_row_and_many() -> None:
     assert met(1) == "the only row meets positive"
     assert met(2000) == "all 2,000 rows meet positive"
 
+    def failing(share: float) -> str:
+        seen = Observation("compliance(x > 0)", "compliance", share, rows=100)
+        return message(seen, "positive", Bounds("m0", 1.0, 1.0))
+
+    assert failing(0.99) == "1 of 100 rows does not meet positive"
+    assert failing(0.98) == "2 of 100 rows do not meet positive"
+
+    def lacking(rows: float) -> str:
+        seen = Observation("orphan_count(a, t, b)", "x", rows, rows=100, counts="no match for a")
+        return message(seen, "references(t, b)", Bounds("m0", 0.0, 0.0))
+
+    assert lacking(1).startswith("1 of 100 rows has no match for a")
+    assert lacking(2).startswith("2 of 100 rows have no match for a")
+
 
 def test_a_division_may_be_why_there_is_no_value() -> None:
     def told(text: str) -> str:

@@ -66,8 +66,8 @@ def test_lists_of_columns() -> None:
     columns = {"id": "bigint", "a,`b": "map<string,int>", "n": "<number>"}
     assert column_list(column_list_text(columns)) == columns
     for text, reason in (
-        ("id", "no column with its type"),
-        ("id bigint, ID int", "there twice"),
+        ("id", "not a column with its type"),
+        ("id bigint, ID int", "appears twice"),
         ("id bigint not null", "write @not_null"),
         ("id <numbers>", "not a type of Spark"),
         (" ", "no column is named"),

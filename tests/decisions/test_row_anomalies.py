@@ -61,7 +61,7 @@ def test_good_batches_have_few_odd_rows_and_are_rarely_called_bad(detector: RowD
 
 
 def test_what_moves_on_from_batch_to_batch_takes_no_part(detector: RowDetector) -> None:
-    assert detector.left_out == {"id": "it moves on from batch to batch"}
+    assert detector.left_out == {"id": "its values keep moving from batch to batch"}
     kinds = {f.column: f.kind for f in detector.model.features}
     assert kinds["country"] == kinds["currency"] == "rarity"
     assert (kinds["note"], kinds["price"]) == ("length", "number")
@@ -121,7 +121,9 @@ def test_what_cannot_be_compared_is_told() -> None:
     moving = {"id": np.arange(100.0), "none": np.full(100, np.nan)}
     with pytest.raises(DecisionError, match="no column can be compared") as raised:
         learn_rows(moving, places, 0.01, 0.01)
-    assert "id: it moves on" in str(raised.value) and "none: it has no values" in str(raised.value)
+    assert "id: its values keep moving" in str(raised.value) and "none: it has no values" in str(
+        raised.value
+    )
     words = [f"day {i // 50}" for i in range(100)]
     assert learn_feature("day", words, places) == "its values change from batch to batch"
     same = learn_feature("same", np.full(100, 3.0), places)

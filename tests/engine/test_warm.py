@@ -99,7 +99,7 @@ def test_another_version_is_refused_in_one_sentence(
 ) -> None:
     place.write(replace(session(listening), **{field: "0.0.1"}))
     with (
-        pytest.raises(SessionError, match=r"the warm session is of .* and this is") as caught,
+        pytest.raises(SessionError, match=r"the warm session belongs to .* and this is") as caught,
         warm_target(TARGET, embedded_settings(TARGET)),
     ):
         pass
@@ -138,6 +138,6 @@ def test_a_session_that_cannot_be_had_keeps_the_archive_of_classes(
     archive.parent.mkdir(parents=True, exist_ok=True)
     archive.write_bytes(b"classes")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(SessionError, match="whose client is not installed"):
+    with pytest.raises(SessionError, match="its client is not installed"):
         start_warm_session(TARGET, 60.0)
     assert archive.exists()

@@ -68,16 +68,16 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
     )
     assert (found.where, found.severity) == ("NOT `x` IS NULL AND y > 1", Severity.WARN)
     for rule, reason in (
-        ({"type": "text", "description": "all is well"}, "it is prose"),
+        ({"type": "text", "description": "all is well"}, "it is plain text"),
         ({"type": "custom", "engine": "soda"}, "it is for soda"),
-        ({"metric": "nullValues"}, "compares with nothing"),
+        ({"metric": "nullValues"}, "has no condition"),
         ({"metric": "odd", "mustBe": 1}, "not in the standard"),
         ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "not an aggregate"),
         (
             {"type": "sql", "query": "select count(*) from {object} join u", "mustBe": 1},
             "more than one aggregate",
         ),
-        ({"metric": "rowCount", "mustBe": "many"}, "no number"),
+        ({"metric": "rowCount", "mustBe": "many"}, "not a number"),
     ):
         with pytest.raises(Unfit, match=reason):
             rule_of(rule, "x")
@@ -112,7 +112,7 @@ schema:
     contract = read_odcs(file, "c.yaml", "A_1".replace("A_1", "a"))
     assert (contract.name, contract.key) == ("db.a_1", ("y", "x"))
     assert [c.type for c in contract.columns] == ["<integer>", ""]
-    assert contract.left == ("y: fine: it is prose",)
+    assert contract.left == ("y: fine: it is plain text",)
     with pytest.raises(ConfigError, match="2 objects"):
         read_odcs(file, "c.yaml")
     file.write_text(text.replace("v3.0.2", "v2.2.2"))

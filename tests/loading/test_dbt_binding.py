@@ -74,9 +74,9 @@ def test_the_column_is_certain(text: str, column: str) -> None:
 UNCERTAIN = {
     "an expression of it": (
         "with c as (\nselect a -- @x\n from t) select a + 1 as b from c",
-        "is no column of the model",
+        "is not a column of the model",
     ),
-    "left out": ("with c as (\nselect a, -- @x\n b from t) select b from c", "is no column"),
+    "left out": ("with c as (\nselect a, -- @x\n b from t) select b from c", "is not a column"),
     "twice": (
         "with c as (\nselect a -- @x\n from t) select a, a as b from c",
         "is several columns of the model: a, b",
@@ -100,7 +100,7 @@ UNCERTAIN = {
     ),
     "about a cte": (
         "with c as (\nselect a from t\n-- @x\n) select * from c",
-        "is about no column of it",
+        "is not about one of its columns",
     ),
     "a subquery": ("select b from (select a -- @x\n from t) s", "inside a subquery or a CTE"),
     "a star": ("select * -- @x\n from t", "an annotation on *"),

@@ -144,7 +144,7 @@ def _test_of(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
             "dbt_utils_equal_rowcount_customers_ref_stg_customers_",
             "limit",
             1,
-            "not one of failing rows",
+            "not about failing rows",
         ),
     ],
 )
@@ -312,13 +312,13 @@ def test_nulls_in_place_of_what_is_empty(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ("[]", "is not a manifest of dbt"),
         ('{"metadata": {"dbt_schema_version": "x/manifest/v7.json"}}', "(?s)10 to 12.*dbt 1.6"),
         ('{"metadata": {"dbt_schema_version": "x/manifest/v20.json"}}', "(?s)10 to 12.*version 12"),
         (
             '{"metadata": {"dbt_schema_version": "x/manifest/v12.json", "project_name": "other"}}',
-            "is of the project 'other'",
+            "belongs to the project 'other'",
         ),
         (
             '{"metadata": {"dbt_schema_version": "x/manifest/v' + "1" * 5000 + '.json"}}',

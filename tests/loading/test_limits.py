@@ -71,7 +71,7 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
             )
             + "{% macro metric_m30(c) %}sum({{ c }}){% endmacro %}",
         },
-        "checks/m.sql:1:13: the macros of one check give too much SQL",
+        "checks/m.sql:1:13: the macros of one check expand to too much SQL",
     ),
     "an infinite number": (
         {"checks/m.sql": "select {{ 1e999 | int }} as a -- @mean > 0\n"},
@@ -79,11 +79,11 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "half of a character": (
         {"checks/m.sql": "select '{{ '\\ud800' }}' as a -- @min_length > 0\n"},
-        "checks/m.sql:1:1: Jinja: '\\ud800' is half of a character, which no file can hold",
+        "checks/m.sql:1:1: Jinja: '\\ud800' is half of a character and cannot be written to a file",
     ),
     "tags to be stripped": (
         {"checks/m.sql": "select '{{ ('<a' * 2000000) | striptags }}' as a -- @mean > 0\n"},
-        "checks/m.sql:1:1: Jinja: striptags is given a text of more than 100,000 characters",
+        "checks/m.sql:1:1: Jinja: striptags got a text of more than 100,000 characters",
     ),
     "a YAML file of 10 MB": (
         {"checks/m.sql": MODEL, "checks/sources.yml": f"x: {'a' * 10_000_000}\n"},
@@ -115,12 +115,15 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "ten thousand million letters": (
         {"checks/m.sql": "{{ 'a' * 10**10 }}\n" + MODEL},
-        "checks/m.sql:1:1: Jinja: the template makes a text of more than 5,000,000 characters",
+        "checks/m.sql:1:1: Jinja: the template produces a text of more than 5,000,000 characters",
     ),
-    "a long list": ({"checks/m.sql": "{{ [1] * 10**9 }}\n" + MODEL}, "makes a text of more than"),
+    "a long list": (
+        {"checks/m.sql": "{{ [1] * 10**9 }}\n" + MODEL},
+        "produces a text of more than",
+    ),
     "a long number": (
         {"checks/m.sql": "{{ 10 ** (10 ** 6) }}\n" + MODEL},
-        "makes a number of more than 1,000 digits",
+        "produces a number of more than 1,000 digits",
     ),
     "5,000 digits": (
         {"checks/m.sql": "\n{{ " + "9" * 5000 + " }}\n" + MODEL},
@@ -142,9 +145,9 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
     ),
     "wide texts": (
         {"checks/m.sql": "{{ 'a'.ljust(10**10) }}\n" + MODEL},
-        "checks/m.sql:1:1: Jinja: the template makes a text",
+        "checks/m.sql:1:1: Jinja: the template produces a text",
     ),
-    "a wide filter": ({"checks/m.sql": "{{ 'a'|center(10**10) }}\n" + MODEL}, "makes a text"),
+    "a wide filter": ({"checks/m.sql": "{{ 'a'|center(10**10) }}\n" + MODEL}, "produces a text"),
     "a wide format": ({"checks/m.sql": "{{ '%9999999999d' % 1 }}\n" + MODEL}, "to a width"),
     "a wide format call": (
         {"checks/m.sql": "{{ '{:9999999999}'.format(1) }}\n" + MODEL},
@@ -155,11 +158,11 @@ CASES: Mapping[str, tuple[Mapping[str, str], str]] = {
             "checks/m.sql": "{% set ns = namespace(x='a') %}{% for i in range(60) %}"
             "{% set ns.x = ns.x ~ ns.x %}{% endfor %}\n" + MODEL
         },
-        "makes a text of more than 5,000,000 characters",
+        "produces a text of more than 5,000,000 characters",
     ),
     "replacing": (
         {"checks/m.sql": "{{ ('a' * 10**6)|replace('a', 'b' * 10**6) }}\n" + MODEL},
-        "makes a text of more than",
+        "produces a text of more than",
     ),
     "loops in loops": (
         {

@@ -135,10 +135,10 @@ def test_an_error_stands_in_the_file_that_has_the_setting(
     [
         ("method: sesion", "cannot use the method 'sesion'", "profiles.yml:4:24"),
         ("method: thrift", "cannot use the method 'thrift'", "profiles.yml:4:24"),
-        ("type: databricks, x: 1", "there twice", "profiles.yml:4:24"),
+        ("type: databricks, x: 1", "appears twice", "profiles.yml:4:24"),
         ("shcema: x", "unknown key 'shcema'", "profiles.yml:4:24"),
         ("method: connect", "needs a url or a host", "profiles.yml:4:5"),
-        ("method: connect, url: 'http://h'", "no Spark Connect address", "profiles.yml:4:41"),
+        ("method: connect, url: 'http://h'", "not a Spark Connect address", "profiles.yml:4:41"),
         ("threads: 0", "whole number of at least 1", "profiles.yml:4:24"),
         ("ansi: maybe", "true or false", "profiles.yml:4:24"),
         ("table_format: parket", "unknown table format", "profiles.yml:4:24"),
@@ -176,7 +176,7 @@ def test_without_a_profile_file(write: Write) -> None:
 
 
 def test_broken_yaml(write: Write) -> None:
-    with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: this is no valid YAML"):
+    with pytest.raises(ProfileError, match=r"profiles\.yml:1:7: this is not valid YAML"):
         load_project(write({"profiles.yml": "shop: ]"}))
 
 

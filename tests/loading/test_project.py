@@ -69,7 +69,7 @@ def test_a_whole_project(write: Write) -> None:
         NoData.ERROR,
     )
     assert project.warnings == (
-        "dqsql_project.yml: the settings of models.sales.ordres are about no check model",
+        "dqsql_project.yml: the settings of models.sales.ordres match no check model",
     )
     assert project.functions == ("my_udf",)
     assert project.settings == {"false_alarm_budget": "1 per week"}
@@ -159,7 +159,7 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
         ({"dqsql_project.yml": "name: a\nvars: [1"}, "YAML:", "dqsql_project.yml:2:9"),
         (
             {"dqsql_project.yml": "name: a\nname: b"},
-            "the key 'name' is there twice",
+            "the key 'name' appears twice",
             "dqsql_project.yml:2:1",
         ),
         (
@@ -215,7 +215,7 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "unknown key 'tabels'",
             "checks/s.yml:3:5",
         ),
-        ({"checks/s.yml": "models: []"}, "not described in YAML", "checks/s.yml:1:1"),
+        ({"checks/s.yml": "models: []"}, "cannot be configured in YAML", "checks/s.yml:1:1"),
         (
             {"checks/s.yml": "sources: [{name: a, tables: [{name: b, format: cvs, path: x}]}]"},
             "unknown file format",

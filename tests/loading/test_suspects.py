@@ -36,7 +36,7 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
         (
             "-- @not_null @not_null",
             "",
-            "checks/orders.sql:4:20: @not_null is there twice, also at checks/orders.sql:4:10",
+            "checks/orders.sql:4:20: @not_null appears twice, also at checks/orders.sql:4:10",
         ),
         (
             "-- @mean  > 1\n, x as z -- @mean > 1",
@@ -46,7 +46,7 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
         ("{# @positive #} -- @not_null", "", ":4:10: @positive is in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count is in a comment of Jinja"),
         ("# @not_null", "", ":4:7: # begins no comment in Spark's SQL; write -- @not_null"),
-        ("-- not_null", "-- @row_count > 0", ":4:10: the comment 'not_null' is no check; did you"),
+        ("-- not_null", "-- @row_count > 0", ":4:10: the comment 'not_null' is not a check; did"),
         ("-- accepted_values(1, 2)", "-- @row_count > 0", "did you mean @accepted_values(1, 2)?"),
         ("-- avh", "-- @row_count > 0", "did you mean @avh?"),
         ("", "", "checks/orders.sql: no check is in this model"),

@@ -133,7 +133,9 @@ def test_a_macro_file_that_does_not_parse() -> None:
 def test_hints() -> None:
     with pytest.raises(JinjaError, match=r"'unheard_of' is undefined") as caught:
         library().render("select {{ unheard_of }}", "m.sql")
-    assert caught.value.hint == "a variable is read by var('unheard_of'), a text needs quotes"
+    assert (
+        caught.value.hint == "write var('unheard_of') to read a variable, or put a text into quotes"
+    )
     with pytest.raises(JinjaError, match="did you mean 'known'"):
         library().render("{{ var('knwon') }}", "m.sql")
     assert library().render("{{ var('x', 3) }}{{ env_var('DQSQL_NO', 'd') }}\n", "m.sql") == "3d\n"

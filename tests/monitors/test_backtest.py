@@ -88,7 +88,7 @@ def test_nothing_but_tables_is_read(copy: Project, dqsql: DqSql) -> None:
     assert "sales, batches 2024-01-14 to 2024-01-16" in result.output
     assert "held-out recall at 0.01 by type of issue:" in result.output
     assert "1 of 1" in result.output
-    assert "metrics a batch" in result.output
+    assert "metrics per batch" in result.output
 
 
 def test_rejected_batches_are_to_be_found_and_monitors_without_issues_are_left_out(

@@ -154,9 +154,9 @@ def test_by_segment_and_without_values(make_project: MakeProject, spark: SparkSe
 @pytest.mark.parametrize(
     ("annotation", "message"),
     [
-        ("@drift(psi)", "@drift is a number and demands nothing"),
+        ("@drift(psi)", "@drift is a number, not a condition"),
         ("@drift(psl) < 0.2", "drift is about a column and one of psi, js, kl, ks"),
-        ("@drift(psi, against => 7) < 0.2", "7 is nothing to compare with"),
+        ("@drift(psi, against => 7) < 0.2", "cannot compare with 7"),
         ("@drift(psi, versus => 'previous') < 0.2", "@drift has no argument 'versus'"),
         ("@drift_pvalue(psi) > 0.01", "psi has no p-value"),
         ("@drift(psi) < mean(a)", "@drift is compared with numbers, not '< mean(a)'"),
@@ -165,7 +165,7 @@ def test_by_segment_and_without_values(make_project: MakeProject, spark: SparkSe
         ("@drift(psi) < 0.1 {scope: cumulative}", "drift is about one batch"),
         ("@drift(psi) < 0.1 {fpr: 0.1}", "@drift has no setting 'fpr'"),
         ("@drift(psi) < 0.1 {mostly: 0.5}", "@drift has no setting 'mostly'"),
-        ("@drift(psi) < 0.1 {severity: warn, after: 2}", "after changes nothing"),
+        ("@drift(psi) < 0.1 {severity: warn, after: 2}", "`after` has no effect"),
         ("@expect(drift(psi) + 1 < 3)", "the monitor @drift must stand alone"),
     ],
 )

@@ -95,6 +95,7 @@ def test_the_words(families: Project, stored: list[dict[str, Any]], dqsql: DqSql
     assert "FAIL mean" in shown.output
     assert "history    28 batches, 2024-01-01 to 2024-01-28" in shown.output
     assert "computed again from stored metrics: the same" in shown.output
+    assert "  what it saw in the newest batches:\n" in shown.output
 
     before = families.tables()
     result = dqsql(
@@ -148,7 +149,7 @@ def test_what_is_not_there(families: Project, stored: list[dict[str, Any]], dqsq
         "nonsense": "there is no check 'nonsense'",
         "sales.foo": "there is no check 'sales.foo'\n  hint: checks of sales: sales.",
         check.replace("nov", "no"): f"did you mean '{check}'",
-        "sales": "'sales' is a check model: a verdict is one of its checks'",
+        "sales": "'sales' is a check model, and a verdict belongs to one of its checks",
     }
     for text, message in cases.items():
         with pytest.raises(UsageError) as caught:
@@ -165,8 +166,8 @@ def test_a_check_that_no_run_has_looked_at_yet(families: Project, tmp_path: Path
     file = copy.root / "checks" / "sales.sql"
     file.write_text(f"{file.read_text()}\n-- @row_count > 1 {{name: fresh}}\n", encoding="utf-8")
     cases = {
-        "sales.fresh": "no run has looked at the check 'sales.fresh' yet",
-        "fresh": "no run has looked at the check 'fresh' yet",
+        "sales.fresh": "no run has evaluated the check 'sales.fresh' yet",
+        "fresh": "no run has evaluated the check 'fresh' yet",
         "sales.fersh": "did you mean 'sales.fresh'",
     }
     for text, message in cases.items():

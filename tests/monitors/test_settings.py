@@ -185,7 +185,7 @@ def noted(folder: Path, annotation: str, config: str = "") -> tuple[str, ...]:
 def test_a_rate_that_no_history_can_promise_is_told(tmp_path: Path) -> None:
     (told,) = noted(tmp_path, "@avh(fpr => 0.001)")
     assert told.startswith(
-        "@avh of a, b: fpr 0.001 is rarer than 30 batches can promise (0.0097): good batches"
+        "@avh of a, b: fpr 0.001 is less than a history of 30 batches can promise (0.0097): good"
     )
     assert told.endswith("{window: 299}")
     assert noted(tmp_path, "@avh", ", avh = {'fpr': 0.001}") == (told,)

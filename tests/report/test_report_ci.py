@@ -136,5 +136,5 @@ def test_events_are_sent(
     assert seen[0][2]["job"]["name"] == "dqsql.nyc.flights"
     with pytest.raises(OSError, match="500"):
         Receiver(url, "broken").send(events(run, (), "lake"))
-    with pytest.raises(OSError, match="no http address"):
+    with pytest.raises(OSError, match="not an http address"):
         Receiver("file:///etc/passwd").send(events(run, (), "lake"))

@@ -105,7 +105,7 @@ def test_a_model_whose_columns_spark_knows_and_the_project_file(new_project: New
     # Known from now on, without Spark.
     assert "m.price.avh" in call(project, "ls")
     file.write_text(f"{text}\nmonitors: [volume, colums]\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="knows no 'colums'"):
+    with pytest.raises(ConfigError, match="has no 'colums'"):
         dqsql.compile_project(project.root)
 
 

@@ -204,7 +204,7 @@ def test_a_check_that_is_added_later(new_project: NewProject) -> None:
     project.run()
     project.write({"checks/m.sql": BY_DAY.replace("@max < 9", "@max < 9 @min > 0 @median > 0")})
     (note,) = project.run().models[0].notes
-    assert note.startswith("2 checks (min > 0, median > 0) have not looked at any batch yet")
+    assert note.startswith("2 checks (min > 0, median > 0) have not run on any batch yet")
     assert "--batch 'd2'" in note
     project.data(f"{DAYS} union all select 'd3', 7")
     result = project.run()

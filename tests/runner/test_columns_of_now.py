@@ -65,7 +65,7 @@ def test_columns_of_an_earlier_run_are_no_lasting_error(new_project: NewProject)
     [
         ("bigint", "", "b is gone"),
         ("", "bigint", "b is new"),
-        ("int", "bigint", "b is bigint, and was int"),
+        ("int", "bigint", "b is now bigint, before it was int"),
     ],
 )
 def test_words_of_a_column_that_comes_or_goes(then: str, now: str, words: str) -> None:

@@ -157,14 +157,14 @@ def test_a_table_put_back_from_a_copy(tables: StoredRuns, tmp_path: Path) -> Non
     shutil.rmtree(tables.folder / "dq_results")
     shutil.copytree(tmp_path / "copy", tables.folder / "dq_results")
     said = tables.refused()
-    assert said is not None and "dq_results in" in said and "is older than it was" in said
+    assert said is not None and "dq_results in" in said and "is older than before" in said
     assert tables.doctor(repair=True).exit_code == 0
     assert tables.again() == ["2024-01-04"]
     # And the ledger itself: what it does not know any more is no one's.
     shutil.rmtree(tables.folder / "dq_batches")
     shutil.copytree(tmp_path / "ledger", tables.folder / "dq_batches")
     said = tables.refused()
-    assert said is not None and "dq_batches in" in said and "is older than it was" in said
+    assert said is not None and "dq_batches in" in said and "is older than before" in said
     assert tables.doctor(repair=True).exit_code == 0
     assert {r["batch"] for r in table_rows(tables.folder, "dq_metrics")} == set(DAYS)
 

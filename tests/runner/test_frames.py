@@ -107,7 +107,7 @@ def test_what_spark_refuses_is_an_error_of_its_check(frame: DataFrame) -> None:
 def test_arguments(frame: DataFrame) -> None:
     with pytest.raises(UsageError, match="takes a DataFrame of Spark or pandas, not a list"):
         dqsql.check([1, 2], ["@not_null(id)"])  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="there is no check"):
+    with pytest.raises(UsageError, match="no checks were given"):
         dqsql.check(frame, [])
     with pytest.raises(UsageError, match="severity is 'fatal'"):
         dqsql.check(frame, ["@not_null(id)"], severity="fatal")
@@ -177,8 +177,8 @@ def test_no_batch_is_no_pass(frame: DataFrame) -> None:
 
 def test_settings_that_a_frame_cannot_follow_are_refused(frame: DataFrame) -> None:
     for check, message in [
-        ("@not_null(id) {store_failures: true}", "nothing of a DataFrame is stored"),
-        ("@not_null(id) {quarantine: true}", "nothing of a DataFrame is stored"),
+        ("@not_null(id) {store_failures: true}", "nothing is stored for a DataFrame"),
+        ("@not_null(id) {quarantine: true}", "nothing is stored for a DataFrame"),
         ("@mean(price) > 900 {after: 2}", "'after' is about earlier batches"),
         ("@drift(price) < 0.3", "@drift is about earlier batches"),
     ]:

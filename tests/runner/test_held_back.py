@@ -32,7 +32,7 @@ def test_most_batches_wait_for_a_review() -> None:
     assert "mostly of m.rows" in note and "`dqsql review list --select m`" in note
     assert "{severity: warn}" in note
     (of_parts,) = held_back_note("m", statuses, [failed("m.a"), *[failed("m.b", "k=x")] * 2])
-    assert "mostly of m.b on segments: mend it or give it {segments: false}" in of_parts
+    assert "mostly of m.b on segments: correct that check or give it {segments: false}" in of_parts
     (bare,) = held_back_note("m", statuses, [])
     assert "mostly" not in bare
 

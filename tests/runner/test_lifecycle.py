@@ -107,7 +107,7 @@ def test_findings_of_checks_that_are_gone_are_resolved() -> None:
     opened = rows([], of("f"))
     (row,) = rows(opened, [], LATER, checks=frozenset())
     assert (row["state"], row["author"], row["resolved_at"]) == ("resolved", "dqsql", LATER)
-    assert row["reason"] == "the model has no such check any more"
+    assert row["reason"] == "the model no longer has this check"
     # Where some annotations cannot be read, nobody knows.
     assert updated_findings(opened, [], LATER, checks=None) is None
     assert updated_findings(opened, [], LATER, checks={"m.c.not_null"}) is None

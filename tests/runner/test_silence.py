@@ -46,7 +46,7 @@ def test_what_is_missing(new_project: NewProject) -> None:
     gap = found.pop(("2024-03-06", ":cadence('", None))
     assert (gap.status, gap.message) == (
         Status.WARN,
-        "1 batch is missing before this one: 2024-03-05; there is one every day, as declared",
+        "1 batch is missing before this one: 2024-03-05; one comes every day, as declared",
     )
     vanished = found.pop((LAST, ":expected_", None))
     assert vanished.status is Status.FAIL
@@ -90,7 +90,7 @@ def test_a_late_batch_is_told_though_nothing_is_new(new_project: NewProject) -> 
     again = project.run()
     newest = (today - dt.timedelta(days=5)).isoformat()
     assert again.models[0].batches == (newest,)
-    assert "because one should have come since" in again.models[0].notes[0]
+    assert "because another should have come by now" in again.models[0].notes[0]
     (late,) = [r for r in again.results if r.detector == "cadence"]
     assert late.status is Status.WARN
     assert late.message.startswith(f"no batch has come since {newest}")

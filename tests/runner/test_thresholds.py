@@ -140,7 +140,7 @@ def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> 
 @pytest.mark.parametrize(
     ("annotation", "message", "text"),
     [
-        ('@not_null {warn_if: "> 10"}', "the check fails from the first failing row on", "warn_if"),
+        ('@not_null {warn_if: "> 10"}', "the check fails at the first failing row", "warn_if"),
         ("@row_count > 3 {mostly: 0.5}", "mostly is about rows that pass or fail", "mostly"),
         ('@completeness > 0.9 {warn: "> 0.5"}', "the warning would never appear", "warn"),
         (
@@ -148,15 +148,15 @@ def test_by_segment_with_where_and_over_all_batches(new_project: NewProject) -> 
             "the warning would never appear",
             "warn_if",
         ),
-        ('@not_null {warn: "> 3"}', "warn is a second bound of one comparison", "warn"),
+        ('@not_null {warn: "> 3"}', "warn is a second bound for a comparison", "warn"),
         ('@mean > 3 {severity: warn, warn: "> 4"}', "both thresholds would warn", "warn"),
-        ("@mean > 3 {severity: warn, after: 3}", "after changes nothing", "after"),
+        ("@mean > 3 {severity: warn, after: 3}", "`after` has no effect", "after"),
         ('@not_null {severity: warn, error_if: "> 3"}', "error_if does nothing", "error_if"),
         ('@not_null {warn_if: some, error_if: "> 3"}', "warn_if is no comparison", "warn_if"),
         ("@not_null {mostly: 95}", "'mostly' must be a share of rows", "mostly"),
         ("@not_null {after: 1}", "'after' must be a whole number of at least 2", "after"),
-        ('@not_null {mostly: 0.9, error_if: "> 3"}', "do not go together", "mostly"),
-        ("@primary_key {mostly: 0.9}", "makes several demands", "mostly"),
+        ('@not_null {mostly: 0.9, error_if: "> 3"}', "cannot be used together", "mostly"),
+        ("@primary_key {mostly: 0.9}", "has several conditions", "mostly"),
         ("@avh {mostly: 0.9}", "mostly", "@avh"),
     ],
 )

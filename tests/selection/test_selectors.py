@@ -88,9 +88,9 @@ def test_the_default_holds_where_nothing_is_selected(write: Write) -> None:
         ("{method: tagg, value: x}", "unknown selection method 'tagg'", 3),
         ("{method: tag}", "'tag' needs a value", 3),
         ("{method: tag, value: x, parent: true}", "unknown key 'parent'", 3),
-        ("{union: []}", "nothing stands under 'union'", 3),
-        ("{union: [{exclude: [a]}]}", "nothing stands under 'union'", 3),
-        ("[a, b]", "this is no definition", 3),
+        ("{union: []}", "'union' selects nothing", 3),
+        ("{union: [{exclude: [a]}]}", "'union' selects nothing", 3),
+        ("[a, b]", "this is not a definition", 3),
         ("{method: selector, value: s0}", "selectors in a circle: s0 -> s0", 3),
         ("{method: selector, value: s1}", "there is no selector 's1'", 3),
         ("{method: tag, value: x, parents: true, parents_depth: no}", "whole number", 3),
@@ -172,5 +172,5 @@ def test_sources_that_were_loaded_since(write: Write, tmp_path: Path) -> None:
     assert [m.name for m in found] == ["fresh", "new"]
     with pytest.raises(SelectionError, match="unknown status of a source 'older'"):
         select_models(models, ["source_status:older"], methods=state.methods())
-    with pytest.raises(UsageError, match="compares with an earlier state"):
+    with pytest.raises(UsageError, match="needs an earlier state"):
         select_models(models, ["source_status:fresher"], methods=state_of(project, None).methods())

@@ -241,7 +241,7 @@ def test_dependencies_that_hold_and_are_no_chance() -> None:
     candidates = dependency_candidates(profile)
     assert column_sets(candidates) == [("city", "country")]
     found = dependencies(profile, candidates, {("city", "country"): 5.0})
-    assert [s.reason for s in found] == ["city fixes country in 1,000 rows"]
+    assert [s.reason for s in found] == ["city determines country in 1,000 rows"]
     assert dependencies(profile, candidates, {("city", "country"): 9.0}) == []
     # A column that is nearly constant follows from anything.
     flat = Distribution(("DE", "FR"), (999, 1))

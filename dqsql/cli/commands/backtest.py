@@ -52,7 +52,7 @@ def _rates(
 @option(
     "--newest",
     type=click.IntRange(min=1),
-    help="How many of the newest batches to decide on [default: 90].",
+    help="How many of the newest batches to replay [default: 90].",
 )
 @options("output")
 @with_session
@@ -148,8 +148,8 @@ def _print_model(session: Session, tested: ModelBacktest) -> None:
         session.say(printable(note))
     if tested.seconds is not None:
         session.say(
-            f"  cost: {plural(tested.metrics, 'metric')} a batch,"
-            f" {tested.seconds * 1000:.1f} ms to learn and decide for a monitor and batch"
+            f"  cost: {plural(tested.metrics, 'metric')} per batch,"
+            f" {tested.seconds * 1000:.1f} ms to learn and decide per monitor and batch"
         )
 
 

@@ -28,7 +28,7 @@ _OWN_NAMES = frozenset(
 @click.option(
     "--older-than",
     metavar="AGE",
-    help="Delete verdicts, samples and runs of that age (400d, 8w) from the tables instead.",
+    help="Instead, delete verdicts, samples and runs older than this (400d, 8w) from the tables.",
 )
 @options(*PROJECT)
 @with_session
@@ -37,8 +37,8 @@ def command(
 ) -> int:
     """Remove the folder of compiled SQL and artefacts. The warehouse is not touched.
 
-    With --older-than that folder stays, and old verdicts, samples of failing rows and runs leave
-    the warehouse tables, whose files are put together. Metrics stay: monitors learn from them.
+    With --older-than that folder stays, old verdicts, samples of failing rows and runs are deleted
+    from the warehouse tables, and small files are merged. Metrics stay: monitors learn from them.
     """
     from dqsql.loading import parse_vars
     from dqsql.runner.where import read_target_path

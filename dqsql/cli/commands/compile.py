@@ -27,9 +27,9 @@ _SHOWN_COLUMNS = 20
 @options(*SELECTION, *SELECTOR, *STATE, *PROJECT, *TESTS, "output")
 @with_session
 def command(session: Session, **where: Any) -> int:
-    """Write the SQL of the checks to target/compiled and say what it reads.
+    """Write the SQL of the checks to target/compiled and show what it reads.
 
-    Needs no Spark. Exits with 2, after all errors, when something does not compile.
+    Needs no Spark. If something does not compile, prints all errors and exits with 2.
     """
     from dqsql.report.artefacts import ensure_writable
 

@@ -23,13 +23,13 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 def command() -> None:
     """Write, read and compare data contracts (ODCS YAML, version 3).
 
-    A check model keeps a contract that its config names: config(contract = 'orders.odcs.yaml').
+    A check model names its contract in its config: config(contract = 'orders.odcs.yaml').
     """
 
 
 @command.command("export", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@option("--output-file", type=_FILE, help="Write it there, not to stdout.")
+@option("--output-file", type=_FILE, help="The file to write [default: standard output].")
 @options(*PROJECT)
 @with_session
 def export(session: Session, *, model: str, output_file: Path | None, **where: Any) -> int:
@@ -57,9 +57,9 @@ def export(session: Session, *, model: str, output_file: Path | None, **where: A
 @options(*PROJECT)
 @with_session
 def read(session: Session, *, file: Path, name: str | None, write: bool, **where: Any) -> int:
-    """Make check models of the objects of a data contract in the project's folder.
+    """Make a check model of each object in a data contract, which must be in the project's folder.
 
-    Names the parts of it that dqsql does not check.
+    Lists the parts that dqsql does not check.
     """
     from dqsql.runner.contracts import import_contract
 

@@ -58,7 +58,7 @@ _page("commands", _all_commands, "Print all commands with their options.")
     "--dialect",
     type=click.Choice(["spark", "duckdb"]),
     default="spark",
-    help="Who runs the script [default: spark].",
+    help="The engine that will run the script [default: spark].",
 )
 @options(*PROJECT)
 @with_session

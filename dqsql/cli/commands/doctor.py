@@ -21,8 +21,8 @@ from dqsql.report.text import printable
 def command(session: Session, *, repair: bool, **where: Any) -> int:
     """Compare the ledger with every table, and the tables' logs with their files.
 
-    Exits with 0 when nothing is wrong or everything was repaired, with 1 when something is, with 2
-    when the tables cannot be looked at.
+    Exits with 0 if nothing is wrong or everything was repaired, with 1 if something is wrong, with
+    2 if the tables cannot be read.
     """
     from dqsql.runner.upkeep import doctor
 

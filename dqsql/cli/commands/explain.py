@@ -28,20 +28,24 @@ _ROW_WIDTH = 400  # characters
 
 @click.command("explain", cls=Command)
 @click.argument("result", metavar="RESULT", shell_complete=complete_check)
-@option("--batch", metavar="BATCH", help="If RESULT is a check's id.")
-@option("--segment", metavar="SEGMENT", help="With --batch: of this segment.")
+@option(
+    "--batch",
+    metavar="BATCH",
+    help="The batch, if RESULT is a check [default: the newest with a finding].",
+)
+@option("--segment", metavar="SEGMENT", help="The segment of --batch [default: the whole batch].")
 @options(*PROJECT, "output")
 @with_session
 def command(session: Session, **given: Any) -> int:
     """Explain a verdict: what was seen and expected, from which history.
 
-    RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as run_results.json has it;
-    or that of a check, as `dqsql ls` shows it: on the batch that --batch names, else on the newest
-    one on which it found something. A check's name is enough if no other has it, such as that of
-    an adopted test of dbt. Failing rows are shown where the run has stored some.
+    RESULT is the id of a verdict, CHECK@BATCH or CHECK@BATCH/SEGMENT, as in run_results.json, or
+    the id of a check, as `dqsql ls` shows it. Instead of the id of a check you can use its name if
+    no other check has it, such as the name of an adopted dbt test. Failing rows are shown if the
+    run has stored some.
 
-    What a monitor decided is computed again from stored metrics, by the stored settings, and
-    compared with the stored verdict. No data is scanned.
+    Verdicts of monitors are computed again from stored metrics and settings, and compared with the
+    stored verdict. No data is scanned.
     """
     from dqsql.runner.explain import explain
 
@@ -80,7 +84,7 @@ def _print(session: Session, found: Explanation) -> None:
     for name, text in _facts(found).items():
         if text is not None:
             session.say(printable(f"  {name:<11}{text}"))
-    if found.values and row["detector"] == CONSTRAINT:
+    if found.values:
         session.say("  what it saw in the newest batches:")
     for batch, value in found.values[-_SHOWN_VALUES:]:
         session.say(printable(f"    {batch}  {'no value' if value is None else _cell(value)}"))

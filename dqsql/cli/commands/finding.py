@@ -40,11 +40,11 @@ def command() -> None:
 
 @command.command("list", cls=Command)
 @options(*SELECTION)
-@option("--assigned-to", metavar="NAME", help="Of this person.")
+@option("--assigned-to", metavar="NAME", help="Only those assigned to this person.")
 @options(*PROJECT, "output")
 @with_session
 def list_open(session: Session, **given: Any) -> int:
-    """List the findings that are not resolved, with who looks after them and who reads them."""
+    """List the findings that are not resolved, whom they are assigned to and who reads the data."""
     from dqsql.runner.finding import open_findings
 
     with session.progress() as progress:
@@ -96,7 +96,7 @@ def take_note(session: Session, **given: Any) -> int:
 @options(*PROJECT, "output")
 @with_session
 def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
-    """Acknowledge the open findings of CHECKs until a day, from which messages are sent again."""
+    """Stop messages about the open findings of CHECKs until a day."""
     from dqsql.runner.finding import acknowledge
 
     if mute_until.date() <= datetime.now(UTC).date():
@@ -109,11 +109,11 @@ def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
 
 @command.command("assign", cls=Command)
 @_CHECKS
-@option("--to", required=True, metavar="NAME", help="Who; '' for nobody.")
+@option("--to", required=True, metavar="NAME", help="Name of the person; '' for nobody.")
 @options(*PROJECT, "output")
 @with_session
 def assign_to(session: Session, *, to: str, **given: Any) -> int:
-    """Say who looks after the open findings of CHECKs."""
+    """Assign the open findings of CHECKs to somebody."""
     from dqsql.runner.finding import assign
 
     return _changed(session, assign, to=to or None, **given)
@@ -124,9 +124,9 @@ def assign_to(session: Session, *, to: str, **given: Any) -> int:
 @options("reason", "author", *PROJECT, "output")
 @with_session
 def settle(session: Session, **given: Any) -> int:
-    """Say that the open findings of CHECKs are dealt with.
+    """Resolve the open findings of CHECKs.
 
-    The next batch that a check finds something in opens another.
+    The next batch in which a check finds something opens a new finding.
     """
     from dqsql.runner.finding import resolve
 

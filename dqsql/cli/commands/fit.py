@@ -27,7 +27,7 @@ def command(session: Session, **given: Any) -> int:
 
     Reads what runs have stored, and a sample of the newest batch to inject issues into. Every run
     learns; this shows the bounds that the next batch will be compared with. Exits with 2 if an
-    error kept something from being learned.
+    error prevented learning.
     """
     from dqsql.runner.fit import fit
 

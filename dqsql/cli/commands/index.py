@@ -25,10 +25,10 @@ _RATE = click.FloatRange(0, 1, max_open=True)
 
 @click.group("index")
 def command() -> None:
-    """Build and look at the index of patterns that occur in the columns of a lake.
+    """Build and show the index of patterns in the columns of a lake.
 
     @pattern learns the format of a column from its values and from this index; without one, from
-    the index that dqsql brings along.
+    the index that comes with dqsql.
     """
 
 
@@ -69,7 +69,7 @@ def build(
 def update(session: Session, *, relations: Sequence[str], **where: Any) -> int:
     """Add tables, schemas and files to the index, without reading the others again.
 
-    What is in the index already is replaced. Names are those of `dqsql index build`.
+    Relations that are already in the index are replaced. Names are as in `dqsql index build`.
     """
     from dqsql.runner import index
 
@@ -122,7 +122,7 @@ def tag(
 ) -> int:
     """Name the columns of the lake that share a domain with COLUMN of RELATION.
 
-    Exits with 2 when the index knows no pattern that names the domain.
+    Exits with 2 if no pattern in the index describes the domain.
     """
     from dqsql.patterns import NoPattern
     from dqsql.runner import index

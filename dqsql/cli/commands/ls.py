@@ -59,10 +59,10 @@ def command(
 ) -> int:
     """List the check models and checks that the selection finds. Needs no Spark.
 
-    With --auto, list instead what is watched of tables without check files, which Spark knows.
+    With --auto, list instead what is watched in tables without check files; this needs Spark.
 
-    Sources and macros are listed whole; a macro check_x or metric_x is used as @x. Tests of a dbt
-    project that are left to dbt are of the type left_test.
+    Sources and macros are always listed in full; a macro check_x or metric_x is used as @x. Tests
+    of a dbt project that are left to dbt have the type left_test.
     """
     if auto:
         place = {name: where[name] for name in PROJECT}

@@ -19,10 +19,10 @@ from dqsql.report.text import printable
 @options("output")
 @with_session
 def command(session: Session, *, dry_run: bool, **where: Any) -> int:
-    """Send messages about findings as `on_finding` says; `dqsql run` does so at its end.
+    """Send the messages that `on_finding` sets up; `dqsql run` does so at its end.
 
-    There is one message when a finding is opened and one when it is resolved. Exits with 2 when a
-    message was not delivered.
+    There is one message when a finding is opened and one when it is resolved. Exits with 2 if a
+    message could not be delivered.
     """
     from dqsql.runner.notify import notify
 

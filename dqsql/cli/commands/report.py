@@ -82,7 +82,7 @@ def command(
     port: int,
     **where: Any,
 ) -> int:
-    """Write a report of the newest batches: one HTML file that needs nothing but itself.
+    """Write a report of the newest batches as one HTML file that loads nothing else.
 
     Health by model and day, findings, all checks with their history, charts of metrics with what
     was allowed, coverage and cost. Reads the warehouse tables only.

@@ -27,7 +27,7 @@ _STAYS = "its checks could not be evaluated; the next run applies the review"
 
 @click.group("review")
 def command() -> None:
-    """Accept or reject batches with findings, and list those that wait for it.
+    """Accept or reject batches with findings, and list those that wait for a review.
 
     Monitors learn from accepted batches only.
     """
@@ -36,9 +36,9 @@ def command() -> None:
 def _verdict(function: Callable[..., None]) -> Callable[..., None]:
     for decorate in (
         options("reason", "author"),
-        click.option("--all", "every", is_flag=True, help="All that wait for a review."),
-        option("--until", "last", metavar="BATCH", help="All that wait, up to it."),
-        option("--from", "first", metavar="BATCH", help="All that wait, from it on."),
+        click.option("--all", "every", is_flag=True, help="All batches that wait for a review."),
+        option("--until", "last", metavar="BATCH", help="The waiting batches up to this one."),
+        option("--from", "first", metavar="BATCH", help="The waiting batches from this one on."),
         click.argument("batches", nargs=-1, metavar="[BATCH...]"),
         click.argument("model", shell_complete=complete_model),
     ):
@@ -51,7 +51,7 @@ def _verdict(function: Callable[..., None]) -> Callable[..., None]:
 @options(*PROJECT, "output")
 @with_session
 def accept(session: Session, **given: Any) -> int:
-    """Accept BATCHes of MODEL: they are good, whatever was found, and may be learned from.
+    """Accept BATCHes of MODEL: they are good despite the findings, and monitors learn from them.
 
     --from and --until (both inclusive) and --all choose among the batches that wait for a review.
     """
@@ -63,7 +63,7 @@ def accept(session: Session, **given: Any) -> int:
 @options(*PROJECT, "output")
 @with_session
 def reject(session: Session, **given: Any) -> int:
-    """Reject BATCHes of MODEL: they are bad, and stay out of history.
+    """Reject BATCHes of MODEL: they are bad, and monitors do not learn from them.
 
     --from and --until (both inclusive) and --all choose among the batches that wait for a review.
 

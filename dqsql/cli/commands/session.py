@@ -50,11 +50,11 @@ def start(session: Session, *, idle: str, **where: Any) -> int:
 @options(*PROJECT)
 @with_session
 def status(session: Session, **where: Any) -> int:
-    """Say whether a warm session runs; exits with 1 if there is none."""
+    """Show whether a warm session is running; exits with 1 if there is none."""
     from dqsql.runner import warm
 
     found = warm.status(**where)
-    session.say(str(found) if found else "No warm session runs.")
+    session.say(str(found) if found else "No warm session is running.")
     return 0 if found else 1
 
 
@@ -66,7 +66,7 @@ def stop(session: Session, **where: Any) -> int:
     from dqsql.runner import warm
 
     stopped = warm.stop(**where)
-    session.say(f"Stopped: {stopped}" if stopped else "No warm session runs.")
+    session.say(f"Stopped: {stopped}" if stopped else "No warm session is running.")
     return 0
 
 

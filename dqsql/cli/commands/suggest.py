@@ -35,21 +35,23 @@ _ANSWERS = "a: accept, r: reject, e: edit, A: accept all that follow, q: reject 
     "--sample",
     type=_SHARE,
     metavar="SHARE",
-    help="Share of rows to learn from [default: 0.1, more of few rows].",
+    help="Share of rows to learn from [default: 0.1, more if there are few rows].",
 )
 @option(
     "--holdout",
     type=_SHARE,
     metavar="SHARE",
-    help="Share of rows that must not be learned from [default: all others].",
+    help="Share of rows to hold out from learning [default: all others].",
 )
 @option(
     "--from-incidents",
     is_flag=True,
-    help="What would have caught the batches of a model that people rejected.",
+    help="Suggest what would have caught the batches of a model that people rejected.",
 )
 @option(
-    "--monitors", is_flag=True, help="What `monitors: auto` watches of a model, as annotations."
+    "--monitors",
+    is_flag=True,
+    help="Suggest what `monitors: auto` watches in a model, as annotations.",
 )
 @options(*PROJECT, "output")
 @with_session
@@ -87,7 +89,7 @@ def command(
         )
     place = Where(**where)
     if from_incidents and monitors:
-        raise UsageError("--from-incidents and --monitors are two questions: ask one")
+        raise UsageError("--from-incidents and --monitors cannot be used together")
     if write:
         _require_place(session, place, relation)
     with session.progress() as progress:

@@ -142,7 +142,7 @@ def _measure(args: Sequence[exp.Expr]) -> str:
     name = args[2].name or to_sql(args[2])
     if name.lower() not in MEASURES:
         raise UnsupportedExpressionError(
-            f"predictability knows no measure {name!r}",
+            f"predictability has no measure {name!r}",
             hint=nearest(name, MEASURES) or f"one of {', '.join(MEASURES)}",
         )
     return name.lower()

@@ -65,7 +65,7 @@ def _metric(aggregate: AggregateCall, relations: Relations) -> Lowering:
     expression = parse_expression(str(text))
     inner = list(dict.fromkeys(outermost_aggregates(expression)))
     if not inner:
-        raise UnsupportedExpressionError(f"{text} is no metric", hint=_HINT)
+        raise UnsupportedExpressionError(f"{text} is not a metric", hint=_HINT)
     lowered = {a: lower(AggregateCall.of(_restricted(a, aggregate)), relations) for a in inner}
     if any(c.source is not None for one in lowered.values() for c in one.components):
         raise UnsupportedExpressionError(

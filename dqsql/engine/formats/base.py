@@ -59,8 +59,8 @@ class TableFormat:
         known = " or ".join(self.packages)
         reason = f" ({self.note})" if self.note else ""
         raise ConfigError(
-            f"there is no {self.name} for Spark {minor} that dqsql knows to work{reason}",
-            hint=f"use PySpark {known}, set `warehouse` to a path, whose tables need no jar,"
+            f"no version of {self.name} is known to work with Spark {minor}{reason}",
+            hint=f"use PySpark {known}, set `warehouse` to a path (its tables need no jar),"
             f" or name the jar in {_PACKAGES} yourself",
         )
 

@@ -64,7 +64,7 @@ def read_contract(setting: Any, root: Path, name: str, span: Span) -> Contract:
     _refuse_unknown(setting, _KEYS, "a contract", span)
     extra = setting.get("extra", "allow")
     if extra not in ("allow", "refuse"):
-        raise ConfigError(f"'extra' is allow or refuse, not {extra!r}", span=span)
+        raise ConfigError(f"'extra' must be allow or refuse, not {extra!r}", span=span)
     if "file" in setting:
         path = f"{setting['file']}#{setting.get('object') or ''}"
         found = contract_file(root, path, span)
@@ -75,13 +75,13 @@ def read_contract(setting: Any, root: Path, name: str, span: Span) -> Contract:
 def _inline(setting: Mapping[str, Any], name: str, span: Span, *, closed: bool) -> Contract:
     columns = setting.get("columns") or {}
     if not isinstance(columns, Mapping):
-        raise ConfigError("'columns' of a contract is a mapping", span=span, hint=_HINT)
+        raise ConfigError("'columns' of a contract must be a mapping", span=span, hint=_HINT)
     given = setting.get("key") or ()
     key = [given] if isinstance(given, str) else list(given)
     unknown = [k for k in key if k not in columns]
     if unknown:
         raise ConfigError(
-            f"the contract's key names {unknown[0]!r}, which is none of its columns", span=span
+            f"the contract's key names {unknown[0]!r}, which is not one of its columns", span=span
         )
     places = {column: i for i, column in enumerate(key, 1)}
     return Contract(
@@ -117,7 +117,7 @@ def _column(name: str, value: Any, key: int | None, span: Span) -> ContractColum
 def _texts(given: Any, span: Span) -> tuple[ContractCheck, ...]:
     texts = [given] if isinstance(given, str) else list(given or ())
     if not all(isinstance(t, str) for t in texts):
-        raise ConfigError("'checks' of a contract is a list of annotations", span=span)
+        raise ConfigError("'checks' of a contract must be a list of annotations", span=span)
     return tuple(ContractCheck(t.strip().removeprefix("@")) for t in texts)
 
 

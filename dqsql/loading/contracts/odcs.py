@@ -222,7 +222,7 @@ def rule_of(rule: Mapping[str, Any], column: str | None) -> ContractCheck:
         "custom": _of_engine,
     }
     if kind not in makers:
-        raise Unfit("it is prose" if kind == "text" else f"a rule of type {kind!r}")
+        raise Unfit("it is plain text" if kind == "text" else f"a rule of type {kind!r}")
     expression, where = makers[kind](rule, column)
     severity = str(rule.get("severity") or "").lower()
     return ContractCheck(
@@ -282,7 +282,7 @@ def _comparison(rule: Mapping[str, Any]) -> str:
         ends = rule.get(name)
         if isinstance(ends, list) and len(ends) == 2:
             return f"{word} {_number(ends[0])} and {_number(ends[1])}"
-    raise Unfit("it compares with nothing (mustBe, mustBeLessThan ..)")
+    raise Unfit("it has no condition (mustBe, mustBeLessThan ..)")
 
 
 def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
@@ -335,7 +335,7 @@ def _number(value: Any) -> str:
         try:
             return f"{float(str(value)):g}"
         except ValueError:
-            raise Unfit(f"{value!r} is no number") from None
+            raise Unfit(f"{value!r} is not a number") from None
     return str(value)
 
 

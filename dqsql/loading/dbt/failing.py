@@ -75,7 +75,7 @@ class Arguments:
         """A required argument that is a list."""
         value = self.get(name)
         if not isinstance(value, list) or not value:
-            raise Unadoptable(f"its argument {name!r} is no list")
+            raise Unadoptable(f"its argument {name!r} is not a list")
         return value
 
     def other(self) -> str:

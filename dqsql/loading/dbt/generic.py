@@ -163,7 +163,7 @@ def _in_set(a: Arguments) -> Failing:
 def _not_in_set(a: Arguments) -> Failing:
     texts = [_normal(v) for v in a.listed("value_set")]
     if len(set(texts)) < len(texts):
-        raise Unadoptable("a value of its set stands there twice: the test counts its rows twice")
+        raise Unadoptable("its set contains a value twice, so the test counts rows twice")
     return rows(_is_one_of(a), _condition(a))
 
 
@@ -225,7 +225,7 @@ def _matches(a: Arguments, argument: str, template: str) -> list[str]:
             raise Unadoptable(f"{name!r} changes how its patterns are read")
     patterns = a.listed(argument) if argument.endswith("_list") else [a.get(argument)]
     if not all(isinstance(p, str) for p in patterns):
-        raise Unadoptable(f"its argument {argument!r} is no pattern")
+        raise Unadoptable(f"its argument {argument!r} is not a pattern")
     return [template.format(column=a.column, pattern=f"'{p}'") for p in patterns]
 
 
@@ -301,14 +301,14 @@ def _total_between(a: Arguments) -> str:
 
 def _column_count_between(a: Arguments) -> Failing:
     if 0 in (a.get("min_value"), a.get("max_value")):
-        raise Unadoptable("a limit of 0 is none to the test")
+        raise Unadoptable("the test ignores a limit of 0")
     return none_or_one(" or ".join(at_limits(a, "column_count() <", "column_count() >")))
 
 
 def _plain_column(a: Arguments) -> str:
     name = a.text("column_name")
     if not _PLAIN.fullmatch(name):
-        raise Unadoptable(f"the column {name!r} is no plain name")
+        raise Unadoptable(f"the column {name!r} is not a plain name")
     return name.upper()
 
 
@@ -333,7 +333,7 @@ def _of_type(types: Callable[[Arguments], list[Any]]) -> Builder:
         wanted = [str(t).upper() for t in types(a)]
         for name in wanted:
             if not _SIMPLE.fullmatch(name) or name.startswith(_TEXTS):
-                raise Unadoptable(f"types like {name} are shown otherwise by Spark than by dbt")
+                raise Unadoptable(f"Spark and dbt write types like {name} differently")
         known = " or ".join(_in_schema(column, f'{name}"') for name in wanted)
         return none_or_one(f"{_in_schema(column)} and not ({known})")
 
@@ -431,7 +431,7 @@ _REASONS: Mapping[str, str] = {
     "dbt_utils.mutually_exclusive_ranges": "it compares neighbouring rows",
     "dbt_utils.sequential_values": "it compares neighbouring rows",
     "dbt_expectations.expect_column_most_common_value_to_be_in_set": (
-        "of values that are equally frequent it takes one by chance"
+        "it picks one of several equally frequent values at random"
     ),
 }
 

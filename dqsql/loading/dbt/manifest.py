@@ -262,7 +262,7 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
         data = parse_json(read_text(file, shown))
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"{shown} is no JSON: {error.msg}",
+            f"{shown} is not valid JSON: {error.msg}",
             span=Span(shown, error.lineno, error.colno),
             hint=_PARSE,
         ) from error
@@ -278,7 +278,7 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
     manifest = Manifest(shown, data)
     if manifest.project and manifest.project != project:
         raise ConfigError(
-            f"{shown} is of the project {manifest.project!r}, not of {project!r}",
+            f"{shown} belongs to the project {manifest.project!r}, not of {project!r}",
             span=Span(shown),
             hint=_PARSE,
         )

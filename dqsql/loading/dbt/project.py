@@ -101,7 +101,7 @@ def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -
     own = Document(FILE_NAME, values, marks)
     for key in values:
         if key.replace("-", "_") in _NOT_FOR_DBT:
-            raise own.problem(f"{key!r} is said by dbt's own files", key)
+            raise own.problem(f"{key!r} is set in dbt's own files", key)
     return build_config(own, {"macro_paths": [], **normalised(own)}, name, variables)
 
 

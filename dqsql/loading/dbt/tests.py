@@ -128,7 +128,7 @@ class Adopter:
         if limit is not None and int(limit) < 1:
             raise Unadoptable(f"with a limit of {limit} it cannot fail")
         if limit is not None and calc != "count(*)":
-            raise Unadoptable("its limit is not one of failing rows")
+            raise Unadoptable("its limit is not about failing rows")
 
     def _other(self, test: Node, attached: str) -> str | None:
         """The other relation of a test, or the tested one where it compares that with itself."""

@@ -97,8 +97,8 @@ class DbtBinder(Binder):
         inner = Binder(text, read_layout(text)).bind(shifted)
         if inner.column is None:
             raise BindingProblem(
-                f"the annotation is in the CTE {cte.name} and is about no column of it",
-                "a check of the model stands behind the FROM of the final SELECT",
+                f"the annotation in the CTE {cte.name} is not about one of its columns",
+                "write a check of the model after the FROM clause of the final SELECT",
             )
         return _known(Binding(self._way_out(cte, inner.column)))
 
@@ -109,11 +109,13 @@ class DbtBinder(Binder):
             found = sorted(self._carried(final, cte, column, set()))
         except _Uncertain as problem:
             raise BindingProblem(
-                f"where {where} ends up in the model is not certain: {problem}",
+                f"it is not clear where {where} ends up in the model: {problem}",
                 f"annotate the final SELECT, or {_YAML_HINT}",
             ) from problem
         if not found:
-            raise BindingProblem(f"{where} is no column of the model", "annotate the final SELECT")
+            raise BindingProblem(
+                f"{where} is not a column of the model", "annotate the final SELECT"
+            )
         if len(found) > 1:
             raise BindingProblem(
                 f"{where} is several columns of the model: {', '.join(found)}",

@@ -212,13 +212,13 @@ def _gap_words(gap: Gap, rhythm: Cadence | None, declared: Cadence | None) -> st
     one = len(gap.missing) == 1
     number = "1 batch is" if one else f"{len(gap.missing):,} batches are"
     words = rhythm.words if rhythm is not None else ""
-    basis = "as declared" if declared is not None else f"as {gap.history:,} expected ones show"
-    return f"{number} missing before this one: {gap.words}; there is one {words}, {basis}"
+    basis = "as declared" if declared is not None else f"judging by {gap.history:,} expected ones"
+    return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
 
 
 def _late_words(late: Lateness, newest: dt.datetime) -> str:
     return (
-        f"no batch has come since {newest:%Y-%m-%d %H:%M}: {late.words} should be there;"
+        f"no batch has come since {newest:%Y-%m-%d %H:%M}: {late.words} should have come;"
         f" the first was due by {late.due:%Y-%m-%d %H:%M} UTC"
     )
 

@@ -87,7 +87,7 @@ def match_call(expression: str, span: Span) -> MatchCall:
         )
     if len(given) != 1 or "keys" not in named:
         raise CompileError(
-            f"@{_NAME} takes a relation and the keys that name its rows",
+            f"@{_NAME} takes a relation and the keys that identify its rows",
             span=span,
             hint=f"for example {_EXAMPLE}",
         )

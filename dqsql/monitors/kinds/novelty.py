@@ -394,7 +394,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
         return NOT_DECIDED
     keys = _keys(stored)
     if not keys:
-        return Recomputed(note="the check is not in the project any more, which names its metrics")
+        return Recomputed(note="the project no longer has the check, which names its metrics")
     features = list(keys)
     matrix = np.column_stack([history.series(keys[f], stored.past) for f in features])
     new = {f: history.value(k, stored.batch) for f, k in keys.items()}

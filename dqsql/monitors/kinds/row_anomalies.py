@@ -90,7 +90,8 @@ def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) ->
     found = RowSettings(**given, columns=tuple(map(unquoted, columns)))
     if found.window < found.min_history:
         raise AnnotationError(
-            f"@{NAME}: a window of {found.window} batches has no {found.min_history}",
+            f"@{NAME}: a window of {found.window} batches is smaller than min_history"
+            f" ({found.min_history})",
             span=monitor.span,
             hint="make window larger, or min_history smaller",
         )
@@ -206,7 +207,7 @@ class RowAnomalyDetector:
     def _verdict(self, unit: _Unit, batch: str) -> Result:
         monitor, settings = unit.monitor, unit.settings
         if self.context.plan.model.config.batch_by is None:
-            text = "needs batch_by: the rows of earlier runs are not there to compare with"
+            text = "needs batch_by: rows of earlier runs are not stored, so there is no comparison"
             return result_of(monitor, batch, Status.SKIPPED, text)
         if not unit.columns:
             text = f"{monitor.span}: no column can be compared"
@@ -460,7 +461,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
             status_again(stored, broken=limit is not None and share > limit),
             Compared("share of odd rows", row["observed"], share),
         ),
-        note="rows are not stored: that their scores come out the same takes another run",
+        note="rows are not stored, so only another run can compute their scores again",
     )
 
 

@@ -10,8 +10,8 @@ select
     amount        -- @non_negative @mean between 5 and 500
 from {{ source('shop', 'orders') }}
 
--- Checks about the whole batch stand on lines of their own. Two of them are this project's own
--- words, defined by the macros in macros/; any SQL aggregate can stand in expect(..).
+-- Checks about the whole batch have lines of their own. return_rate and mostly_paid are defined by
+-- this project's macros in macros/; expect(..) takes any condition on SQL aggregates.
 -- @row_count >= {{ var('min_orders') }}
 -- @return_rate(status) <= 0.5
 -- @mostly_paid(status)

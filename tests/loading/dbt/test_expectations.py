@@ -327,17 +327,21 @@ def test_relationships_by_a_cast_are_left_to_dbt(result: RunResult) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "reason"),
     [
-        ("column_values_to_be_of_type", {"column_type": "string"}, "shown otherwise"),
-        ("column_values_to_be_of_type", {"column_type": "array<int>"}, "shown otherwise"),
+        ("column_values_to_be_of_type", {"column_type": "string"}, "differently"),
+        ("column_values_to_be_of_type", {"column_type": "array<int>"}, "differently"),
         ("column_to_exist", {"column_index": 2}, "position"),
         ("row_values_to_have_recent_data", {"datepart": "day", "interval": 1}, "time_zone"),
-        ("column_most_common_value_to_be_in_set", {"value_set": [1], "top_n": 1}, "by chance"),
+        ("column_most_common_value_to_be_in_set", {"value_set": [1], "top_n": 1}, "at random"),
         ("multicolumn_sum_to_equal", {"column_list": ["a"]}, "total is missing"),
-        ("column_values_to_not_be_in_set", {"value_set": [1, "1.0"]}, "stands there twice"),
+        ("column_values_to_not_be_in_set", {"value_set": [1, "1.0"]}, "contains a value twice"),
         ("column_values_to_be_unique", {"row_condition": "a or b"}, "without parentheses"),
-        ("column_values_to_match_regex_list", {"regex_list": "ab"}, "is no list"),
-        ("column_values_to_match_regex", {"regex": ["a"]}, "is no pattern"),
-        ("table_column_count_to_be_between", {"min_value": 1, "max_value": 0}, "none to the test"),
+        ("column_values_to_match_regex_list", {"regex_list": "ab"}, "is not a list"),
+        ("column_values_to_match_regex", {"regex": ["a"]}, "is not a pattern"),
+        (
+            "table_column_count_to_be_between",
+            {"min_value": 1, "max_value": 0},
+            "ignores a limit of 0",
+        ),
     ],
 )
 def test_what_is_not_sure_is_left(name: str, arguments: dict[str, Any], reason: str) -> None:

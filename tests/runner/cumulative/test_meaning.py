@@ -75,7 +75,7 @@ def test_another_expression(new_project: NewProject) -> None:
     project = begun(new_project)
     write(project, "day, x * 1000 as x, y")
     found = third(project)
-    assert any("the SELECT makes x of another expression" in n for n in found.notes)
+    assert any("the SELECT computes x by another expression" in n for n in found.notes)
     assert any("cumulative metrics leave out 2 earlier batches" in n for n in found.notes)
     told = values(found)
     assert (told["sum"], told["max"], told["count_distinct"]) == (7500, 3500, 3)
@@ -105,7 +105,7 @@ def test_another_type(new_project: NewProject) -> None:
     project = begun(new_project)
     put(project, DAYS, pa.string())
     found = third(project)
-    assert any("x is string, and was double" in n for n in found.notes)
+    assert any("x is now string, before it was double" in n for n in found.notes)
     told = values(found)
     assert (told["sum"], told["max"], told["count_distinct"]) == (7.5, "3.5", 3)
 

@@ -212,7 +212,7 @@ def test_limits_private_columns_and_what_cannot_be_compared(project: Project, ta
         ("@expect(max(a) = metric(other, 'max(who)'))", "who is a private column of other"),
         ("@expect(max(a) = metric(other))", "metric takes a relation and a metric of it"),
         ("@expect(max(a) = metric(other, 'entropy(x)'))", "does not count the values"),
-        ("@expect(max(a) = metric(other, '1'))", "is no metric"),
+        ("@expect(max(a) = metric(other, '1'))", "is not a metric"),
         ("@expect(max(a) = metric(other, 'maxx(x)'))", "unknown check, metric or function 'maxx'"),
     ],
 )

@@ -59,11 +59,11 @@ def test_orphans_by_batch_and_segment(project: Project) -> None:
     found = verdicts(result)
     failed = found["references(airports_t, faa)", "2020-01-02", None]
     assert failed.status is Status.FAIL
-    assert failed.message == "2 of 3 rows have a dest that is not in airports_t.faa"
+    assert failed.message == "2 of 3 rows have no match for dest in airports_t.faa"
     fine = found["references(airports_t, faa)", "2020-01-02", "origin=EWR"]
     assert (fine.status, fine.message) == (
         Status.PASS,
-        "0 of 1 rows have a dest that is not in airports_t.faa",
+        "0 of 1 rows have no match for dest in airports_t.faa",
     )
 
 
@@ -154,7 +154,7 @@ def test_an_empty_reference_matches_nothing(project: Project, table: Table) -> N
     table("airports_t", "select * from values ('ABQ', 1L) t(faa, id) where id < 0")
     project.write("flights", "select dest -- @references(airports_t, faa)\nfrom flights_t")
     (found,) = project.run().results
-    assert found.message == "5 of 6 rows have a dest that is not in airports_t.faa"
+    assert found.message == "5 of 6 rows have no match for dest in airports_t.faa"
 
 
 def test_what_cannot_be_compared_is_one_error(project: Project) -> None:
@@ -231,7 +231,7 @@ def test_keys_too_large_to_be_broadcast(project: Project, table: Table) -> None:
         (found,) = project.run(store_failures=True).results
         left = {name: project.spark.conf.get(name) for name in limits}
     assert found.status is Status.FAIL
-    assert found.message.startswith("100 of 600 rows have a id that is not in keys_t.id")
+    assert found.message.startswith("100 of 600 rows have no match for id in keys_t.id")
     assert len(project.rows("dq_failures")) == 100
     assert left == limits
 

@@ -72,7 +72,7 @@ def test_an_empty_relation_has_a_schema(project: Project, table: Table) -> None:
 def test_unknown_words_are_refused(project: Project) -> None:
     project.write("a", "-- @schema {allow: [aded]}\nselect 1 as a")
     (error,) = dqsql.compile_project(project.root).errors
-    assert error.message == "@schema knows no allow 'aded'"
+    assert error.message == "@schema: allow cannot be 'aded'"
     assert error.hint == "did you mean 'added'?"
 
 

@@ -139,7 +139,7 @@ def test_a_model_without_batches_keeps_the_rows_of_its_last_run(make_shop: MakeS
     [
         ("select 1 as dqsql_batch -- @not_null\n", "quarantine: true", "a column dqsql_batch"),
         ("select 1 as x -- @not_null\n", "quarantine: {good: rows, quarantined: rows}", "the same"),
-        ("select 1 as x -- @not_null\n", "quarantine: {good: ../x}", "is no name of a table"),
+        ("select 1 as x -- @not_null\n", "quarantine: {good: ../x}", "is not a table name"),
         ("select 1 as x -- @not_null\n", "quarantine: {private: none}", "cannot be 'none'"),
         ("select 1 as x -- @not_null\n", "quarantine: {pii: hash}", "no part 'pii'"),
     ],

@@ -93,7 +93,7 @@ def test_odd_rows_are_told_with_their_columns(
     details = verdicts[(LAST, first)].details
     # Ids grow from batch to batch; what names batches, and what is private, takes no part.
     assert details["left_out"] == {
-        "id": "it moves on from batch to batch",
+        "id": "its values keep moving from batch to batch",
         "at": "its values change from batch to batch",
     }
 

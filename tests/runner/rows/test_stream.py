@@ -105,7 +105,7 @@ def test_a_batch_that_fails_stops_the_stream_until_it_is_accepted(
     orders.arrive(3.0, -4.0)
     orders.arrive(5.0, 6.0)
     for _ in range(2):
-        with pytest.raises(Exception, match=r"000000000001 of orders may not go on: 1 of 2 rows"):
+        with pytest.raises(Exception, match=r"000000000001 of orders is held back: 1 of 2 rows"):
             orders.start(spark, then=then)
         assert passed == [(0, [0, 1])]
         assert orders.ledger() == {name(0): "accepted", name(1): "flagged"}
@@ -212,7 +212,7 @@ def test_what_cannot_be_checked_does_not_go_on(
     (orders.root / "checks" / "orders.sql").write_text(model, encoding="utf-8")
     orders.arrive(1.0)
     passed: list[int] = []
-    with pytest.raises(Exception, match="may not go on"):
+    with pytest.raises(Exception, match="is held back"):
         orders.start(spark, on_failure=on_failure, then=lambda rows, number: passed.append(number))
     assert not passed
     assert orders.ledger() == {name(0): "incomplete"}

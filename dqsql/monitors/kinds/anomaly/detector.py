@@ -115,7 +115,7 @@ def _strategy(monitor: Monitor) -> Strategy:
         return strategy(ast.name)
     if not isinstance(ast, exp.Anonymous):
         raise DecisionError(
-            f"{to_sql(ast)} is no strategy", hint="for example day_of_week or threshold(0, 10)"
+            f"{to_sql(ast)} is not a strategy", hint="for example day_of_week or threshold(0, 10)"
         )
     positional = [_value(a) for a in ast.expressions if not isinstance(a, exp.Kwarg)]
     named = {a.this.name: _value(a.expression) for a in ast.expressions if isinstance(a, exp.Kwarg)}

@@ -99,9 +99,9 @@ def rate_note(monitor: Monitor, defaults: Mapping[str, Any]) -> str | None:
     if "fpr" not in given or fpr >= least:
         return None
     return (
-        f"fpr {fpr:g} is rarer than {settings.window} batches can promise ({least:.2g}): good"
-        f" batches may break bounds more often; a history of {history_for(fpr):,} batches promises"
-        f" it: {{window: {history_for(fpr)}}}"
+        f"fpr {fpr:g} is less than a history of {settings.window} batches can promise"
+        f" ({least:.2g}): good batches may break bounds more often; {history_for(fpr):,} batches"
+        f" can promise it: {{window: {history_for(fpr)}}}"
     )
 
 

@@ -208,7 +208,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
     details, history = stored.details, stored.history
     clauses = details.get("clauses")
     if not clauses:
-        return Recomputed(note="it had learned no bounds")
+        return Recomputed(note="no bounds had been learned")
     keys = {c["metric"]: stored_key(c["series"]) for c in clauses}
     steps = _steps(stored)
     series = {name: history.in_step(key, stored.past, steps) for name, key in keys.items()}

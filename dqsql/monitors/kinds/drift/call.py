@@ -65,7 +65,7 @@ def drift_call(expression: str, column: str | None, span: Span) -> DriftCall:
     about, measure = _column_and_measure(given, column, default, span)
     if name == P_VALUE and measure not in WITH_P_VALUE:
         raise CompileError(
-            f"{measure} has no p-value", span=span, hint="ks has one of numbers, chi2 of categories"
+            f"{measure} has no p-value", span=span, hint="use ks for numbers or chi2 for categories"
         )
     return DriftCall(measure, about, _against(named.get(_AGAINST), span))
 
@@ -97,7 +97,7 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
         if isinstance(node, exp.Column | exp.Anonymous):
             return Against(relation=to_sql(node))
         raise CompileError(
-            f"{to_sql(node)} is nothing to compare with",
+            f"cannot compare with {to_sql(node)}",
             span=span,
             hint="'previous', 'last 7', a batch such as '2024-01', or a relation without quotes",
         )

@@ -75,7 +75,7 @@ class DriftDetector:
         if rows is None or profile is None:
             kind = type_of(monitor.column or "", self.place.types)
             if call.measure in OF_NUMBERS and self.context.first_error(monitor) is None:
-                hint = "psi, js, kl and chi2 are of texts, too"
+                hint = "psi, js, kl and chi2 also compare texts"
                 return f"{call.measure} compares numbers, and {monitor.column} is {kind}: {hint}"
             return self.context.unmeasured(monitor, "its distribution could not be measured")
         hidden = hides_values(self.place.plan.model, monitor.column, monitor.settings)
