@@ -128,14 +128,15 @@ class BatchChoice:
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
     for what is new. `sizes` are the numbers of rows of batches, where they were counted; without
     `batch_by` those that the run before found.
-    `gone` is how many batches were checked before of a model that has no rows at all any more.
+    `gone` is how many batches were checked before of a model that has no rows at all now; None of
+    one that has rows, or was not asked for all of them.
     """
 
     batches: tuple[str, ...]
     empty: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     newest: str | None = None
-    gone: int = 0
+    gone: int | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:

@@ -255,6 +255,8 @@ def _work_done(result: RunResult) -> str:
     models = result.models
     batches = sum(len(m.batches) for m in models)
     if models and not batches and not any(m.results or m.error for m in models):
+        if all(m.gone is not None for m in models):
+            return f"No rows: {plural(len(models), 'check model')} looked at"
         return f"Nothing new: {plural(len(models), 'check model')} looked at"
     return (
         f"Checked {plural(len(models), 'model')}, {plural(batches, 'batch')}, "

@@ -116,7 +116,7 @@ class ModelRun:
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            why = gone_rows(choice.gone) if choice.gone else "nothing new"
+            why = "nothing new" if choice.gone is None else gone_rows(choice.gone)
             return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
         return self._checked(choice, batch_type, self.journal.add)
 
