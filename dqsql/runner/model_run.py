@@ -363,7 +363,7 @@ class ModelRun:
             measured = delta.joined(cumulative.measure(counting))
         self.phases.enter(DECIDE)
         results = self._constraints(measured)
-        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches))
+        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches, self._columns))
         judged = self._judge(tested, measured, results)
         return ModelVerdicts(measured, results, judged, cumulative)
 
@@ -394,7 +394,11 @@ class ModelRun:
     def _constraints(self, measured: Measurement) -> list[Result]:
         return self._streaks.judged(
             constraint_results(
-                self.plan, measured.outcomes, self.ledger, checks_about_now(self.plan)
+                self.plan,
+                measured.outcomes,
+                self.ledger,
+                checks_about_now(self.plan),
+                self._columns,
             )
         )
 
