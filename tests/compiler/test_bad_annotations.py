@@ -426,8 +426,17 @@ def test_config_with_unknown_columns(
     assert error.span is not None and error.span.file == "checks/orders.sql"
 
 
-def test_batches_by_an_aggregate(compile_model: CompileModel) -> None:
-    sql = "{{ config(batch_by = 'max(day)') }}\nselect day from {{ source('shop', 'orders') }}"
+@pytest.mark.parametrize(
+    ("batch_by", "why"),
+    [
+        ("max(day)", "max(day) has an aggregate"),
+        ("\\'day\\'", "'day' is the same in all rows"),
+        ("3", "3 is the same in all rows"),
+    ],
+)
+def test_batches_by_what_names_none(compile_model: CompileModel, batch_by: str, why: str) -> None:
+    config = f"{{{{ config(batch_by = '{batch_by}') }}}}"
+    sql = f"{config}\nselect day from {{{{ source('shop', 'orders') }}}}"
     (error,) = compile_model(sql).errors
-    assert isinstance(error, CompileError) and "max(day) has an aggregate" in error.message
+    assert isinstance(error, CompileError) and why in error.message
     assert error.span is not None and error.span.file == "checks/orders.sql"
