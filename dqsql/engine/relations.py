@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dqsql.dialect import quoted
+from dqsql.dialect import quoted, unquoted
+from dqsql.engine.csv_lines import line_options
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -52,11 +53,11 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
     what = about or f"the source {source.full_name}"
     # What has no place in a sources file is a file by itself, of which there is nothing to quote.
     place = source.span if about is None else None
-    reader = spark.read.format(file_format).options(**_options(source))
     known = known_schema(spark, source)
-    if known is not None:
-        reader = reader.schema(known)
     try:
+        reader = spark.read.format(file_format).options(**_options(spark, source))
+        if known is not None:
+            reader = reader.schema(known)
         rows = reader.load(file_or_pattern(source.path))
         if not rows.columns:
             raise SourceNotFoundError(
@@ -110,13 +111,13 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
     return schema_of(str(source.path))
 
 
-def _options(source: Source) -> dict[str, str]:
-    options = dict(source.options)
-    if source.file_format == "csv":
-        # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's
-        # own default, a backslash, cuts such values at their next comma.
-        options = {"header": "true", "inferSchema": "true", "escape": '"', **options}
-    return options
+def _options(spark: SparkSession, source: Source) -> dict[str, str]:
+    if source.file_format != "csv" or source.path is None:
+        return dict(source.options)
+    # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's own
+    # default, a backslash, cuts such values at their next comma.
+    options = {"header": "true", "inferSchema": "true", "escape": '"', **source.options}
+    return {**options, **line_options(spark, source.path, options)}
 
 
 def register_model(
