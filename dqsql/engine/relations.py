@@ -25,6 +25,7 @@ from dqsql.engine.failures import (
 )
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.registered import Registered
+from dqsql.engine.session_use import put_view
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Project, Source, view_name
@@ -70,7 +71,7 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
         if _is_one_small_file(source.path):
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
             rows = rows.coalesce(1)
-        rows.createOrReplaceTempView(source.relation)
+        put_view(rows, unquoted(source.relation))
     except SPARK_FAILURES as error:
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
@@ -132,15 +133,15 @@ def register_model(
 
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
-    view = quoted(view_name(model))
+    view = view_name(model)
     try:
         if model.relation is None:
-            spark.sql(model.sql).createOrReplaceTempView(view)
+            put_view(spark.sql(model.sql), view)
         else:
             # Not by SQL, which a server would analyse once more.
-            spark.table(model.relation).createOrReplaceTempView(view)
-            if estimated_bytes(spark, view) < _ONE_TASK:
-                spark.table(view).coalesce(1).createOrReplaceTempView(view)
+            put_view(spark.table(model.relation), view)
+            if estimated_bytes(spark, quoted(view)) < _ONE_TASK:
+                put_view(spark.table(quoted(view)).coalesce(1), view)
     except SPARK_FAILURES as error:
         problem = translate_model_error(error, model)
         name = missing_relation(str(error))
