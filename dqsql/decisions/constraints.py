@@ -237,7 +237,7 @@ def decide(
     that is not the expression.
     """
     expression = _demand(expression)
-    seen = "; ".join(_seen(o, expression) for o in observations)
+    seen = "; ".join(_seen(o, expression, bounds) for o in observations)
     if holds is None or (holds and spotless is None):
         return _no_data(observations, seen, expression, no_data, bounds)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
@@ -327,14 +327,22 @@ def _as_numbers(column: str) -> str:
     return f"make numbers of {column} in the SELECT, or check its texts (@min_length, @matches)"
 
 
-def _seen(observation: Observation, expression: str) -> str:
+def _seen(observation: Observation, expression: str, bounds: Bounds | None) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about
-    text = f"{observation.text} is {observation.shown}"
+    text = f"{observation.text} is {_told_apart(observation, bounds)}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
+
+
+def _told_apart(observation: Observation, bounds: Bounds | None) -> str:
+    """The value, with all of its digits where fewer look like a limit that it is not."""
+    value, text = observation.value, observation.shown
+    limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
+    alike = any(x is not None and x != value and number_text(x) == text for x in limits)
+    return repr(value) if alike else text
 
 
 def _rows_seen(observation: Observation, expression: str) -> str | None:
@@ -366,7 +374,8 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
         return expression
     low, high = bounds.lower, bounds.upper
     if low is not None and low == high:
-        return number_text(low)
+        # Whole numbers of 19 digits differ where their nearest floats do not.
+        return expression if observations[0].value == low else number_text(low)
     if low is not None and high is not None:
         return f"between {number_text(low)} and {number_text(high)}"
     limit = high if low is None else low
