@@ -174,7 +174,7 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, value)
-    except SPARK_FAILURES:
+    except (*SPARK_FAILURES, OSError):
         # The session is gone (the server died); its settings went with it.
         logging.getLogger(__name__).debug("could not put %s back", key)
 

@@ -92,7 +92,7 @@ def put_view(frame: DataFrame, name: str) -> None:
 
 def _drop(spark: SparkSession, use: _SessionUse) -> None:
     # The session may be gone, and its views with it.
-    with suppress(*SPARK_FAILURES):
+    with suppress(*SPARK_FAILURES, OSError):
         for name in use.views:
             spark.catalog.dropTempView(name)
     use.views.clear()

@@ -111,6 +111,43 @@ mine.stop()
 """
 
 
+DIES = """
+import os, signal, dqsql
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from dqsql.model.events import RunListener
+
+class Kills(RunListener):
+    def model_step(self, model, step):
+        if step.startswith("scanning"):
+            process = SparkContext._gateway.proc
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+
+mine = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+(model,) = dqsql.run("a", spark=mine, listener=Kills()).models
+assert str(model.error).startswith("the connection to Spark is lost"), model
+"""
+
+
+def run_script(text: str, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_session_of_the_user_dies(new_project: NewProject, tmp_path: Path) -> None:
+    new_project("select x -- @sum > 0\nfrom {{ source('raw', 't') }}", "select 1 as x", name="a")
+    run_script(DIES, tmp_path)
+
+
 @pytest.mark.slow
 def test_the_last_run_of_a_process_stops_the_session_and_no_run_that_of_the_user(
     new_project: NewProject, tmp_path: Path
@@ -118,12 +155,4 @@ def test_the_last_run_of_a_process_stops_the_session_and_no_run_that_of_the_user
     model = "select x -- @sum > 0\nfrom {{ source('raw', 't') }}"
     for name, n in {"a": 1, "b": 2}.items():
         new_project(model, f"select {n} as x", files={"checks/sources.yml": SOURCES}, name=name)
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(SCRIPT, tmp_path)
