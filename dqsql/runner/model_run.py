@@ -163,7 +163,14 @@ class ModelRun:
             scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
+            waiting=self._waiting(tested),
         )
+
+    def _waiting(self, tested: TestedBatches) -> tuple[str, ...]:
+        """The flagged batches that wait for a review, where nothing is new but the time."""
+        if not tested.choice.aged or self.only_new:
+            return ()
+        return tuple(b for b in flagged_last(tested.before) if b not in tested.batches)
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
         """Write good and quarantined rows, where that is wanted; before the ledger, always."""
@@ -441,7 +448,7 @@ class ModelRun:
                 self.run_id,
                 self._meaning.text,
                 batch in sound,
-                self.now,
+                tested.before[batch].checked_at if tested.choice.aged else self.now,
                 StoredRows(
                     sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
                 ),
