@@ -29,9 +29,11 @@ def check_batch_by(model: CheckModel) -> exp.Expr | None:
 def batch_columns(model: CheckModel) -> list[str]:
     """The columns that `batch_by` reads, as it writes them. Raises DqsqlError with the place."""
     batch_by = check_batch_by(model)
-    if batch_by is not None and has_aggregate(batch_by):
+    constant = isinstance(batch_by, exp.Literal | exp.Boolean | exp.Null)
+    if batch_by is not None and (constant or has_aggregate(batch_by)):
+        why = "is the same in all rows" if constant else "has an aggregate"
         raise CompileError(
-            f"batch_by says to which batch a row belongs, and {to_sql(batch_by)} has an aggregate",
+            f"batch_by says to which batch a row belongs, and {to_sql(batch_by)} {why}",
             span=Span(model.path),
             hint="name a column, or an expression of columns: date_trunc('day', ordered_at)",
         )

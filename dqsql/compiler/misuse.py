@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ from dqsql.errors import CompileError, Span
 MetricName = Callable[[exp.Expr], str | None]
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(hour|day|minute|week|h|d|m)s?\s*", re.IGNORECASE)
+# A year 0000 stands for no date on purpose.
+_DATE = re.compile(r"(?!0000)(\d{4})-(\d{1,2})-(\d{1,2})(?!\d)")
 _HOURS = {"hour": 1, "h": 1, "day": 24, "d": 24, "minute": 1 / 60, "m": 1 / 60, "week": 168}
 # Aggregates and functions whose value is a number for arguments of any type.
 _NUMERIC = frozenset(
@@ -52,12 +55,40 @@ def refuse_share_of_check(ast: exp.Expr, catalog: Catalog, span: Span) -> None:
         )
 
 
+def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
+    """Refuse `>= '2024-31-01'`, which has the form of a date and is none. Raises CompileError."""
+    for comparison in expanded.find_all(*_ORDERINGS):
+        for operand in comparison.iter_expressions():
+            text = str(operand.this) if isinstance(operand, exp.Literal) else ""
+            found = _DATE.match(text) if operand.is_string else None
+            if found is None or _date(operand) is not None:
+                continue
+            year, month, day = found.groups()
+            swapped = _date(exp.Literal.string(f"{year}-{day}-{month}"))
+            hint = "dates are written year, month, day, as in '2024-01-31'"
+            if swapped is not None:
+                hint += f"; did you mean '{year}-{day}-{month}{text[found.end() :]}'?"
+            raise CompileError(f"'{text}' is no date", span=locate(span, text), hint=hint)
+
+
+def _date(operand: exp.Expr) -> dt.date | None:
+    """The date that a text begins with; None of anything else."""
+    found = _DATE.match(str(operand.this)) if operand.is_string else None
+    try:
+        return None if found is None else dt.date(*map(int, found.groups()))
+    except ValueError:
+        return None
+
+
 def refuse_empty_ranges(expanded: exp.Expr, span: Span) -> None:
     """Refuse `between 5 and 1`, also within a macro: no value is. Raises CompileError."""
     for between in expanded.find_all(exp.Between):
         low, high = between.args["low"], between.args["high"]
-        first, last = number(low), number(high)
-        if first is not None and last is not None and first > last:
+        first: float | dt.date | None = number(low)
+        last: float | dt.date | None = number(high)
+        if first is None and last is None:
+            first, last = _date(low), _date(high)
+        if first is not None and last is not None and first > last:  # type: ignore[operator]
             written = f"{to_sql(low)} and {to_sql(high)}"
             raise CompileError(
                 f"no value is between {written}",

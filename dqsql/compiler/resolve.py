@@ -25,6 +25,7 @@ from dqsql.compiler.misuse import (
     refuse_broken_regex,
     refuse_chains,
     refuse_empty_ranges,
+    refuse_impossible_dates,
     refuse_is,
     refuse_null,
     refuse_ranks,
@@ -137,6 +138,7 @@ class Resolver:
             expanded = restrict(expanded, condition)
         self._refuse_pointless(expanded, annotation)
         refuse_ranks(expanded, metric_name, annotation.span)
+        refuse_impossible_dates(expanded, annotation.span)
         refuse_empty_ranges(expanded, annotation.span)
         refuse_text_for_number(expanded, metric_name, annotation.span)
         refuse_broken_regex(expanded, annotation.span)

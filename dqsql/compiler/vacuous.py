@@ -1,13 +1,13 @@
 """Refuses comparisons that always hold, or never, since a metric cannot have other values.
 
 `@completeness >= 95` fails every batch, `@completeness <= 95` none. The range of a metric is what
-the documentation of its macro says.
+the documentation of its macro says. A check that is there twice says nothing either.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -17,6 +17,8 @@ from dqsql.compiler.misuse import locate
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.metric_traits import ValueRange
+from dqsql.model.plan import Check, Monitor, Plan
+from dqsql.model.project import DBT_TEST
 
 _PERCENT = 100
 
@@ -216,3 +218,40 @@ def _is_percent(within: ValueRange, value: float) -> bool:
 
 def _share(percent: float) -> str:
     return f"{percent / _PERCENT:.12g}"
+
+
+def repeated_checks(plan: Plan) -> Iterator[str]:
+    """A warning for each check or monitor that says what one before it says, with both places.
+
+    `@not_null` next to a column and `@not_null(column)` elsewhere are the same.
+    """
+    seen: dict[tuple[str, ...], list[Check | Monitor]] = {}
+    said: tuple[Check | Monitor, ...] = (*plan.checks, *plan.monitors)
+    for declared in said:
+        if DBT_TEST in declared.settings.options:
+            continue
+        others = seen.setdefault(declared.metrics, [])
+        same = next((o for o in others if _meaning(o) == _meaning(declared)), None)
+        if same is None:
+            others.append(declared)
+        else:
+            yield (
+                f"{declared.span}: @{declared.expression} is there twice, also at {same.span}"
+                + ("" if same.expression == declared.expression else f" as @{same.expression}")
+            )
+
+
+def _meaning(declared: Check | Monitor) -> tuple[object, ...]:
+    """What a check or monitor says of its metrics."""
+    if isinstance(declared, Monitor):
+        about = (declared.column or "").lower()
+        arguments = {
+            name: text
+            for name, text in declared.arguments.items()
+            if text.strip("`").lower() != about
+        }
+        said: tuple[object, ...] = (declared.kind, arguments, declared.demand, declared.relations)
+    else:
+        warning = declared.warning and declared.warning.predicate
+        said = (declared.predicate, declared.rows, warning)
+    return (*said, declared.settings)

@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dqsql.errors import DqsqlError, IncomparableError
+from dqsql.errors import DqsqlError, IncomparableError, QueryError
 from dqsql.model.batches import batch_order
+from dqsql.model.metric_traits import NUMBERS_ONLY, TOO_LARGE_SUM
 from dqsql.model.plan import Bounds, Check, Metric, Plan
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, NoData, Severity
 from dqsql.model.results import CONSTRAINT, CheckOutcome, MetricValue, Result, Status
+from dqsql.model.types import type_of
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
@@ -28,6 +30,7 @@ class Observation:
     """A metric as a person reads it: its text, its value, and the rows that it was taken from.
 
     Where the metric counts rows that ought not to be, `counts` says what they have.
+    `text_column` is the column that it is about, where that holds texts.
     """
 
     text: str
@@ -36,6 +39,7 @@ class Observation:
     value_text: str | None = None
     rows: int | None = None
     counts: str | None = None
+    text_column: str | None = None
 
     @property
     def is_null(self) -> bool:
@@ -57,17 +61,18 @@ def constraint_results(
     outcomes: Collection[CheckOutcome],
     checked: Iterable[str],
     about_now: Collection[str],
+    types: Mapping[str, str],
 ) -> Iterator[Result]:
     """The verdicts on the constraints of a plan, from what Spark said of its checks.
 
     `checked` are the batches that are known, `about_now` the ids of checks that compare a batch
-    with the start of the run.
+    with the start of the run, `types` the Spark types of columns.
     """
     metrics = {m.alias: m for m in plan.metrics}
     newest = max({o.batch for o in outcomes}.union(checked), key=batch_order, default=None)
     # How old a batch is says something of the newest one only.
     return (
-        constraint_result(outcome, metrics)
+        constraint_result(outcome, metrics, types)
         for outcome in outcomes
         if (outcome.batch == newest or outcome.check.id not in about_now)
         and (outcome.segment is None or outcome.check.judges_segments)
@@ -75,19 +80,36 @@ def constraint_results(
 
 
 def unevaluated(
-    plan: Plan, errors: Mapping[str, DqsqlError], batches: Collection[str]
+    plan: Plan,
+    errors: Mapping[str, DqsqlError],
+    batches: Collection[str],
+    types: Mapping[str, str],
 ) -> Iterator[Result]:
-    """The verdicts on checks that Spark refuses, by their ids, and on those that do not compile."""
+    """The verdicts on checks that Spark refuses, by their ids, and on those that do not compile.
+
+    `types` are the Spark types of columns.
+    """
     by_id = {c.id: c for c in plan.checks}
-    broken = [*((by_id[check], error) for check, error in errors.items()), *plan.refused]
+    refused = ((by_id[check], error) for check, error in errors.items())
+    broken = [*((c, _about_texts(c, error, types)) for c, error in refused), *plan.refused]
     return (error_result(check, error, batch) for check, error in broken for batch in batches)
 
 
-def constraint_result(outcome: CheckOutcome, metrics: Mapping[str, Metric]) -> Result:
+def _about_texts(check: Check, error: DqsqlError, types: Mapping[str, str]) -> DqsqlError:
+    """The error; a sum of texts is none because they are texts, however large it is."""
+    column = check.column
+    if column is None or TOO_LARGE_SUM not in error.message or type_of(column, types) != "string":
+        return error
+    return QueryError(f"there is no sum: {_no_numbers(column)}", span=error.span)
+
+
+def constraint_result(
+    outcome: CheckOutcome, metrics: Mapping[str, Metric], types: Mapping[str, str]
+) -> Result:
     """The verdict on one constraint; `metrics` are those of the plan by alias."""
     check, second = outcome.check, outcome.check.warning
     observations = [
-        _observation(value, metrics[alias])
+        _observation(value, metrics[alias], types)
         for value, alias in zip(outcome.observed, check.metrics, strict=True)
     ]
     verdict = decide(
@@ -150,7 +172,8 @@ def _message_of_dbt(check: Check, status: Status, counted: MetricValue | None) -
     return f"{number_text(counted.value)} failing {rows} by dbt's test {test}"
 
 
-def _observation(value: MetricValue, metric: Metric) -> Observation:
+def _observation(value: MetricValue, metric: Metric, types: Mapping[str, str]) -> Observation:
+    is_text = metric.column is not None and type_of(metric.column, types) == "string"
     return Observation(
         metric.text,
         value.metric,
@@ -158,6 +181,7 @@ def _observation(value: MetricValue, metric: Metric) -> Observation:
         value.value_text,
         value.sample_size,
         metric.counts,
+        metric.column if is_text else None,
     )
 
 
@@ -213,9 +237,9 @@ def decide(
     that is not the expression.
     """
     expression = _demand(expression)
-    seen = "; ".join(_seen(o, expression) for o in observations)
+    seen = "; ".join(_seen(o, expression, bounds) for o in observations)
     if holds is None or (holds and spotless is None):
-        return _no_data(observations, seen, expression, no_data)
+        return _no_data(observations, seen, expression, no_data, bounds)
     whole = len(observations) == 1 and _is_whole_compliance(observations[0], bounds)
     if whole:
         seen = _rows_meeting(observations[0], expression)
@@ -269,15 +293,24 @@ def _rows_counted(observation: Observation) -> str | None:
 
 
 def _no_data(
-    observations: Sequence[Observation], seen: str, expression: str, no_data: NoData
+    observations: Sequence[Observation],
+    seen: str,
+    expression: str,
+    no_data: NoData,
+    bounds: Bounds | None,
 ) -> ConstraintVerdict:
     missing = [o for o in observations if o.is_null]
+    texts = [o.text_column for o in observations if o.text_column is not None]
     rows = next((o.rows for o in observations if o.rows is not None), None)
     if missing and rows == 0:
         why = f"no rows, so {' and '.join(o.text for o in missing)} cannot be measured"
+    elif texts and missing and all(o.name in NUMBERS_ONLY for o in missing):
+        why = f"{' and '.join(o.text for o in missing)} is null: {_no_numbers(texts[0])}"
     elif missing:
         divided = ", or a division by 0" if any(" / " in o.text for o in missing) else ""
         why = f"{' and '.join(o.text for o in missing)} is null: no values to measure{divided}"
+    elif texts and bounds is not None:
+        why = f"{seen}, a text, which {expression} compares with a number: {_as_numbers(texts[0])}"
     else:
         why = f"{seen}, for which {expression} is null: neither true nor false"
     status = {
@@ -288,14 +321,30 @@ def _no_data(
     return ConstraintVerdict(status, why)
 
 
-def _seen(observation: Observation, expression: str) -> str:
+def _no_numbers(column: str) -> str:
+    return f"the column {column} holds texts, none of which is a number; {_as_numbers(column)}"
+
+
+def _as_numbers(column: str) -> str:
+    return f"make numbers of {column} in the SELECT, or check its texts (@min_length, @matches)"
+
+
+def _seen(observation: Observation, expression: str, bounds: Bounds | None) -> str:
     if (about := _rows_seen(observation, expression)) is not None:
         return about
-    text = f"{observation.text} is {observation.shown}"
+    text = f"{observation.text} is {_told_apart(observation, bounds)}"
     if observation.value is not None:
         text += _UNITS.get(observation.name, "")
     failing = _failing_rows(observation)
     return f"{text} ({failing})" if failing and observation.value != 1 else text
+
+
+def _told_apart(observation: Observation, bounds: Bounds | None) -> str:
+    """The value, with all of its digits where fewer look like a limit that it is not."""
+    value, text = observation.value, observation.shown
+    limits = () if bounds is None or value is None else (bounds.lower, bounds.upper)
+    alike = any(x is not None and x != value and number_text(x) == text for x in limits)
+    return repr(value) if alike else text
 
 
 def _rows_seen(observation: Observation, expression: str) -> str | None:
@@ -328,7 +377,8 @@ def _expected(expression: str, bounds: Bounds | None, observations: Sequence[Obs
         return expression
     low, high = bounds.lower, bounds.upper
     if low is not None and low == high:
-        return number_text(low)
+        # Whole numbers of 19 digits differ where their nearest floats do not.
+        return expression if observations[0].value == low else number_text(low)
     if low is not None and high is not None:
         return f"between {number_text(low)} and {number_text(high)}"
     limit = high if low is None else low

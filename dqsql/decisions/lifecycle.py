@@ -253,8 +253,11 @@ def flagged_last(ledger: Mapping[str, BatchRecord]) -> tuple[str, ...]:
         return ()
     newest = max(ledger.values(), key=lambda r: batch_order(r.batch))
     last = max(ledger.values(), key=lambda r: (r.checked_at is not None, r.checked_at))
-    runs = {newest.run_id, last.run_id}
+    # Not by the run, which is another one where only the age of the newest batch was looked at.
+    times = {newest.checked_at, last.checked_at}
     flagged = (
-        r.batch for r in ledger.values() if r.run_id in runs and r.status is BatchStatus.FLAGGED
+        r.batch
+        for r in ledger.values()
+        if r.checked_at in times and r.status is BatchStatus.FLAGGED
     )
     return tuple(sorted(flagged, key=batch_order))

@@ -128,15 +128,18 @@ class BatchChoice:
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
     for what is new. `sizes` are the numbers of rows of batches, where they were counted; without
     `batch_by` those that the run before found.
-    `gone` is how many batches were checked before of a model that has no rows at all any more.
+    `gone` is how many batches were checked before of a model that has no rows at all now; None of
+    one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
+    batch is checked again because of its age alone.
     """
 
     batches: tuple[str, ...]
     empty: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     newest: str | None = None
-    gone: int = 0
+    gone: int | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
+    aged: bool = False
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -175,14 +178,17 @@ def choose_batches(
     if not found and not request.start and not request.end:
         bounds = period if period is not None and period.bounded else None
         return BatchChoice((), gone=sum(bounds is None or bool(bounds.has(b)) for b in ledger))
-    if request.start or request.end or request.full_refresh:
+    if request.start or request.end:
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
+    lost = _lost_note({b for b in done.difference(found) if ledger[b].rows}, present)
+    if request.full_refresh:
+        return BatchChoice(tuple(present), (), (*notes, *lost))
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
     chosen = tuple(b for b in present if b not in done or b in again)
-    notes = (*notes, *_again_note(again), *_changed_note(changed - again))
+    notes = (*notes, *_again_note(again), *_changed_note(changed - again), *lost)
     return BatchChoice(chosen, (), notes, max(present, key=batch_order, default=None))
 
 
@@ -207,13 +213,24 @@ def _null_note(rows: int) -> tuple[str, ...]:
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:
+    return _recheck_note(batches, "other rows now")
+
+
+def _lost_note(batches: set[str], present: Sequence[str]) -> tuple[str, ...]:
+    """What is told of batches without rows; older ones than all present may have been too old."""
+    oldest = min(map(batch_order, present), default=None)
+    lost = {b for b in batches if oldest is not None and oldest < batch_order(b)}
+    return _recheck_note(lost, "no rows any more")
+
+
+def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:
     changed = sorted(batches)
     if not changed:
         return ()
     names = ", ".join(_flags(changed))
     have = plural(len(changed), "checked batch has", "checked batches have")
     them = "it" if len(changed) == 1 else "them"
-    return (f"{have} other rows now; check {them} again with {names}",)
+    return (f"{have} {what}; check {them} again with {names}",)
 
 
 def _flags(batches: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.layout import TableFamily
+from dqsql.engine.session_use import put_view
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 
@@ -80,7 +81,7 @@ class Kept:
         rows = self._placed((*earlier, *history.tested), history, passed)
         if base is not None:
             rows = base.unionByName(rows)
-        rows.createOrReplaceTempView(quoted(self.view))
+        put_view(rows, self.view)
         return base is not None
 
     def query(self, statement: exp.Expr) -> DataFrame:

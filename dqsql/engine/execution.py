@@ -20,6 +20,7 @@ from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
 from dqsql.engine.layout import COUNTS
+from dqsql.engine.session_use import put_view
 from dqsql.engine.storage import Store
 from dqsql.engine.values import (
     WITHHELD,
@@ -184,7 +185,7 @@ class ModelExecution:
     def _show_types(self, rows: StructType) -> None:
         """Let metrics be analysed over columns of these types, not over the scan each time."""
         with translated("Spark refuses the state columns"):
-            self.spark.createDataFrame([], rows).createOrReplaceTempView(to_sql(self._states))
+            put_view(self.spark.createDataFrame([], rows), self._states.name)
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
@@ -339,7 +340,7 @@ class ModelExecution:
 
     def measure_rows(self, part: Feasible, frame: DataFrame) -> Measurement:
         """Metric values and outcomes of state rows; isolate what fails while running."""
-        frame.createOrReplaceTempView(to_sql(self._states))
+        put_view(frame, self._states.name)
         try:
             return self._measure(part)
         except EngineError:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dqsql.dialect import quoted
+from dqsql.dialect import quoted, unquoted
+from dqsql.engine.csv_lines import line_options
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -24,6 +25,7 @@ from dqsql.engine.failures import (
 )
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.registered import Registered
+from dqsql.engine.session_use import put_view
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Project, Source, view_name
@@ -52,11 +54,11 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
     what = about or f"the source {source.full_name}"
     # What has no place in a sources file is a file by itself, of which there is nothing to quote.
     place = source.span if about is None else None
-    reader = spark.read.format(file_format).options(**_options(source))
     known = known_schema(spark, source)
-    if known is not None:
-        reader = reader.schema(known)
     try:
+        reader = spark.read.format(file_format).options(**_options(spark, source))
+        if known is not None:
+            reader = reader.schema(known)
         rows = reader.load(file_or_pattern(source.path))
         if not rows.columns:
             raise SourceNotFoundError(
@@ -69,7 +71,7 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
         if _is_one_small_file(source.path):
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
             rows = rows.coalesce(1)
-        rows.createOrReplaceTempView(source.relation)
+        put_view(rows, unquoted(source.relation))
     except SPARK_FAILURES as error:
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
@@ -110,13 +112,13 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
     return schema_of(str(source.path))
 
 
-def _options(source: Source) -> dict[str, str]:
-    options = dict(source.options)
-    if source.file_format == "csv":
-        # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's
-        # own default, a backslash, cuts such values at their next comma.
-        options = {"header": "true", "inferSchema": "true", "escape": '"', **options}
-    return options
+def _options(spark: SparkSession, source: Source) -> dict[str, str]:
+    if source.file_format != "csv" or source.path is None:
+        return dict(source.options)
+    # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's own
+    # default, a backslash, cuts such values at their next comma.
+    options = {"header": "true", "inferSchema": "true", "escape": '"', **source.options}
+    return {**options, **line_options(spark, source.path, options)}
 
 
 def register_model(
@@ -131,15 +133,15 @@ def register_model(
 
 
 def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> None:
-    view = quoted(view_name(model))
+    view = view_name(model)
     try:
         if model.relation is None:
-            spark.sql(model.sql).createOrReplaceTempView(view)
+            put_view(spark.sql(model.sql), view)
         else:
             # Not by SQL, which a server would analyse once more.
-            spark.table(model.relation).createOrReplaceTempView(view)
-            if estimated_bytes(spark, view) < _ONE_TASK:
-                spark.table(view).coalesce(1).createOrReplaceTempView(view)
+            put_view(spark.table(model.relation), view)
+            if estimated_bytes(spark, quoted(view)) < _ONE_TASK:
+                put_view(spark.table(quoted(view)).coalesce(1), view)
     except SPARK_FAILURES as error:
         problem = translate_model_error(error, model)
         name = missing_relation(str(error))

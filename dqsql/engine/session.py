@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -29,6 +30,7 @@ from dqsql.engine.launching import (
     sized_options,
     wanted_by,
 )
+from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
 from dqsql.errors import SessionError
@@ -62,21 +64,28 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A configured session: the given one, a Connect client, or an embedded one.
 
-    A session that dqsql started is stopped at the end; settings of a given one are put back.
+    A session that dqsql started is stopped at the end, by the last run that uses it; one that was
+    there before gets its settings back and loses the views that dqsql made.
     `scale` is how much will be read.
     """
     settings = runtime_conf(target, scale)
     if spark is not None:
-        with configured(spark, settings):
+        with using_session(spark, log_dir), configured(spark, settings):
             yield spark
         return
     with _warm(target) as warm:
-        started = _start(warm or target, log_dir, scale)
+        used = warm or target
+        # A process has one session that is not of Connect: that of the user, where there is one.
+        foreign = used.method == "session" and has_session()
+        start = partial(_start, used, log_dir, scale)
         try:
-            with configured(started, settings):
+            with (
+                shared_session(start, foreign=foreign) as started,
+                using_session(started, log_dir),
+                configured(started, settings),
+            ):
                 yield started
         finally:
-            started.stop()
             redact_file(log_dir / "spark.log")
 
 
@@ -165,7 +174,7 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, value)
-    except SPARK_FAILURES:
+    except (*SPARK_FAILURES, OSError):
         # The session is gone (the server died); its settings went with it.
         logging.getLogger(__name__).debug("could not put %s back", key)
 
@@ -191,7 +200,7 @@ def _connect(target: Target) -> SparkSession:
         builder = SparkSession.builder.remote(url)
         for key, value in target.spark_conf.items():
             builder = builder.config(key, value)
-        return _impatient(builder.getOrCreate(), url)
+        return _impatient(builder.create(), url)
     except ImportError as error:
         raise SessionError(
             f"Spark Connect needs more packages: {first_sentence(error)}",

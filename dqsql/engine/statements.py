@@ -12,6 +12,7 @@ from sqlglot import exp
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import SPARK_FAILURES, translated
+from dqsql.engine.session_use import put_view
 from dqsql.engine.values import types_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def rows_of(
 def register(frame: DataFrame, view: str) -> dict[str, str]:
     """Make a frame a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
-        frame.createOrReplaceTempView(quoted(view))
+        put_view(frame, view)
         return types_of(frame.schema)
 
 

@@ -217,7 +217,9 @@ def outdated_note(
         return ()
     first = min(changed, key=batch_order)
     tested = set(batches)
-    later = [b for b in before if b not in tested and batch_order(b) > batch_order(first)]
+    # Without rows, none is found by its time.
+    known = [b for b, record in before.items() if record.rows and b not in tested]
+    later = [b for b in known if batch_order(b) > batch_order(first)]
     if not later:
         return ()
     those = plural(len(later), "later batch", "later batches")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 
 from dqsql.errors import Span
 from dqsql.loading.scanner import scan
-from dqsql.model.project import DBT_TEST, CheckModel
+from dqsql.model.project import CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 # What begins a comment elsewhere, and not what begins one of Jinja.
@@ -26,29 +25,12 @@ def suspicions(
     `names` are all that an annotation may begin with, and `complete` those of them that are one by
     themselves; in lower case.
     """
-    yield from _repeated(model)
     if model.relation is not None:
         # Of a dbt model, comments are mostly about other things.
         return
     yield from _in_jinja_comments(model, names)
     yield from _behind_a_hash(model, names)
     yield from _without_mark(model, complete)
-
-
-def _repeated(model: CheckModel) -> Iterator[str]:
-    seen: dict[str, Span] = {}
-    for annotation in model.annotations:
-        if DBT_TEST in annotation.settings.options:
-            continue
-        # Where it stands makes no difference to what it says.
-        text = " ".join(annotation.expression.split())
-        same = repr(replace(annotation, span=Span(""), expression=text))
-        if same in seen:
-            yield (
-                f"{annotation.span}: @{annotation.expression.strip()} appears twice,"
-                f" also at {seen[same]}"
-            )
-        seen.setdefault(same, annotation.span)
 
 
 def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[str]:

@@ -44,6 +44,16 @@ QUARTILES = frozenset(["p25", "median", "p75"])
 # Metrics that may be negative.
 SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
 
+# Metrics, and aggregates of SQL, that take only the numbers among values.
+NUMBERS_ONLY = frozenset(
+    {"mean", "median", "quantile", "p25", "p75", "sum", "range", "stddev", "variance", "avg"}
+    | {"approx_percentile", "kll_quantile", "skewness", "kurtosis", "stddev_samp", "stddev_pop"}
+    | {"var_samp", "var_pop", "corr", "covar_samp", "covar_pop", "histogram_binned"}
+)
+
+# What the error of a sum says, whatever else it says.
+TOO_LARGE_SUM = "does not fit into its type"
+
 # Metrics that are multiplied as the number of rows is, if the rows are like those that are there.
 PROPORTIONAL_METRICS = frozenset({"row_count", "count", "null_count", "sum"})
 # Metrics that an issue in a sample changes by the same factor in a whole batch.

@@ -287,7 +287,7 @@ class ModelResult:
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
-    is how many batches were checked before, where the model has no rows at all any more.
+    is how many batches were checked before, where the model has no rows at all now.
     """
 
     model: str
@@ -304,7 +304,7 @@ class ModelResult:
     notes: tuple[str, ...] = ()
     groups: tuple[BatchFinding, ...] = ()
     waiting: tuple[str, ...] = ()
-    gone: int = 0
+    gone: int | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None

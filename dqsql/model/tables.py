@@ -111,7 +111,10 @@ BATCHES = Table(
         whole("rows", "Rows of the batch."),
         text("fingerprint", "`checksum` of the model when the batch was checked."),
         _RUN_ID,
-        time("checked_at", "Start of the run that checked it."),
+        time(
+            "checked_at",
+            "Start of the run that checked it; not of one that looked only at its age again.",
+        ),
         flag("counted", "Whether it belongs to the cumulative metrics of later batches."),
         whole("metrics", "Rows of the batch in `dq_metrics`; null: to be checked again."),
         whole("results", "Rows of the batch in `dq_results`; null: to be checked again."),

@@ -234,10 +234,13 @@ def _outcome(result: ModelResult) -> str:
     """What happened to a model, after its name."""
     if result.error is not None and not result.results:
         return f"could not be checked (after {duration(result.seconds)})"
+    waiting = ""
     if result.waiting:
         batches = first_of([printable(b) for b in result.waiting], MAX_BATCHES)
         count = plural(len(result.waiting), "flagged batch", "flagged batches")
-        return f"nothing new, {count} to be reviewed: {batches}"
+        waiting = f", {count} to be reviewed: {batches}"
+    if result.waiting and not result.results:
+        return f"nothing new{waiting}"
     if result.skipped:
         return printable(result.skipped)
     if not result.batches and not result.results:
@@ -247,7 +250,7 @@ def _outcome(result: ModelResult) -> str:
     return (
         f"{plural(len(result.batches), 'batch')}, {plural(result.checks, 'check')}, "
         f"{plural(sum(counts.values()), 'verdict')}: {', '.join(parts) or 'none'} "
-        f"in {duration(result.seconds)}"
+        f"in {duration(result.seconds)}{waiting}"
     )
 
 
@@ -255,6 +258,8 @@ def _work_done(result: RunResult) -> str:
     models = result.models
     batches = sum(len(m.batches) for m in models)
     if models and not batches and not any(m.results or m.error for m in models):
+        if all(m.gone is not None for m in models):
+            return f"No rows: {plural(len(models), 'check model')} looked at"
         return f"Nothing new: {plural(len(models), 'check model')} looked at"
     return (
         f"Checked {plural(len(models), 'model')}, {plural(batches, 'batch')}, "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import smtplib
+import socket
 import ssl
 import urllib.error
 import urllib.parse
@@ -195,9 +197,21 @@ def send(
         else:
             _post(route, payload(route.kind, project, notices), environment)
     except (OSError, smtplib.SMTPException, ValueError) as error:
-        # Not the error's text alone: it may hold the address, which is a secret.
-        reason = getattr(error, "code", None) or type(error).__name__
+        reason = _reason(error)
         raise NotificationError(f"{route.name} did not take the message ({reason})") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a message was not taken, without the error's own text: it may hold the address."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(error, urllib.error.HTTPError):
+        return str(error.code)
+    if isinstance(cause, socket.gaierror):
+        return "its host is not known"
+    if isinstance(cause, TimeoutError):
+        return "it does not answer"
+    known = isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno
+    return os.strerror(known) if known else type(cause).__name__
 
 
 def _post(route: Route, content: Mapping[str, Any], environment: Mapping[str, str]) -> None:

@@ -16,6 +16,7 @@ from dqsql.compiler.plan import refused_check
 from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
+from dqsql.compiler.vacuous import repeated_checks
 from dqsql.errors import DqsqlError, Span, error_of
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
@@ -231,6 +232,7 @@ def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
     complete = frozenset(n for n in names if catalog.check(n) or n in monitor_specs())
     for plan in plans:
         model = plan.model
+        yield from repeated_checks(plan)
         yield from suspicions(model, names, complete)
         if not (plan.checks or plan.monitors or plan.rejected):
             yield f"{model.path}: no check is in this model; write one: -- @not_null"

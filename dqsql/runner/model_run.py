@@ -116,7 +116,7 @@ class ModelRun:
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            why = gone_rows(choice.gone) if choice.gone else "nothing new"
+            why = "nothing new" if choice.gone is None else gone_rows(choice.gone)
             return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
         return self._checked(choice, batch_type, self.journal.add)
 
@@ -163,7 +163,14 @@ class ModelRun:
             scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
+            waiting=self._waiting(tested),
         )
+
+    def _waiting(self, tested: TestedBatches) -> tuple[str, ...]:
+        """The flagged batches that wait for a review, where nothing is new but the time."""
+        if not tested.choice.aged or self.only_new:
+            return ()
+        return tuple(b for b in flagged_last(tested.before) if b not in tested.batches)
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
         """Write good and quarantined rows, where that is wanted; before the ledger, always."""
@@ -363,7 +370,7 @@ class ModelRun:
             measured = delta.joined(cumulative.measure(counting))
         self.phases.enter(DECIDE)
         results = self._constraints(measured)
-        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches))
+        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches, self._columns))
         judged = self._judge(tested, measured, results)
         return ModelVerdicts(measured, results, judged, cumulative)
 
@@ -394,7 +401,11 @@ class ModelRun:
     def _constraints(self, measured: Measurement) -> list[Result]:
         return self._streaks.judged(
             constraint_results(
-                self.plan, measured.outcomes, self.ledger, checks_about_now(self.plan)
+                self.plan,
+                measured.outcomes,
+                self.ledger,
+                checks_about_now(self.plan),
+                self._columns,
             )
         )
 
@@ -437,7 +448,7 @@ class ModelRun:
                 self.run_id,
                 self._meaning.text,
                 batch in sound,
-                self.now,
+                tested.before[batch].checked_at if tested.choice.aged else self.now,
                 StoredRows(
                     sizes[METRICS][batch], sizes[RESULTS][batch], measured.states.get(batch, 0)
                 ),

@@ -179,7 +179,7 @@ class ProjectRun:
         if session.version is not None:
             versions["spark"] = session.version
         left = left_while_running(r for m in models for r in m.results)
-        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone)
+        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
         warnings = (*project_warnings(self._project), *left, *emptied)
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
@@ -272,8 +272,8 @@ class ProjectRun:
         described = [p for p in plans if p.model.name in worked - self._unchanged]
         types = {m.model: m.columns for m in models}
         store_dimensions(store, described, types, self.started)
-        # That a model has lost its rows is told by every run.
-        lasting = worked.difference(m.model for m in models if m.gone)
+        # That a model has no rows is told by every run.
+        lasting = worked.difference(m.model for m in models if m.gone is not None)
         new = {n: i for n, i in changed.items() if n in lasting and self._asks_for_all(n)}
         # Last: after a crash in between, the next run brings the dimensions up to date.
         store_inputs(store, new, self.run_id, self.started)

@@ -93,4 +93,5 @@ def newest_again(
         return choice
     why = "because another should have come by now" if due else "because its age is checked"
     note = f"nothing new: {choice.newest} is checked again, {why}"
-    return BatchChoice((choice.newest,), (), (*choice.notes, note), sizes=choice.sizes)
+    notes = (*choice.notes, note)
+    return BatchChoice((choice.newest,), (), notes, sizes=choice.sizes, aged=True)

@@ -196,6 +196,9 @@ class MicroBatches:
         Raises DqsqlError: it could not be checked, or may not go on. Then the query ends, and
         repeats the micro-batch when it is started again.
         """
+        # Imported here because it starts with pyspark, which takes half a second.
+        from dqsql.engine.session_use import using_session
+
         spark = rows.sparkSession
         batch = self.batch(number)
         # Checked, split and handed on: the source is to be read once.
@@ -203,11 +206,13 @@ class MicroBatches:
         try:
             kept.createOrReplaceTempView(self.view)
             run = self._run(spark, batch, number)
-            (model,) = run.execute(spark).models
-            self._refuse(model, run.ledgers[self.model].get(batch))
-            if self.then is not None:
-                good = run.good.get(self.model)
-                self.then(self._rows(spark) if good is None else good, number)
+            # Good rows are read by way of the run's views.
+            with using_session(spark, run.compiled.project.log_dir):
+                (model,) = run.execute(spark).models
+                self._refuse(model, run.ledgers[self.model].get(batch))
+                if self.then is not None:
+                    good = run.good.get(self.model)
+                    self.then(self._rows(spark) if good is None else good, number)
         finally:
             spark.catalog.dropTempView(self.view)
             kept.unpersist()

@@ -231,7 +231,7 @@ class _Suggesting:
             return None
         metrics = {"rows": "count(*)"}
         for i, each in enumerate(columns):
-            metrics[f"d{i}.count"] = f"count({quoted(each.name)})"
+            metrics[f"d{i}.count"] = each.known
             metrics[f"d{i}.days"] = f"approx_count_distinct({each.day})"
         values = Measurer(self.spark, self.project, self.catalog, self.subject.view).measure(
             metrics

@@ -17,7 +17,7 @@ from dqsql.suggestions.names import singular_of, words
 MIN_DAYS, MIN_ROWS_A_DAY = 3, 5
 # At most so many columns are looked at.
 _MOST = 10
-_DATES, _TIMES = ("date",), ("timestamp", "timestamp_ntz")
+_DATE, _TIMES, _TEXT = "date", ("timestamp", "timestamp_ntz"), "string"
 # Words of dates that no row happened on: of validity, of people, of what is to come, of changes.
 _OTHER_DATES = frozenset(
     {"birth", "birthday", "birthdate", "born", "dob", "death", "died", "valid", "validity"}
@@ -42,17 +42,28 @@ _TIME_WORDS = frozenset({"at", "on", "ts", "time", "timestamp", "datetime", "tst
 
 @dataclass(frozen=True)
 class DayColumn:
-    """A column that may say on which day a row happened; a lower `rank` is a better name."""
+    """A column of a Spark type that may say on which day a row happened.
+
+    A lower `rank` is a better name.
+    """
 
     name: str
-    is_date: bool
+    kind: str
     rank: int
 
     @property
     def day(self) -> str:
-        """Its day, as a SQL expression."""
+        """Its day, as a SQL expression: of texts, themselves."""
         name = plain_name(self.name)
-        return name if self.is_date else f"to_date({name})"
+        return f"to_date({name})" if self.kind in _TIMES else name
+
+    @property
+    def known(self) -> str:
+        """The number of rows whose day it says, as a SQL expression: texts may be no days."""
+        name = plain_name(self.name)
+        if self.kind != _TEXT:
+            return f"count({name})"
+        return f"count(case when length({name}) = 10 then try_cast({name} as date) end)"
 
 
 @dataclass(frozen=True)
@@ -78,9 +89,9 @@ def day_columns(table: str, types: Mapping[str, str]) -> list[DayColumn]:
     """
     own = {singular_of(w) for w in words(table)}
     found = [
-        DayColumn(name, kind in _DATES, rank)
+        DayColumn(name, kind, rank)
         for name, kind in types.items()
-        if kind in (*_DATES, *_TIMES) and name.isprintable() and not _ODD & set(name)
+        if kind in (_DATE, *_TIMES, _TEXT) and name.isprintable() and not _ODD & set(name)
         if (rank := _rank(name, own)) is not None
     ]
     return sorted(found, key=lambda c: c.rank)[:_MOST]

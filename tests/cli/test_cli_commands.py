@@ -122,6 +122,15 @@ def test_a_method_may_find_nothing(dqsql: Callable[..., Result], project: Path) 
     assert (result.exit_code, result.stdout) == (0, "No batch waits for a review.\n")
 
 
+@pytest.mark.parametrize("batch", [("2024-01-01",), ("--batch", "2024-01-01")])
+def test_a_batch_is_reviewed_by_its_name(
+    dqsql: Callable[..., Result], project: Path, batch: tuple[str, ...]
+) -> None:
+    result = dqsql("review", "accept", "orders", *batch, "--reason", "fine")
+    assert result.exit_code == 2
+    assert "orders has no checked batch '2024-01-01'" in result.stderr
+
+
 def test_a_link_to_nowhere_is_an_error_and_not_no_check(
     dqsql: Callable[..., Result], project: Path
 ) -> None:

@@ -35,6 +35,27 @@ from .models import of_column, of_model
         ("@quantile(95)", CompileError, 10, "not a condition", "example: @quantile(0.95) > 0"),
         ("@quantile(y, 95)", CompileError, 10, "not a condition", ": @quantile(y, 0.95) > 0"),
         ("@quantile(0.5)", CompileError, 10, "not a condition", "example: @quantile(0.5) > 0"),
+        (
+            "@in_range('2024-01-01','2024-31-01')",
+            CompileError,
+            34,
+            "'2024-31-01' is no date",
+            "did you mean '2024-01-31'?",
+        ),
+        (
+            "@max <= '2023-02-29 12:00:00'",
+            CompileError,
+            19,
+            "'2023-02-29 12:00:00' is no date",
+            "year, month, day, as in '2024-01-31'",
+        ),
+        (
+            "@in_range('2024-12-31','2024-01-01')",
+            CompileError,
+            10,
+            "no value is between '2024-12-31' and '2024-01-01'",
+            "comes first: '2024-01-01' and '2024-12-31'",
+        ),
         ("@mean is 3", CompileError, 10, "may follow `is`, not 3", "write mean = 3"),
         (
             "@expect(sum(x) is not 3)",
@@ -417,8 +438,17 @@ def test_config_with_unknown_columns(
     assert error.span is not None and error.span.file == "checks/orders.sql"
 
 
-def test_batches_by_an_aggregate(compile_model: CompileModel) -> None:
-    sql = "{{ config(batch_by = 'max(day)') }}\nselect day from {{ source('shop', 'orders') }}"
+@pytest.mark.parametrize(
+    ("batch_by", "why"),
+    [
+        ("max(day)", "max(day) has an aggregate"),
+        ("\\'day\\'", "'day' is the same in all rows"),
+        ("3", "3 is the same in all rows"),
+    ],
+)
+def test_batches_by_what_names_none(compile_model: CompileModel, batch_by: str, why: str) -> None:
+    config = f"{{{{ config(batch_by = '{batch_by}') }}}}"
+    sql = f"{config}\nselect day from {{{{ source('shop', 'orders') }}}}"
     (error,) = compile_model(sql).errors
-    assert isinstance(error, CompileError) and "max(day) has an aggregate" in error.message
+    assert isinstance(error, CompileError) and why in error.message
     assert error.span is not None and error.span.file == "checks/orders.sql"

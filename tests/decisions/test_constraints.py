@@ -97,3 +97,20 @@ def test_of_a_macro_that_compares_the_bound_is_told() -> None:
     assert told("completeness >= 0.9", 0.9) == "completeness >= 0.9"
     age = Observation("freshness(ts)", "freshness", 30.5)
     assert told("fresh(ts, 24)", None, 24.0, seen=age) == "at most 24 hours"
+
+
+def test_a_value_that_looks_like_its_limit_is_told_in_full() -> None:
+    def told(value: float, bounds: Bounds, expression: str) -> str:
+        return message(Observation("mean(x)", "mean", value), expression, bounds, holds=False)
+
+    assert told(99.9999999, Bounds("m0", 100.0), "mean >= 100") == (
+        "mean(x) is 99.9999999, expected mean >= 100"
+    )
+    assert told(99.5, Bounds("m0", 100.0), "mean >= 100") == (
+        "mean(x) is 99.5, expected mean >= 100"
+    )
+    # Both are the same float, which Spark has compared as whole numbers.
+    large = 2.0**63
+    assert told(large, Bounds("m0", large, large), "max = 9223372036854775806") == (
+        "mean(x) is 9.22337e+18, expected max = 9223372036854775806"
+    )

@@ -186,6 +186,11 @@ def test_a_disabled_model_is_not_looked_at(write: Write) -> None:
             "dqsql_project.yml:2:1",
         ),
         (
+            {"dqsql_project.yml": "name: a\nbegin: yesterday"},
+            "'begin' must be a date (2013-02-08), a timestamp (2013-02-08T06:00) or a number",
+            "dqsql_project.yml:2:1",
+        ),
+        (
             {"dqsql_project.yml": "name: a\nreport_url: quality.html"},
             "'report_url' must be an address such as https://",
             "dqsql_project.yml:2:1",

@@ -43,6 +43,13 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
             "-- @mean(x) > 2 @mean(x)  > 2",
             ":7:17: @mean(x)",
         ),
+        (
+            "-- @not_null @mean < 2",
+            "-- @not_null(x) @mean(x) < 3",
+            "checks/orders.sql:6:4: @not_null(x) is there twice, also at checks/orders.sql:4:10 as"
+            " @not_null",
+        ),
+        ("-- @avh @avh", "", "checks/orders.sql:4:15: @avh is there twice"),
         ("{# @positive #} -- @not_null", "", ":4:10: @positive is in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count is in a comment of Jinja"),
         ("# @not_null", "", ":4:7: # begins no comment in Spark's SQL; write -- @not_null"),
@@ -64,6 +71,8 @@ def test_a_warning_with_its_place(
     [
         ("-- @not_null, that is clear", "-- the number of rows"),
         ('-- @not_null {where: "x > 1"} @not_null', ""),
+        ("-- @not_null {severity: warn}", "-- @not_null(x) @not_null(day)"),
+        ("-- @avh @avh {fpr: 0.1} @mean > 1", "-- @mean(x) > 2 @anomaly(mean(x))"),
         ("-- the count", "-- @row_count > 0"),
         ("-- issue # @positive", ""),
         # A metric demands nothing by itself: as a comment it is prose.

@@ -239,3 +239,12 @@ def test_many_findings_are_one_message_of_bounded_length() -> None:
     text = payload("slack", "shop", many)["text"]
     assert "and 281 more: dqsql report" in text
     assert len(text) < 5_000
+
+
+def test_a_server_that_is_not_there() -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as closed:
+        port = closed.server_address[1]
+    environment = {"HOOK": f"http://127.0.0.1:{port}/secret"}
+    with pytest.raises(NotificationError, match=r"\(Connection refused\)") as raised:
+        send(routes(slack="HOOK"), "shop", [notice()], environment)
+    assert "secret" not in str(raised.value)

@@ -114,3 +114,19 @@ def test_findings_of_a_check_that_is_gone_are_resolved(new_project: NewProject) 
     project.write({"checks/m.sql": MODEL.replace("@max(x) < 9", "@max(x) < 10")})
     project.run(full_refresh=True)
     assert [r["state"] for r in project.rows("dq_findings")] == ["resolved"]
+
+
+def test_a_late_batch_does_not_turn_a_retry_green(new_project: NewProject) -> None:
+    """Where nothing is new, the newest batch is checked again because of its age."""
+    project = new_project(f"{MODEL}-- @cadence('daily')\n", DATA.format(3))
+    assert project.run().exit_code == 1
+    before = {r["batch"]: r["checked_at"] for r in project.rows("dq_batches")}
+    for _ in range(2):
+        result = project.run()
+        (model,) = result.models
+        assert {r.batch for r in result.results} == {"2024-01-03"}
+        assert (result.exit_code, model.waiting) == (1, ("2024-01-02",))
+        assert {r["batch"]: r["checked_at"] for r in project.rows("dq_batches")} == before
+    assert project.run(only_new=True).exit_code == 0
+    dqsql.review("m", ["2024-01-02"], "accept", "fine", project_dir=project.root)
+    assert project.run().exit_code == 0

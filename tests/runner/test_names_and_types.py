@@ -366,3 +366,33 @@ from range(8) as d, range(200) as r
     assert "back`tick" in told["row_anomalies"].message
     kept = [r for r in project.rows("dq_failures") if "row_anomalies" in r["check_id"]]
     assert {json.loads(r["row"])["q.x"] for r in kept} == {900.0}
+
+
+def test_a_number_asked_of_texts_says_that_they_are_texts(new_project: NewProject) -> None:
+    model = """\
+select
+    x, -- @mean > 1 @sum > 1 @stddev < 3 @median > 1 @min > 1 @not_null
+    empty -- @min > 1
+from {{ source('raw', 't') }}
+"""
+    project = new_project(model, "select 'abc' as x, cast(null as string) as empty from range(3)")
+    found = {(r.column, r.check_name): (r.status.value, r.message) for r in project.run().results}
+    numbers = "make numbers of x in the SELECT, or check its texts (@min_length, @matches)"
+    texts = f"the column x holds texts, none of which is a number; {numbers}"
+    assert found == {
+        ("x", "mean > 1"): ("no_data", f"mean(x) is null: {texts}"),
+        ("x", "sum > 1"): (
+            "error",
+            f"checks/m.sql:2:21: sum > 1: there is no sum: {texts}",
+        ),
+        ("x", "stddev < 3"): ("no_data", f"stddev(x) is null: {texts}"),
+        ("x", "median > 1"): ("no_data", f"median(x) is null: {texts}"),
+        ("x", "min > 1"): (
+            "no_data",
+            f"min(x) is abc, a text, which min > 1 compares with a number: {numbers}",
+        ),
+        ("x", "not_null"): ("pass", "completeness(x) is 1"),
+        ("empty", "min > 1"): ("no_data", "min(empty) is null: no values to measure"),
+    }
+    project.data("select '7' as x, '8' as empty from range(3)")
+    assert {r.status.value for r in project.run().results} == {"pass"}

@@ -66,3 +66,22 @@ def test_a_source_that_was_emptied_is_told_by_every_run(
     result = project.run()
     assert {r.batch for r in result.results} == {"2024-01-04"}
     assert not result.warnings
+
+
+@pytest.mark.parametrize("segments", ["", ", segment_by = ['c']"])
+def test_a_first_look_at_no_rows_is_told(new_project: NewProject, segments: str) -> None:
+    days = "select date'2024-01-01' as day, 'a' as c from range(3)"
+    model = f"{{{{ config(batch_by = 'day'{segments}) }}}}\nselect * from "
+    model += "{{ source('raw', 't') }}"
+    project = new_project(f"{model}\n-- @row_count > 0\n", f"{days} where id < 0")
+    for options in ({}, {}, {"full_refresh": True}):
+        result = project.run(**options)
+        assert [m.skipped for m in result.models] == ["no rows, so that nothing was checked"]
+        assert result.warnings == ("m has no rows, so that nothing was checked",)
+    # Asked for a time, that it has no batch is no news.
+    assert not project.run(event_time_start="2024-02-01").warnings
+    project.data(days)
+    result = project.run()
+    assert {r.status.value for r in result.results} == {"pass"}
+    assert not result.warnings
+    assert [m.skipped for m in project.run().models] == ["nothing new"]

@@ -39,7 +39,9 @@ def proposed(table: str, types: dict[str, str], **counts: DayCounts) -> str | No
         ("cards", {"expiry_date": "date", "expires_at": "timestamp"}, None),
         ("orders", {"updated_at": "timestamp"}, None),
         ("invoices", {"due_date": "date"}, None),
-        ("visits", {"day": "string", "created_at": "bigint"}, None),
+        # Whether texts are days is measured.
+        ("visits", {"day": "string", "created_at": "bigint"}, "day"),
+        ("visits", {"day": "binary", "created_at": "bigint"}, None),
         ("visits", {"holiday": "date"}, None),
         ("visits", {"it's_date": "date"}, None),
     ],

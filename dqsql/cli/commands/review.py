@@ -39,6 +39,8 @@ def _verdict(function: Callable[..., None]) -> Callable[..., None]:
         click.option("--all", "every", is_flag=True, help="All batches that wait for a review."),
         option("--until", "last", metavar="BATCH", help="The waiting batches up to this one."),
         option("--from", "first", metavar="BATCH", help="The waiting batches from this one on."),
+        # As other commands name batches.
+        click.option("--batch", "named", multiple=True, hidden=True),
         click.argument("batches", nargs=-1, metavar="[BATCH...]"),
         click.argument("model", shell_complete=complete_model),
     ):
@@ -112,9 +114,10 @@ def lines_of(findings: Sequence[WaitingFinding]) -> Iterator[str]:
         yield f"... and {len(checks) - _SHOWN_CHECKS} more: --output json has all"
 
 
-def _review(session: Session, verdict: Verdict, **given: Any) -> int:
+def _review(session: Session, verdict: Verdict, *, named: Sequence[str], **given: Any) -> int:
     from dqsql.runner.review import review
 
+    given["batches"] = (*given["batches"], *named)
     with session.progress() as progress:
         reviewed = review(verdict=verdict, step=progress.step, **given)
     session.print_outcome(reviewed=[asdict(r) for r in reviewed])

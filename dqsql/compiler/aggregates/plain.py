@@ -19,6 +19,7 @@ from dqsql.compiler.aggregates.base import (
 )
 from dqsql.compiler.aggregates.frequency import count_distinct
 from dqsql.dialect import column, formula, to_sql
+from dqsql.model.metric_traits import TOO_LARGE_SUM
 from dqsql.model.plan import Buffer
 
 
@@ -58,7 +59,7 @@ def _sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
         return None
     written = to_sql(aggregate.args[0]).replace("`", "")
     said = (
-        f"the sum of {written} does not fit into its type:"
+        f"the sum of {written} {TOO_LARGE_SUM}:"
         f" sum a larger one, as in sum(cast({written} as decimal(38, 0)))"
     )
     return Lowering(

@@ -4,7 +4,8 @@ The numbers of a batch of up to `EXACT_ROWS` rows are counted as they are, and q
 In larger batches, and where batches are added up for cumulative metrics, numbers are rounded to
 their `BITS` leading binary digits first, so that there are at most 2,048 of them for each doubling
 of the number, however many rows there are. A quantile is then off by at most 2^-12 (0.024 %) of
-itself, besides the interpolation between neighbouring numbers. Masson, Rim and Lee, "DDSketch: a
+itself, besides the interpolation between neighbouring numbers, and that of a batch lies between its
+extremes. Masson, Rim and Lee, "DDSketch: a
 fast and fully-mergeable quantile sketch with relative-error guarantees" (PVLDB 12(12), 2019) bound
 the error in the same way; there the buckets are powers of a base, here floating-point numbers.
 """
@@ -27,6 +28,7 @@ from dqsql.compiler.aggregates.base import (
 )
 from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N, where_counted
 from dqsql.compiler.aggregates.sketches import is_array, number
+from dqsql.compiler.keys import not_null
 from dqsql.dialect import aliased, call, column, formula
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable
@@ -37,6 +39,7 @@ BITS = 12
 # Numerische Mathematik 18, 1971, section 5.8). Larger numbers would overflow, and stay as they are.
 _SPLITTER = 2 ** (53 - BITS) + 1
 _LARGEST = 1e290
+_ROUNDED = "dqsql_rounded"
 
 
 def _quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
@@ -75,15 +78,29 @@ class NumberScan(FrequencyScan):
         return where_counted(table, numbers)
 
     def _entries(self) -> exp.Select:
-        few = self.scan.few_rows(EXACT_ROWS) if self.exact else exp.false()
         entries = super()._entries()
-        if few == exp.true():
+        if self.exact:
             return entries
-        value = _rounded(column(VALUE))
-        if few != exp.false():
-            value = formula("case when {0} then {1} else {2} end", few, column(VALUE), value)
-        query = exp.select(*map(column, (*self._keys, TABLE)), aliased(value, VALUE))
+        value = aliased(_rounded(column(VALUE)), VALUE)
+        query = exp.select(*map(column, (*self._keys, TABLE)), value)
         return query.from_(entries.subquery("numbers"))
+
+    def _counts(self) -> exp.Select:
+        few = self.scan.few_rows(EXACT_ROWS)
+        if not self.exact or few == exp.true():
+            return super()._counts()
+        rounded = _rounded(column(VALUE))
+        if few != exp.false():
+            rounded = formula("case when {0} then {1} else {2} end", few, column(VALUE), rounded)
+        keys = [column(k) for k in (*self._keys, TABLE)]
+        entries = exp.select(*keys, column(VALUE), aliased(rounded, _ROUNDED))
+        entries = entries.from_(self._entries().subquery("entries")).where(not_null(column(VALUE)))
+        # Rounded, all numbers may lie beyond the extremes.
+        inside = formula(
+            "greatest(min({0}), least({1}, max({0})))", *map(column, (VALUE, _ROUNDED))
+        )
+        query = exp.select(*keys, aliased(inside, VALUE), aliased(call("count", exp.Star()), N))
+        return query.from_(entries.subquery("numbers")).group_by(*keys, column(_ROUNDED))
 
 
 def _rounded(value: exp.Expr) -> exp.Expr:

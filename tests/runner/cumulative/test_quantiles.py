@@ -123,3 +123,19 @@ def test_numbers_are_rounded_to_their_leading_digits(spark: SparkSession) -> Non
     frame = spark.createDataFrame(pa.table({"x": between}))
     few = frame.selectExpr(f"count(distinct {to_sql(_rounded(column('x')))}) as n").toArrow()
     assert few["n"].to_pylist()[0] <= 2 ** (BITS - 1) + 1
+
+
+def test_quantiles_of_large_numbers_close_to_each_other_lie_between_them(
+    new_project: NewProject,
+) -> None:
+    """Rounded to 12 digits, all of them are beyond the largest one."""
+    sql = "select x from {{ source('raw', 't') }}\n-- @median(x) between 99999997 and 100000003"
+    sql += "\n-- @expect(quantile(x, 0) >= min(x) and quantile(x, 1) <= max(x))"
+    days = sql.replace("select x", "{{ config(batch_by = 'day') }} select day, x")
+    for name, model in {"whole": sql, "days": days}.items():
+        project = new_project(name, model)
+        xs = 1e8 + np.arange(2 * EXACT_ROWS) % 7 - 3
+        (project.root / "data").mkdir()
+        table = pa.table({"x": xs, "day": pa.array(["2024-01-01"] * len(xs))})
+        pq.write_table(table, project.root / "data" / "t.parquet")
+        assert [r.status.value for r in project.run().results] == ["pass", "pass"]

@@ -178,5 +178,19 @@ def test_notes_say_one_and_many() -> None:
         "2 checked batches have other rows now; check them again with --batch 2024-01-01,"
         " --batch 2024-01-02",
     )
+    ledger = {
+        day: BatchRecord("m", day, BatchStatus.ACCEPTED, rows, "r", "")
+        for day, rows in {
+            "2023-12-31": 5,
+            "2024-01-02": 5,
+            "2024-01-03": 0,
+            "2024-01-05": 5,
+        }.items()
+    }
+    # The first one may have been deleted for its age, the third was checked without rows.
+    assert choose_batches(BatchRequest(), {"2024-01-01": 5}, ledger).notes == (
+        "2 checked batches have no rows any more; check them again with --batch 2024-01-02,"
+        " --batch 2024-01-05",
+    )
     assert notes(0, one, 9) == ("1 late batch is checked again (lookback)",)
     assert notes(0, two, 9) == ("2 late batches are checked again (lookback)",)

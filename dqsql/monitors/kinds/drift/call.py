@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dqsql.compiler.comparisons import COMPARISONS, measured_side
+from dqsql.compiler.misuse import locate
 from dqsql.decisions.drift import MEASURES, WITH_P_VALUE
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, Span, nearest
@@ -15,6 +16,7 @@ from dqsql.errors import CompileError, Span, nearest
 DRIFT, P_VALUE = "drift", "drift_pvalue"
 _PREVIOUS = "previous"
 _LAST = re.compile(r"last\s+(\d{1,9})", re.IGNORECASE)
+_LAST_OF_WHAT = re.compile(r"last\s\D*", re.IGNORECASE)
 _AGAINST = "against"
 _EXAMPLE = "@drift(psi, against => 'last 7') < 0.25"
 
@@ -106,4 +108,10 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
         return Against(batches=1)
     if found := _LAST.fullmatch(text):
         return Against(batches=max(1, int(found.group(1))))
+    if _LAST_OF_WHAT.fullmatch(text) or nearest(text.lower(), [_PREVIOUS]):
+        raise CompileError(
+            f"'{text}' is neither 'previous' nor so many batches",
+            span=locate(span, text),
+            hint="against => 'previous', or 'last 7' for the seven batches before",
+        )
     return Against(batch=text)

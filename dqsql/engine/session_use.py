@@ -1,0 +1,98 @@
+"""Who uses a Spark session of this process: when it is stopped, and when its views are dropped.
+
+Views have names made of those of models and sources. Runs of several projects that share a session
+wait for each other, so that none reads what another one has put under the same name.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from dqsql.dialect import quoted
+from dqsql.engine.failures import SPARK_FAILURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class _SessionUse:
+    """The runs that use a session, as their projects and threads, and the views that they made."""
+
+    users: list[tuple[Path, int]] = field(default_factory=list)
+    views: set[str] = field(default_factory=set)
+
+    def is_free_for(self, user: tuple[Path, int]) -> bool:
+        """Whether nobody else works there for another project; a thread never waits for itself."""
+        project, thread = user
+        return all(p == project or t == thread for p, t in self.users)
+
+
+_USES: WeakKeyDictionary[SparkSession, _SessionUse] = WeakKeyDictionary()
+_CHANGED = threading.Condition()
+_STARTING = threading.Lock()
+_STARTED: dict[SparkSession, int] = {}
+
+
+@contextmanager
+def shared_session(start: Callable[[], SparkSession], *, foreign: bool) -> Iterator[SparkSession]:
+    """The session that `start` gives, which the last one who got it from here stops.
+
+    One that is `foreign`, made by somebody else, is left to them.
+    """
+    with _STARTING:
+        # PySpark gives the same session to all who ask meanwhile.
+        kept = foreign and not _STARTED
+        session = start()
+        if not kept:
+            _STARTED[session] = _STARTED.get(session, 0) + 1
+    try:
+        yield session
+    finally:
+        with _STARTING:
+            if not kept:
+                _STARTED[session] -= 1
+                if not _STARTED[session]:
+                    del _STARTED[session]
+                    session.stop()
+
+
+@contextmanager
+def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
+    """Work for a project, of which `project` is a folder; views of its models are dropped then."""
+    user = (project, threading.get_ident())
+    with _CHANGED:
+        use = _USES.setdefault(spark, _SessionUse())
+        _CHANGED.wait_for(lambda: use.is_free_for(user))
+        use.users.append(user)
+    try:
+        yield
+    finally:
+        with _CHANGED:
+            use.users.remove(user)
+            if not use.users:
+                _drop(spark, use)
+            _CHANGED.notify_all()
+
+
+def put_view(frame: DataFrame, name: str) -> None:
+    """Make a frame a temporary view until its session is used no more by dqsql."""
+    with _CHANGED:
+        use = _USES.get(frame.sparkSession)
+        if use is not None:
+            use.views.add(name)
+    frame.createOrReplaceTempView(quoted(name))
+
+
+def _drop(spark: SparkSession, use: _SessionUse) -> None:
+    # The session may be gone, and its views with it.
+    with suppress(*SPARK_FAILURES, OSError):
+        for name in use.views:
+            spark.catalog.dropTempView(name)
+    use.views.clear()
