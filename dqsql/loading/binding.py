@@ -15,7 +15,7 @@ from dqsql.loading.annotations import (
 )
 from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, name_behind, read_layout
 from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
-from dqsql.loading.scanner import Segment, SegmentKind, line_starts
+from dqsql.loading.scanner import Segment, SegmentKind, is_commented_out, line_starts
 from dqsql.model.project import Annotation, CheckModel, Projection
 
 # Four for each column of the widest tables that people have.
@@ -142,6 +142,10 @@ def _annotations(
     if not may_annotate(text, names[0]):
         return
     for found in parse_comment(text, *names):
+        # Such a text is as long as what it was made from: at most a star in front is blank.
+        at = comment.segment.body_start + found.offset
+        if is_commented_out(rendering.sql, comment.segment, at):
+            continue
         line, column = _raw_place(rendering, comment, text, found.offset)
         span = Span(path, line, column, found.text)
         if isinstance(found, AnnotationProblem):

@@ -61,6 +61,17 @@ class Segment:
         return max(self.body_start, self.end - 2) if block else self.end
 
 
+def is_commented_out(text: str, comment: Segment, offset: int) -> bool:
+    """Whether what is at an offset in a comment belonged to a line that is now a comment.
+
+    As in `-- name, -- @unique` and `-- -- @unique`. Behind code, dashes separate prose.
+    """
+    line = text.rfind("\n", 0, offset) + 1
+    start = max(line, comment.body_start)
+    is_behind_code = start == comment.body_start and text[line : comment.start].strip() != ""
+    return not is_behind_code and "--" in text[start:offset].partition("@")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class ScannedText:
     """What the scanner found.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from dqsql.errors import Span
-from dqsql.loading.scanner import scan
+from dqsql.loading.scanner import is_commented_out, scan
 from dqsql.model.project import DBT_TEST, CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
@@ -27,6 +27,7 @@ def suspicions(
     themselves; in lower case.
     """
     yield from _repeated(model)
+    yield from _commented_out(model, names)
     if model.relation is not None:
         # Of a dbt model, comments are mostly about other things.
         return
@@ -49,6 +50,20 @@ def _repeated(model: CheckModel) -> Iterator[str]:
                 f" also at {seen[same]}"
             )
         seen.setdefault(same, annotation.span)
+
+
+def _commented_out(model: CheckModel, names: Collection[str]) -> Iterator[str]:
+    for comment in scan(model.raw_sql).comments:
+        body = model.raw_sql[comment.body_start : comment.body_end]
+        for mark in _MARKED.finditer(body) if "--" in body else ():
+            offset = comment.body_start + mark.start()
+            known = mark.group(1).lower() in names
+            if known and is_commented_out(model.raw_sql, comment, offset):
+                place = Span.at_offset(model.path, model.raw_sql, offset)
+                yield (
+                    f"{place}: @{mark.group(1)} is commented out with its line, and not checked;"
+                    " delete it, or the -- before it"
+                )
 
 
 def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[str]:

@@ -46,6 +46,24 @@ def test_bindings_of_a_file(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("-- a, -- @x", []),
+        ("-- , a -- @x", []),
+        ("-- -- @x", []),
+        ("/* a, -- @x */", []),
+        ("/*\n * a, -- @x\n * @y */", ["5:4 b: y"]),
+        ("-- the key @x -- @y", ["3:12 b: x", "3:18 b: y"]),
+        ("c, -- the key -- @x", ["3:18 c: x"]),
+    ],
+)
+def test_a_column_that_is_commented_out_takes_its_checks_along(
+    lines: str, found: list[str]
+) -> None:
+    assert bindings(f"select\n  d,\n{lines}\n  b\nfrom t") == found
+
+
+@pytest.mark.parametrize(
     "column",
     ["a -- @x\n", "t.a -- @x\n\n", "f(a) -- @x\n", "a + 1 -- @x\n", "a -- @x\n -- more\n"],
 )
