@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
+_DASHES = re.compile(r"(?:^|[\s,])--(?:\s|$)")
+
 
 class TextProblem(Exception):
     """Something wrong at `offset` of a text; the caller knows the file."""
@@ -69,7 +71,8 @@ def is_commented_out(text: str, comment: Segment, offset: int) -> bool:
     line = text.rfind("\n", 0, offset) + 1
     start = max(line, comment.body_start)
     is_behind_code = start == comment.body_start and text[line : comment.start].strip() != ""
-    return not is_behind_code and "--" in text[start:offset].partition("@")[0]
+    before = text[start:offset].partition("@")[0]
+    return not is_behind_code and _DASHES.search(before) is not None
 
 
 @dataclass(frozen=True, slots=True)

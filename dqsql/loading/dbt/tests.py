@@ -41,6 +41,17 @@ _OPPOSITE = {
     "=": "<>",
     "==": "<>",
 }
+# The other relation, of which dbt says by itself which one it is.
+_RELATIONS = ("model", "to", "compare_model")
+# Macros of dbt's own that arguments call, as they are on Spark.
+_CROSS_DATABASE = {
+    f"type_{name}": lambda text=text: text
+    for name, text in {
+        **{t: t for t in ("string", "timestamp", "float", "bigint", "boolean")},
+        "int": "integer",
+        "numeric": "decimal(28,6)",
+    }.items()
+} | {"current_timestamp": lambda: "current_timestamp()"}
 # What the tests themselves set, beside dbt's default.
 _FAIL_CALCS = {
     "dbt_utils.equal_rowcount": "sum(coalesce(diff_count, 0))",
@@ -127,8 +138,6 @@ class Adopter:
         limit = test.config.get("limit")
         if limit is not None and int(limit) < 1:
             raise Unadoptable(f"with a limit of {limit} it cannot fail")
-        if limit is not None and calc != "count(*)":
-            raise Unadoptable("its limit is not one of failing rows")
 
     def _other(self, test: Node, attached: str) -> str | None:
         """The other relation of a test, or the tested one where it compares that with itself."""
@@ -148,7 +157,7 @@ class Adopter:
     def _rendered(self, value: Any) -> Any:
         """Arguments with their Jinja rendered, as dbt does when the test runs."""
         if isinstance(value, dict):
-            return {k: v if k == "model" else self._rendered(v) for k, v in value.items()}
+            return {k: v if k in _RELATIONS else self._rendered(v) for k, v in value.items()}
         if isinstance(value, list):
             return [self._rendered(v) for v in value]
         return self._render(value) if isinstance(value, str) else value
@@ -169,7 +178,8 @@ class Adopter:
         single = _SINGLE.fullmatch(text.strip())
         shown = f"{{{{ {_KEEP}({single.group(1)}) }}}}" if single else text
         try:
-            rendered = self.library.render(shown, self.manifest.shown, {_KEEP: keep})
+            context = {_KEEP: keep, "dbt": _CROSS_DATABASE}
+            rendered = self.library.render(shown, self.manifest.shown, context)
         except DqsqlError as error:
             raise Unadoptable(f"only dbt can render {text!r}") from error
         return values[0] if single and isinstance(values[0], _NATIVE) else rendered
@@ -212,9 +222,16 @@ def _counting(test: Node, failing: Failing) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if failing.values is not None:
         found[DBT_VALUES] = failing.values
-    if limit := test.config.get("limit"):
-        found[DBT_LIMIT] = int(limit)
+    if (limit := _limit(test)) is not None:
+        found[DBT_LIMIT] = limit
     return found
+
+
+def _limit(test: Node) -> int | None:
+    """At most so many failing rows count; those that add up numbers have one row."""
+    limit = test.config.get("limit")
+    is_sum = test.config.get("fail_calc") in _FAIL_CALCS.values()
+    return None if limit is None or is_sum else int(limit)
 
 
 def _plain_name(column: object) -> str | None:
@@ -259,8 +276,8 @@ def _predicate(test: Node, failing: Failing, condition: str) -> str:
     if _asks_for_none(condition):
         return f"{failing.quick or failing.count} = 0"
     count = failing.count
-    if limit := test.config.get("limit"):
-        count = f"least({count}, {int(limit)})"
+    if (limit := _limit(test)) is not None:
+        count = f"least({count}, {limit})"
     match = _CONDITION.fullmatch(condition.strip())
     if match is None:
         return f"not ({count} {condition})"
