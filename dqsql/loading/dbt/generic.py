@@ -441,6 +441,11 @@ ADOPTED = frozenset(_BUILDERS)
 """The tests that are adopted, as `name` or `package.name`."""
 
 
+def is_known(namespace: str, test: str) -> bool:
+    """Whether `build` has a word about a package's test, be it that the test is left."""
+    return f"{namespace}.{test}" in {*_BUILDERS, *_REASONS}
+
+
 def build(namespace: str | None, test: str, arguments: Arguments) -> Failing:
     """What a test counts. Raises Unadoptable with the reason."""
     key = f"{namespace}.{test}" if namespace not in (None, "dbt") else test
