@@ -34,6 +34,7 @@ _END = re.compile(r"(\{%[-+]?\s*)endtest(\s*[-+]?%\})")
 _GENERATORS = frozenset(
     f"{name}{outer}" for name in ("explode", "posexplode", "inline") for outer in ("", "_outer")
 ) | {"stack", "json_tuple"}
+_LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
 _NO_FILTER = "its query does more than to filter the rows of one relation"
 
 
@@ -74,10 +75,20 @@ class _Rows:
         """What a column is, over the relation; None for a column of the relation's own."""
         if name in self.columns:
             assert self.source is not None
+            self._refuse_lateral(name)
             return _resolved(self.columns[name], self.source, self.alias)
         if not self.has_star:
             raise Unadoptable(f"its query has no column {name!r} where it asks for one")
         return self.source.column(name) if self.source else None
+
+    def _refuse_lateral(self, name: str) -> None:
+        """Refuse a column that may be made of another one of its own SELECT."""
+        words = {t.text.lower() for t in tokenize(self.columns[name])}
+        for other, text in self.columns.items():
+            if other == name:
+                return
+            if other in words and text.lower() != other:
+                raise Unadoptable(f"it is not clear which column {other!r} of its query is")
 
 
 def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
@@ -167,7 +178,7 @@ def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | No
 
 def _order(tokens: list[Token], end: int) -> int:
     """Where the ORDER BY of a query begins; `end` where there is none, or where it limits rows."""
-    if any(t.token_type in (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH) for t in tokens):
+    if any(t.token_type in _LIMITS for t in tokens):
         return end
     depth = 0
     for token in tokens:
