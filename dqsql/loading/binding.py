@@ -86,8 +86,9 @@ def bind_model(
                 errors.append(_too_many(found))
                 return None
     projections = tuple(
-        Projection(item.name, _span(rendering, path, item.start, item.tokens[0].text))
+        Projection(name, _span(rendering, path, item.start, item.tokens[0].text))
         for item in layout.items
+        for name in item.listed or (item.name,)
     )
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
 
@@ -238,7 +239,8 @@ class Binder:
         if ordinal is None:
             return Binding()
         self._refuse_missing_comma(comment, self._layout.branches[number].items[ordinal])
-        return Binding(_checked_name(self._output(number, ordinal)))
+        output = self._output(number, ordinal)
+        return Binding(None, output.listed) if output.listed else Binding(_checked_name(output))
 
     def _refuse_missing_comma(self, comment: Segment, item: Item) -> None:
         """`status -- @not_null`, and on the next line `amount,`: amount is the name of status."""
@@ -269,7 +271,7 @@ class Binder:
 
     def _candidates(self, number: int, ordinals: list[int]) -> Binding:
         items = [self._output(number, ordinal) for ordinal in ordinals]
-        names = tuple(item.name for item in items if item.name is not None)
+        names = tuple(n for item in items for n in (item.listed or (item.name,)) if n is not None)
         return Binding(None, names) if names else Binding(_checked_name(items[0]))
 
     def _output(self, number: int, ordinal: int) -> Item:

@@ -45,6 +45,14 @@ def test_bindings_of_a_file(file: Path) -> None:
     assert bindings(file.read_text(encoding="utf-8")) == expected
 
 
+def test_a_generator_has_several_columns() -> None:
+    lines = ["a, -- @w", "inline(s) as (b, `c d`), -- @x(b)", "stack(1, 2, 3) as (e, f) -- @y"]
+    raw = "\n  ".join(["select", *lines]) + "\nfrom t"
+    assert bindings(raw) == ["2:9 a: w", "3:31 b|c d: x(b)", "4:31 e|f: y"]
+    layout = read_layout("select a, (b, c), f(x as (y)), cast(z as struct<q: int>) from t")
+    assert [i.listed for i in layout.items] == [()] * 4
+
+
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
