@@ -229,6 +229,10 @@ def test_freshness_of_a_source(shop: Path) -> None:
     [
         ({}, "it has no loaded_at_field"),
         ({"loaded_at_query": "select max(x) from y"}, "loaded_at_query is a separate query"),
+        (
+            {"loaded_at_field": "of_the_source", "loaded_at_query": "select max(x) from y"},
+            "loaded_at_query is a separate query",
+        ),
     ],
 )
 def test_freshness_that_only_dbt_can_judge(shop: Path, more: dict[str, str], reason: str) -> None:
