@@ -341,10 +341,29 @@ def _parse_whole(text: str) -> exp.Expr:
 def _without_places(ast: exp.Expr) -> exp.Expr:
     """The tree without where its tokens stood, of which every copy would take most of its time."""
     for node in ast.walk():
+        if isinstance(node, exp.Anonymous):
+            _keep_unit(node)
         node.pop_comments()
         node.meta.clear()
         node._meta = None
     return ast
+
+
+_OF_UNITS = re.compile("(?:date|timestamp|time)_?(?:diff|add)", re.IGNORECASE)
+_UNIT = re.compile(
+    "year|quarter|month|week|day|dayofyear|hour|minute|second|millisecond|microsecond",
+    re.IGNORECASE,
+)
+
+
+def _keep_unit(node: exp.Anonymous) -> None:
+    """Read `day` in `datediff(day, a, b)` as a word, which it is there, and not as a column."""
+    if len(node.expressions) != 3 or not _OF_UNITS.fullmatch(str(node.this)):
+        return
+    unit = node.expressions[0]
+    is_name = isinstance(unit, exp.Column) and len(unit.parts) == 1 and not unit.this.quoted
+    if is_name and _UNIT.fullmatch(unit.name):
+        node.set("expressions", [exp.Var(this=unit.name), *node.expressions[1:]])
 
 
 def to_sql(ast: exp.Expr, *, pretty: bool = False) -> str:

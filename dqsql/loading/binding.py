@@ -15,7 +15,7 @@ from dqsql.loading.annotations import (
 )
 from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, name_behind, read_layout
 from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
-from dqsql.loading.scanner import Segment, SegmentKind, line_starts
+from dqsql.loading.scanner import Segment, SegmentKind, is_commented_out, line_starts
 from dqsql.model.project import Annotation, CheckModel, Projection
 
 # Four for each column of the widest tables that people have.
@@ -86,8 +86,9 @@ def bind_model(
                 errors.append(_too_many(found))
                 return None
     projections = tuple(
-        Projection(item.name, _span(rendering, path, item.start, item.tokens[0].text))
+        Projection(name, _span(rendering, path, item.start, item.tokens[0].text))
         for item in layout.items
+        for name in item.listed or (item.name,)
     )
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
 
@@ -142,6 +143,10 @@ def _annotations(
     if not may_annotate(text, names[0]):
         return
     for found in parse_comment(text, *names):
+        # Such a text is as long as what it was made from: at most a star in front is blank.
+        at = comment.segment.body_start + found.offset
+        if is_commented_out(rendering.sql, comment.segment, at):
+            continue
         line, column = _raw_place(rendering, comment, text, found.offset)
         span = Span(path, line, column, found.text)
         if isinstance(found, AnnotationProblem):
@@ -234,7 +239,8 @@ class Binder:
         if ordinal is None:
             return Binding()
         self._refuse_missing_comma(comment, self._layout.branches[number].items[ordinal])
-        return Binding(_checked_name(self._output(number, ordinal)))
+        output = self._output(number, ordinal)
+        return Binding(None, output.listed) if output.listed else Binding(_checked_name(output))
 
     def _refuse_missing_comma(self, comment: Segment, item: Item) -> None:
         """`status -- @not_null`, and on the next line `amount,`: amount is the name of status."""
@@ -265,7 +271,7 @@ class Binder:
 
     def _candidates(self, number: int, ordinals: list[int]) -> Binding:
         items = [self._output(number, ordinal) for ordinal in ordinals]
-        names = tuple(item.name for item in items if item.name is not None)
+        names = tuple(n for item in items for n in (item.listed or (item.name,)) if n is not None)
         return Binding(None, names) if names else Binding(_checked_name(items[0]))
 
     def _output(self, number: int, ordinal: int) -> Item:

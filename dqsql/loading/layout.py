@@ -69,6 +69,18 @@ class Item:
     is_star: bool
 
     @property
+    def listed(self) -> tuple[str, ...]:
+        """The names of a generator's columns: `inline(structs) as (a, b)`."""
+        words = [t for t in self.tokens if t.token_type is not TokenType.COMMA]
+        starts = [i for i, t in enumerate(words) if t.token_type is TokenType.ALIAS]
+        behind = words[starts[-1] + 1 :] if starts else []
+        names = behind[1:-1]
+        is_list = bool(names) and behind[0].token_type is TokenType.L_PAREN
+        if not is_list or any(t.token_type is TokenType.R_PAREN for t in names):
+            return ()
+        return tuple(t.text for t in names)
+
+    @property
     def start(self) -> int:
         """Offset of the first character."""
         return self.tokens[0].start

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
+_DASHES = re.compile(r"(?:^|[\s,])--(?:\s|$)")
+
 
 class TextProblem(Exception):
     """Something wrong at `offset` of a text; the caller knows the file."""
@@ -59,6 +61,18 @@ class Segment:
         """The offset before the comment closer."""
         block = self.kind is SegmentKind.BLOCK_COMMENT and self.closed
         return max(self.body_start, self.end - 2) if block else self.end
+
+
+def is_commented_out(text: str, comment: Segment, offset: int) -> bool:
+    """Whether what is at an offset in a comment belonged to a line that is now a comment.
+
+    As in `-- name, -- @unique` and `-- -- @unique`. Behind code, dashes separate prose.
+    """
+    line = text.rfind("\n", 0, offset) + 1
+    start = max(line, comment.body_start)
+    is_behind_code = start == comment.body_start and text[line : comment.start].strip() != ""
+    before = text[start:offset].partition("@")[0]
+    return not is_behind_code and _DASHES.search(before) is not None
 
 
 @dataclass(frozen=True, slots=True)

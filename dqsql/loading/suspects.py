@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from dqsql.errors import Span
-from dqsql.loading.scanner import scan
+from dqsql.loading.scanner import is_commented_out, scan
 from dqsql.model.project import CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
@@ -25,12 +25,27 @@ def suspicions(
     `names` are all that an annotation may begin with, and `complete` those of them that are one by
     themselves; in lower case.
     """
+    yield from _commented_out(model, names)
     if model.relation is not None:
         # Of a dbt model, comments are mostly about other things.
         return
     yield from _in_jinja_comments(model, names)
     yield from _behind_a_hash(model, names)
     yield from _without_mark(model, complete)
+
+
+def _commented_out(model: CheckModel, names: Collection[str]) -> Iterator[str]:
+    for comment in scan(model.raw_sql).comments:
+        body = model.raw_sql[comment.body_start : comment.body_end]
+        for mark in _MARKED.finditer(body) if "--" in body else ():
+            offset = comment.body_start + mark.start()
+            known = mark.group(1).lower() in names
+            if known and is_commented_out(model.raw_sql, comment, offset):
+                place = Span.at_offset(model.path, model.raw_sql, offset)
+                yield (
+                    f"{place}: @{mark.group(1)} is commented out with its line, and not checked;"
+                    " delete it, or the -- before it"
+                )
 
 
 def _in_jinja_comments(model: CheckModel, names: Collection[str]) -> Iterator[str]:

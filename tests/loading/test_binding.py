@@ -45,6 +45,32 @@ def test_bindings_of_a_file(file: Path) -> None:
     assert bindings(file.read_text(encoding="utf-8")) == expected
 
 
+def test_a_generator_has_several_columns() -> None:
+    lines = ["a, -- @w", "inline(s) as (b, `c d`), -- @x(b)", "stack(1, 2, 3) as (e, f) -- @y"]
+    raw = "\n  ".join(["select", *lines]) + "\nfrom t"
+    assert bindings(raw) == ["2:9 a: w", "3:31 b|c d: x(b)", "4:31 e|f: y"]
+    layout = read_layout("select a, (b, c), f(x as (y)), cast(z as struct<q: int>) from t")
+    assert [i.listed for i in layout.items] == [()] * 4
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ("-- a, -- @x", []),
+        ("-- , a -- @x", []),
+        ("-- -- @x", []),
+        ("/* a, -- @x */", []),
+        ("/*\n * a, -- @x\n * @y */", ["5:4 b: y"]),
+        ("-- the key @x -- @y", ["3:12 b: x", "3:18 b: y"]),
+        ("c, -- the key -- @x", ["3:18 c: x"]),
+    ],
+)
+def test_a_column_that_is_commented_out_takes_its_checks_along(
+    lines: str, found: list[str]
+) -> None:
+    assert bindings(f"select\n  d,\n{lines}\n  b\nfrom t") == found
+
+
 @pytest.mark.parametrize(
     "column",
     ["a -- @x\n", "t.a -- @x\n\n", "f(a) -- @x\n", "a + 1 -- @x\n", "a -- @x\n -- more\n"],

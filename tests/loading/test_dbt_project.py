@@ -110,7 +110,9 @@ def test_adopted_tests(shop: Path) -> None:
     assert found["not_null_customers_orders"].settings.options["store_failures"] is True
     assert found["notes_are_few"].settings.severity is Severity.WARN
     left = {t.name: t.reason for t in project.left_tests}
-    assert left["no_negative_amounts"] == "it is a singular test"
+    singular = found["no_negative_amounts"]
+    assert singular.expression == "expect(count_if((amount < 0)) = 0)"
+    assert (singular.span.file, singular.column) == ("tests/no_negative_amounts.sql", None)
     assert "helper is ephemeral" in left["not_null_helper_one"]
     assert "neighbouring rows" in left["dbt_utils_sequential_values_orders_order_id"]
 
@@ -140,12 +142,7 @@ def _test_of(name: str, manifest: dict[str, Any]) -> dict[str, Any]:
             "`where` restricts one of the two relations",
         ),
         ("not_null_orders_order_id", "limit", 0, "it cannot fail"),
-        (
-            "dbt_utils_equal_rowcount_customers_ref_stg_customers_",
-            "limit",
-            1,
-            "not about failing rows",
-        ),
+        ("dbt_utils_equal_rowcount_customers_ref_stg_customers_", "limit", 0, "it cannot fail"),
     ],
 )
 def test_configurations_that_are_left(
@@ -232,6 +229,10 @@ def test_freshness_of_a_source(shop: Path) -> None:
     [
         ({}, "it has no loaded_at_field"),
         ({"loaded_at_query": "select max(x) from y"}, "loaded_at_query is a separate query"),
+        (
+            {"loaded_at_field": "of_the_source", "loaded_at_query": "select max(x) from y"},
+            "loaded_at_query is a separate query",
+        ),
     ],
 )
 def test_freshness_that_only_dbt_can_judge(shop: Path, more: dict[str, str], reason: str) -> None:

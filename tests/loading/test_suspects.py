@@ -52,6 +52,13 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
         ("-- @avh @avh", "", "checks/orders.sql:4:15: @avh is there twice"),
         ("{# @positive #} -- @not_null", "", ":4:10: @positive is in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count is in a comment of Jinja"),
+        (", -- @not_null\n    -- y, -- @unique\n  z", "", ":5:14: @unique is commented out"),
+        ("\n    -- -- @unique\n, y", "-- @row_count > 0", ":5:11: @unique is commented out"),
+        (
+            ", -- @not_null\n    /*\n    y, -- @unique\n    */\n  z",
+            "",
+            ":6:11: @unique is commented out",
+        ),
         ("# @not_null", "", ":4:7: # begins no comment in Spark's SQL; write -- @not_null"),
         ("-- not_null", "-- @row_count > 0", ":4:10: the comment 'not_null' is not a check; did"),
         ("-- accepted_values(1, 2)", "-- @row_count > 0", "did you mean @accepted_values(1, 2)?"),

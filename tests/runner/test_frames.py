@@ -35,6 +35,19 @@ def frame(
     assert not list(tmp_path.iterdir())
 
 
+def test_units_of_time_are_no_columns(frame: DataFrame) -> None:
+    checks = [
+        "@expect(max(datediff(day, day, date '2024-01-04')) = 3)",
+        "@compliance(dateadd(MONTH, 1, day) >= date '2024-02-01') = 1",
+        "@row_count = 1 {where: \"timestampdiff(hour, day, timestamp '2024-01-03') < 36\"}",
+    ]
+    result = dqsql.check(frame, checks)
+    assert [r.status.value for r in result.results] == ["pass"] * 3
+    # A column of this name is one where the function takes two arguments.
+    (found,) = dqsql.check(frame, ["@max(datediff(date '2024-01-04', day)) = 3"]).results
+    assert found.status.value == "pass"
+
+
 def test_verdicts(frame: DataFrame) -> None:
     checks = [
         "@not_null(id)",

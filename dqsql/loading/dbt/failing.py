@@ -98,6 +98,9 @@ class Arguments:
         return [k for k, v in self.values.items() if k not in self._asked and v is not None]
 
 
+Builder = Callable[[Arguments], Failing]
+
+
 def oldest(a: Arguments) -> str:
     """The time that lies an interval of a unit before the run."""
     unit, interval = a.text("datepart"), a.get("interval")

@@ -14,9 +14,7 @@ as it is. What nulls do follows the tests' own SQL:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from sqlglot import exp
 
@@ -24,6 +22,7 @@ from dqsql.dialect import parse_expression
 from dqsql.errors import DqsqlError
 from dqsql.loading.dbt.failing import (
     Arguments,
+    Builder,
     Expression,
     Failing,
     Unadoptable,
@@ -38,9 +37,9 @@ from dqsql.loading.dbt.failing import (
     sql,
     tuples,
 )
+from dqsql.loading.dbt.shapes import SHAPES
 from dqsql.model.functions import AGGREGATES
 
-Builder = Callable[[Arguments], Failing]
 _REPEATED = "coalesce(frequency(count_if(n > 1), {column}), 0)"
 _DISTINCT = "coalesce(frequency(count(*), {column}), 0)"
 _ORPHAN = "is_orphan({column}, {other}, {field})"
@@ -49,10 +48,6 @@ _NO_MATCH = "length(regexp_extract({column}, {pattern}, 0)) = 0"
 _LIKE = "{column} like {pattern}"
 _NOT_LIKE = "not {column} like {pattern}"
 _UTC = ("UTC", "ETC/UTC", "GMT")
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_SIMPLE = re.compile(r"\w+(\(\d+, ?\d+\))?", re.ASCII)
-# A varchar is a string in the types of Spark's relations, not in those that dbt reads.
-_TEXTS = ("STRING", "VARCHAR", "CHAR", "TEXT")
 # What makes of a test one of groups of rows.
 _GROUPS = ("group_by", "group_by_columns", "compare_group_by")
 
@@ -73,6 +68,17 @@ def _accepted_values(a: Arguments) -> Failing:
         f"coalesce(frequency(count(*), {value}), 0)",
         by_row=True,
         quick=f"count_if({other})",
+        values=value,
+    )
+
+
+def _not_accepted_values(a: Arguments) -> Failing:
+    refused = f"({a.column}) in ({quoted(a.listed('values'), a.get('quote', True))})"
+    value = f"case when {refused} then {a.column} end"
+    return Failing(
+        f"coalesce(frequency(count(*), {value}), 0)",
+        by_row=True,
+        quick=f"count_if({refused})",
         values=value,
     )
 
@@ -119,10 +125,10 @@ def _fewer_rows_than(a: Arguments) -> Failing:
 
 
 def _recency(a: Arguments) -> Failing:
-    since = oldest(a)
+    newest, since = f"max({a.text('field')})", oldest(a)
     if a.get("ignore_time_component", False):
-        raise Unadoptable("'ignore_time_component' is not known")
-    return none_or_one(f"max({a.text('field')}) < {since}")
+        newest, since = f"cast({newest} as date)", f"cast({since} as date)"
+    return none_or_one(f"{newest} < {since}")
 
 
 def _relationships_where(a: Arguments) -> Failing:
@@ -220,9 +226,9 @@ def _compound_unique(a: Arguments) -> Failing:
 
 def _matches(a: Arguments, argument: str, template: str) -> list[str]:
     """The conditions of one pattern, or of a list of them where the test takes a list."""
-    for name in ("is_raw", "flags"):
-        if a.get(name):
-            raise Unadoptable(f"{name!r} changes how its patterns are read")
+    for ignored in ("is_raw", "flags"):
+        # On Spark the package says so in a warning, and reads its patterns as without them.
+        a.get(ignored)
     patterns = a.listed(argument) if argument.endswith("_list") else [a.get(argument)]
     if not all(isinstance(p, str) for p in patterns):
         raise Unadoptable(f"its argument {argument!r} is not a pattern")
@@ -248,6 +254,33 @@ def _distinct_in_set(a: Arguments) -> Failing:
         values=f"case when {other} then struct({a.column}) end",
         where=_condition(a),
     )
+
+
+def _distinct_contain_set(a: Arguments) -> Failing:
+    return Failing(_missing_values(a), where=_condition(a))
+
+
+def _distinct_equal_set(a: Arguments) -> Failing:
+    """Distinct values that are not in the set, a null among them, and values that nobody has."""
+    return Failing(f"{_distinct_in_set(a).count} + {_missing_values(a)}", where=_condition(a))
+
+
+def _missing_values(a: Arguments) -> str:
+    """How many distinct values of a set no row has."""
+    quote = a.get("quote_values", True)
+    normal: Callable[[object], str] = str if quote else _normal
+    values = {normal(v): quoted([v], quote) for v in a.listed("value_set")}
+    missing = (f"count_if(({a.column}) = {v}) = 0" for v in values.values())
+    return " + ".join(f"case when {m} then 1 else 0 end" for m in missing)
+
+
+def _consistent_casing(a: Arguments) -> Failing:
+    if a.get("display_inconsistent_columns", False):
+        raise Unadoptable("'display_inconsistent_columns' counts texts")
+    # Of the distinct values null is one, but none of those in lower case.
+    distinct = f"{_DISTINCT} + case when null_count({{column}}) > 0 then 1 else 0 end"
+    lower = "coalesce(frequency(count(*), lower({column})), 0)"
+    return none_or_one(f"{distinct} <> {lower}".format_map(a))
 
 
 def _recent(a: Arguments) -> Failing:
@@ -296,53 +329,20 @@ def _total_between(a: Arguments) -> str:
     return bounds(Arguments({**given, "strictly": a.get("strictly", False)}), _total(a))
 
 
-# --- the shape of a table ----------------------------------------------------------------------
-
-
-def _column_count_between(a: Arguments) -> Failing:
-    if 0 in (a.get("min_value"), a.get("max_value")):
-        raise Unadoptable("the test ignores a limit of 0")
-    return none_or_one(" or ".join(at_limits(a, "column_count() <", "column_count() >")))
-
-
-def _plain_column(a: Arguments) -> str:
-    name = a.text("column_name")
-    if not _PLAIN.fullmatch(name):
-        raise Unadoptable(f"the column {name!r} is not a plain name")
-    return name.upper()
-
-
-def _in_schema(column: str, column_type: str = "") -> str:
-    """Whether the relation has a column (of a type): the fact is a JSON object of types by name."""
-    return f"""instr(upper(fact('schema')), '"{column}": "{column_type}') > 0"""
-
-
-def _exists(a: Arguments) -> Failing:
-    if a.get("transform", "upper") not in ("upper", "lower"):
-        raise Unadoptable("'transform' is neither upper nor lower")
-    if a.get("column_index"):
-        raise Unadoptable("'column_index' asks for the column's position")
-    return none_or_one(f"not {_in_schema(_plain_column(a))}")
-
-
-def _of_type(types: Callable[[Arguments], list[Any]]) -> Builder:
-    """A column that is there has one of the types."""
-
-    def make(a: Arguments) -> Failing:
-        column = _plain_column(a)
-        wanted = [str(t).upper() for t in types(a)]
-        for name in wanted:
-            if not _SIMPLE.fullmatch(name) or name.startswith(_TEXTS):
-                raise Unadoptable(f"Spark and dbt write types like {name} differently")
-        known = " or ".join(_in_schema(column, f'{name}"') for name in wanted)
-        return none_or_one(f"{_in_schema(column)} and not ({known})")
-
-    return make
+# --- pairs and counts ---------------------------------------------------------------------------
 
 
 def _pair(a: Arguments) -> str:
     operator = ">=" if a.get("or_equal", False) else ">"
     return f"({{column_A}}) {operator} ({{column_B}})".format_map(a)
+
+
+def _pair_in_set(a: Arguments) -> str:
+    pairs = a.listed("value_pairs_set")
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        raise Unadoptable("its set contains something other than pairs")
+    left, right = a.text("column_A"), a.text("column_B")
+    return _any([f"(({left}) = {x} and ({right}) = {y})" for x, y in pairs])
 
 
 def _equal_table(a: Arguments) -> Failing:
@@ -374,10 +374,11 @@ _EXPECTATIONS: Mapping[str, Builder] = {
     "column_values_to_match_like_pattern_list": _pattern("like_pattern_list", _LIKE),
     "column_values_to_not_match_like_pattern_list": _pattern("like_pattern_list", _NOT_LIKE),
     "column_distinct_values_to_be_in_set": _distinct_in_set,
-    "column_values_to_be_of_type": _of_type(lambda a: [a.text("column_type")]),
-    "column_values_to_be_in_type_list": _of_type(lambda a: a.listed("column_type_list")),
-    "column_to_exist": _exists,
+    "column_distinct_values_to_contain_set": _distinct_contain_set,
+    "column_distinct_values_to_equal_set": _distinct_equal_set,
+    "column_values_to_have_consistent_casing": _consistent_casing,
     "column_pair_values_A_to_be_greater_than_B": _each_row(_pair),
+    "column_pair_values_to_be_in_set": _each_row(_pair_in_set),
     "column_pair_values_to_be_equal": _each_row(sql("({column_A}) = ({column_B})")),
     "column_max_to_be_between": _all_rows(between("max({column})")),
     "column_min_to_be_between": _all_rows(between("min({column})")),
@@ -397,11 +398,11 @@ _EXPECTATIONS: Mapping[str, Builder] = {
     "multicolumn_sum_to_equal": _all_rows(_total_equal),
     "multicolumn_sum_to_be_between": _all_rows(_total_between),
     "row_values_to_have_recent_data": _recent,
-    "table_column_count_to_equal": _one_where("column_count() <> {value}"),
-    "table_column_count_to_be_between": _column_count_between,
     "table_row_count_to_be_between": _all_rows(between("count(*)")),
     "table_row_count_to_equal": _all_rows(sql("count(*) = {value}")),
     "table_row_count_to_equal_other_table": _equal_table,
+    "table_row_count_to_equal_other_table_times_factor": _equal_table,
+    **SHAPES,
 }
 _BUILDERS: Mapping[str, Builder] = {
     "not_null": lambda a: Failing(f"null_count({a.column})", by_row=True),
@@ -413,6 +414,7 @@ _BUILDERS: Mapping[str, Builder] = {
     "dbt_utils.equal_rowcount": _equal_rowcount,
     "dbt_utils.expression_is_true": _expression_is_true,
     "dbt_utils.fewer_rows_than": _fewer_rows_than,
+    "dbt_utils.not_accepted_values": _not_accepted_values,
     # One distinct value is one that is both the least and the greatest.
     "dbt_utils.not_constant": _one_where("min({column}) = max({column})"),
     "dbt_utils.not_empty_string": _not_empty_string,
@@ -437,6 +439,11 @@ _REASONS: Mapping[str, str] = {
 
 ADOPTED = frozenset(_BUILDERS)
 """The tests that are adopted, as `name` or `package.name`."""
+
+
+def is_known(namespace: str, test: str) -> bool:
+    """Whether `build` has a word about a package's test, be it that the test is left."""
+    return f"{namespace}.{test}" in {*_BUILDERS, *_REASONS}
 
 
 def build(namespace: str | None, test: str, arguments: Arguments) -> Failing:

@@ -18,6 +18,7 @@ from typing import Any
 from dqsql.errors import ConfigError, Span
 from dqsql.json_text import Shape, misfit, parse_json
 from dqsql.loading.documents import read_text
+from dqsql.model.project import MacroFile
 from dqsql.model.wording import first_of
 
 VERSIONS = (10, 11, 12)
@@ -62,7 +63,7 @@ _SHAPE: Shape = {
     "metadata": dict,
     "nodes?": {...: _NODE},
     "sources?": {...: {**_NODE, "source_name": str}},
-    "macros?": dict,
+    "macros?": {...: {"macro_sql?": str, "original_file_path?": str}},
     "groups?": {...: {"name?": str, "owner?": dict}},
     "exposures?": {...: {"unique_id": str, "name": str, "label?": str, "depends_on?": dict}},
     "disabled?": {...: [{"package_name?": str, "original_file_path?": str}]},
@@ -214,6 +215,13 @@ class Manifest:
     def has_macro(self, package: str, name: str) -> bool:
         """Whether a package defines a macro."""
         return f"macro.{package}.{name}" in _mapping(self.data, "macros")
+
+    def macro(self, unique_id: str) -> MacroFile | None:
+        """The file and text of a macro, as far as they are known."""
+        data = _mapping(_mapping(self.data, "macros"), unique_id)
+        if not data.get("macro_sql"):
+            return None
+        return MacroFile(str(data.get("original_file_path") or self.shown), data["macro_sql"])
 
     def dispatched(self, package: str, name: str) -> str | None:
         """The package whose implementation of a macro dbt may take instead of the package's own."""

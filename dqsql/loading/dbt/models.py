@@ -225,11 +225,13 @@ class DbtModels:
         given = (node.config.get("freshness"), node.data.get("freshness"))
         rules = next((r for r in given if _has_rule(r)), None)
         field_name = _setting(node, "loaded_at_field")
+        query = _setting(node, "loaded_at_query")
         if not rules:
             return
-        if not field_name:
+        # A table inherits the field of its source; a query goes before it.
+        if query or not field_name:
             reason = "it has no loaded_at_field: dbt asks the warehouse when it was changed"
-            if _setting(node, "loaded_at_query"):
+            if query:
                 reason = "loaded_at_query is a separate query"
             self.left.append(LeftTest(node.unique_id, f"freshness of {node.name}", reason))
             return

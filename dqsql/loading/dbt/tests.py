@@ -9,8 +9,9 @@ from typing import Any
 
 from dqsql.errors import DqsqlError, Span
 from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable
-from dqsql.loading.dbt.generic import build
+from dqsql.loading.dbt.generic import build, is_known
 from dqsql.loading.dbt.manifest import Manifest, Node
+from dqsql.loading.dbt.own import MODEL, failing_rows, generic_query
 from dqsql.model.project import (
     DBT_LIMIT,
     DBT_TEST,
@@ -19,10 +20,11 @@ from dqsql.model.project import (
     WARN_HALF,
     Annotation,
     CheckSettings,
+    MacroFile,
     NoData,
     Severity,
 )
-from dqsql.templating import MacroLibrary
+from dqsql.templating import MacroLibrary, base_context
 
 # A template that is one expression, and the function that catches its value.
 _SINGLE = re.compile(r"\{\{-?((?:(?!\{\{|\}\}|\{%).)+?)-?\}\}", re.DOTALL)
@@ -41,6 +43,17 @@ _OPPOSITE = {
     "=": "<>",
     "==": "<>",
 }
+# The other relation, of which dbt says by itself which one it is.
+_RELATIONS = ("model", "to", "compare_model")
+# Macros of dbt's own that arguments call, as they are on Spark.
+_CROSS_DATABASE = {
+    f"type_{name}": lambda text=text: text
+    for name, text in {
+        **{t: t for t in ("string", "timestamp", "float", "bigint", "boolean")},
+        "int": "integer",
+        "numeric": "decimal(28,6)",
+    }.items()
+} | {"current_timestamp": lambda: "current_timestamp()"}
 # What the tests themselves set, beside dbt's default.
 _FAIL_CALCS = {
     "dbt_utils.equal_rowcount": "sum(coalesce(diff_count, 0))",
@@ -77,15 +90,73 @@ class Adopter:
         """The test as annotations. Raises Unadoptable with the reason."""
         metadata = test.data.get("test_metadata")
         if not isinstance(metadata, dict):
-            raise Unadoptable("it is a singular test")
+            return self._singular(test)
         namespace, name = metadata.get("namespace"), str(metadata.get("name"))
         attached = self._attached(test, metadata)
-        self._refuse_overrides(test, namespace, name)
         values = self._rendered(metadata.get("kwargs") or {})
-        failing = build(namespace, name, Arguments(values, self._other(test, attached), self.vars))
+        if (macro := self._own_macro(test, namespace, name)) is not None:
+            failing = self._of_query(macro, namespace, name, values)
+        else:
+            self._refuse_overrides(test, namespace, name)
+            other = self._other(test, attached)
+            failing = build(namespace, name, Arguments(values, other, self.vars))
         self._refuse_fail_calc(test, namespace, name)
         where = self._where(test, failing)
-        annotations = tuple(self._annotations(test, failing, values, where, f"{name}"))
+        return self._adopted(test, attached, failing, values, where, name)
+
+    def _of_query(
+        self, macro: MacroFile, namespace: str | None, name: str, values: Mapping[str, Any]
+    ) -> Failing:
+        try:
+            return failing_rows(
+                generic_query(name, macro.path, macro.text, values, self._context())
+            )
+        except Unadoptable as reason:
+            known = f"dqsql does not know the generic test {namespace}.{name}"
+            own = f"the project defines a test {name} of its own"
+            raise Unadoptable(f"{known if namespace else own}: {reason}") from reason
+
+    def _singular(self, test: Node) -> AdoptedTest:
+        """A test that is a query of its own, where that filters the rows of one relation."""
+        text, parents = test.data.get("raw_code"), set(test.parents)
+        if not text or len(parents) != 1:
+            raise Unadoptable("it is a singular test, and not about one relation")
+        attached = self._with_relation(parents.pop())
+        reads = {"ref": lambda *_, **__: MODEL, "source": lambda *_: MODEL}
+        try:
+            query = self.library.render(str(text), test.path, {**self._context(), **reads})
+        except DqsqlError as error:
+            raise Unadoptable(f"only dbt can render it: {error.message}") from error
+        try:
+            failing = failing_rows(query)
+        except Unadoptable as reason:
+            raise Unadoptable(f"it is a singular test: {reason}") from reason
+        self._refuse_fail_calc(test, None, "")
+        return self._adopted(test, attached, failing, {}, None, str(test.data["name"]))
+
+    def _context(self) -> dict[str, object]:
+        """What the query of a test sees beside variables and the target."""
+        return {**base_context(self.vars, None), "config": lambda **_: "", "dbt": _CROSS_DATABASE}
+
+    def _own_macro(self, test: Node, namespace: str | None, name: str) -> MacroFile | None:
+        """The macro of a test that the project, or a package that dqsql does not know, defines."""
+        used = [m for m in test.macros if m.endswith(f".test_{name}")]
+        if namespace is not None:
+            used = [] if is_known(namespace, name) else [f"macro.{namespace}.test_{name}"]
+        elif f"macro.dbt.test_{name}" in used or len(used) != 1:
+            used = []
+        return self.manifest.macro(used[0]) if used else None
+
+    def _adopted(
+        self,
+        test: Node,
+        attached: str,
+        failing: Failing,
+        values: Mapping[str, Any],
+        where: str | None,
+        kind: str,
+    ) -> AdoptedTest:
+        annotations = tuple(self._annotations(test, failing, values, where, kind))
         plain = len(annotations) == 1 and _is_default(test)
         return AdoptedTest(attached, annotations, failing.by_row and plain)
 
@@ -98,12 +169,16 @@ class Adopter:
             found = test.parents[0]
         if found is None:
             raise Unadoptable("the relation that it tests is not known")
-        node = self.manifest.built.get(str(found))
+        return self._with_relation(str(found))
+
+    def _with_relation(self, unique_id: str) -> str:
+        """The unique id, where dbt builds a relation. Raises Unadoptable: it does not."""
+        node = self.manifest.built.get(unique_id)
         if node is not None and node.materialized == "ephemeral":
             raise Unadoptable(f"{node.name} is ephemeral: dbt builds no relation for it")
-        if str(found) not in self.relations:
-            raise Unadoptable(f"{found} has no relation")
-        return str(found)
+        if unique_id not in self.relations:
+            raise Unadoptable(f"{unique_id} has no relation")
+        return unique_id
 
     def _refuse_overrides(self, test: Node, namespace: str | None, name: str) -> None:
         """A project may define a test of its own under a known name."""
@@ -114,10 +189,6 @@ class Adopter:
             raise Unadoptable(f"the project defines a test {name} of its own")
         if other := self.manifest.dispatched(package, f"test_{name}"):
             raise Unadoptable(f"{other} replaces the test {name}")
-        if test.config.get("where") and self.manifest.has_macro(
-            self.manifest.project, "get_where_subquery"
-        ):
-            raise Unadoptable("the project defines get_where_subquery, which changes `where`")
 
     def _refuse_fail_calc(self, test: Node, namespace: str | None, name: str) -> None:
         """Tests whose number is not that of failing rows, at most `limit`."""
@@ -127,18 +198,18 @@ class Adopter:
         limit = test.config.get("limit")
         if limit is not None and int(limit) < 1:
             raise Unadoptable(f"with a limit of {limit} it cannot fail")
-        if limit is not None and calc != "count(*)":
-            raise Unadoptable("its limit is not about failing rows")
 
     def _other(self, test: Node, attached: str) -> str | None:
         """The other relation of a test, or the tested one where it compares that with itself."""
         others = [p for p in test.parents if p != attached]
         if len(others) > 1:
             return None
-        return self.relations.get(others[0] if others else attached)
+        return self.relations[self._with_relation(others[0] if others else attached)]
 
     def _where(self, test: Node, failing: Failing) -> str | None:
         own = test.config.get("where")
+        if own and self.manifest.has_macro(self.manifest.project, "get_where_subquery"):
+            raise Unadoptable("the project defines get_where_subquery, which changes `where`")
         own = str(self._render(str(own))) if own else None
         if own and "relation_rows(" in failing.count:
             raise Unadoptable("`where` restricts one of the two relations that it counts")
@@ -148,7 +219,7 @@ class Adopter:
     def _rendered(self, value: Any) -> Any:
         """Arguments with their Jinja rendered, as dbt does when the test runs."""
         if isinstance(value, dict):
-            return {k: v if k == "model" else self._rendered(v) for k, v in value.items()}
+            return {k: v if k in _RELATIONS else self._rendered(v) for k, v in value.items()}
         if isinstance(value, list):
             return [self._rendered(v) for v in value]
         return self._render(value) if isinstance(value, str) else value
@@ -169,7 +240,8 @@ class Adopter:
         single = _SINGLE.fullmatch(text.strip())
         shown = f"{{{{ {_KEEP}({single.group(1)}) }}}}" if single else text
         try:
-            rendered = self.library.render(shown, self.manifest.shown, {_KEEP: keep})
+            context = {_KEEP: keep, "dbt": _CROSS_DATABASE}
+            rendered = self.library.render(shown, self.manifest.shown, context)
         except DqsqlError as error:
             raise Unadoptable(f"only dbt can render {text!r}") from error
         return values[0] if single and isinstance(values[0], _NATIVE) else rendered
@@ -212,9 +284,16 @@ def _counting(test: Node, failing: Failing) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if failing.values is not None:
         found[DBT_VALUES] = failing.values
-    if limit := test.config.get("limit"):
-        found[DBT_LIMIT] = int(limit)
+    if (limit := _limit(test)) is not None:
+        found[DBT_LIMIT] = limit
     return found
+
+
+def _limit(test: Node) -> int | None:
+    """At most so many failing rows count; those that add up numbers have one row."""
+    limit = test.config.get("limit")
+    is_sum = test.config.get("fail_calc") in _FAIL_CALCS.values()
+    return None if limit is None or is_sum else int(limit)
 
 
 def _plain_name(column: object) -> str | None:
@@ -259,8 +338,8 @@ def _predicate(test: Node, failing: Failing, condition: str) -> str:
     if _asks_for_none(condition):
         return f"{failing.quick or failing.count} = 0"
     count = failing.count
-    if limit := test.config.get("limit"):
-        count = f"least({count}, {int(limit)})"
+    if (limit := _limit(test)) is not None:
+        count = f"least({count}, {limit})"
     match = _CONDITION.fullmatch(condition.strip())
     if match is None:
         return f"not ({count} {condition})"

@@ -55,7 +55,7 @@ class _Uncertain(Exception):
 
 
 @dataclass(frozen=True)
-class _Cte:
+class Cte:
     """`name as (..)`: the text between its parentheses is `sql[start:end]`."""
 
     name: str
@@ -85,7 +85,7 @@ class DbtBinder(Binder):
         super().__init__(sql, layout)
         self._text = blank(sql, scan(sql, jinja=False).hidden)
         self._sql = sql
-        self._ctes = {c.name.lower(): c for c in _ctes(self._text)}
+        self._ctes = {c.name.lower(): c for c in ctes(self._text)}
 
     def bind(self, comment: Segment) -> Binding:
         """The binding of a comment, or a BindingProblem."""
@@ -102,7 +102,7 @@ class DbtBinder(Binder):
             )
         return _known(Binding(self._way_out(cte, inner.column)))
 
-    def _way_out(self, cte: _Cte, column: str) -> str:
+    def _way_out(self, cte: Cte, column: str) -> str:
         where = f"the column {column} of the CTE {cte.name}"
         try:
             final = _query(self._layout, self._text)
@@ -123,7 +123,7 @@ class DbtBinder(Binder):
             )
         return found[0]
 
-    def _carried(self, query: _Query, cte: _Cte, column: str, seen: set[str]) -> set[str]:
+    def _carried(self, query: _Query, cte: Cte, column: str, seen: set[str]) -> set[str]:
         """The output columns of a query that carry a column of a CTE unchanged."""
         inside = {
             alias: self._of_relation(relation, cte, column, seen)
@@ -136,7 +136,7 @@ class DbtBinder(Binder):
             names |= _through(item, inside)
         return names
 
-    def _of_relation(self, relation: str, cte: _Cte, column: str, seen: set[str]) -> set[str]:
+    def _of_relation(self, relation: str, cte: Cte, column: str, seen: set[str]) -> set[str]:
         found = self._ctes.get(relation)
         if found is None or relation in seen:
             return set()
@@ -199,7 +199,7 @@ def _is_name(token: Token) -> bool:
     return token.token_type not in literal and token.text.replace("_", "a").isalnum()
 
 
-def _ctes(text: str) -> Iterator[_Cte]:
+def ctes(text: str) -> Iterator[Cte]:
     """The CTEs of the outermost WITH."""
     tokens = list(tokenize(text))
     if not tokens or tokens[0].token_type is not TokenType.WITH:
@@ -209,21 +209,22 @@ def _ctes(text: str) -> Iterator[_Cte]:
         name, listed = tokens[index].text, False
         index += 1
         if index < len(tokens) and tokens[index].token_type is _OPEN:
-            listed, index = True, _closing(tokens, index) + 1
+            listed, index = True, closing(tokens, index) + 1
         if index + 1 >= len(tokens) or tokens[index].token_type is not TokenType.ALIAS:
             return
         index += 1
         if tokens[index].token_type is not _OPEN:
             return
-        close = _closing(tokens, index)
-        yield _Cte(name, tokens[index].end + 1, tokens[close].start, listed)
+        close = closing(tokens, index)
+        yield Cte(name, tokens[index].end + 1, tokens[close].start, listed)
         index = close + 1
         if index >= len(tokens) or tokens[index].token_type is not TokenType.COMMA:
             return
         index += 1
 
 
-def _closing(tokens: Sequence[Token], index: int) -> int:
+def closing(tokens: Sequence[Token], index: int) -> int:
+    """The index of the parenthesis that closes the one at `index`, else the last one."""
     depth = 0
     for i in range(index, len(tokens)):
         depth += (tokens[i].token_type is _OPEN) - (tokens[i].token_type is _CLOSE)
@@ -240,7 +241,7 @@ def _relations(text: str) -> dict[str, str]:
     while index < len(tokens):
         token = tokens[index]
         if token.token_type is _OPEN:
-            index = _closing(tokens, index) + 1
+            index = closing(tokens, index) + 1
             continue
         if token.token_type in _ENDS_FROM:
             break

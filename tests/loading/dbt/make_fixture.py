@@ -35,6 +35,8 @@ def node(data: dict[str, Any]) -> dict[str, Any]:
     kept = {k: v for k, v in data.items() if k in KEPT}
     if data["resource_type"] != "model":
         kept.pop("compiled_code", None)
+    if data["resource_type"] == "test" and not data.get("test_metadata"):
+        kept["raw_code"] = data["raw_code"]
     found: dict[str, Any] = slim(kept)
     return found
 

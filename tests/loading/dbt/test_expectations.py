@@ -43,6 +43,20 @@ where coalesce(t, timestamp '1970-01-01') < current_timestamp() - interval {inte
 """
 TEXTS = "select '7' as x union all select '2.5'"
 LETTERS = "select 'a' as x union all select 'b'"
+NOBODYS = """
+select * from (select distinct x from ({values})) s
+left join (select distinct {column} as v from m where {where}) v on s.x = v.v where v.v is null
+"""
+UNEQUAL = """
+select * from (select distinct {column} as v from m) v
+full outer join (select distinct x from ({values})) s on v.v = s.x
+where v.v is null or s.x is null
+"""
+CASING = """
+select * from (select count(1) as n, count(distinct lower(v)) as lower_n
+               from (select distinct {column} as v from m)) where n != lower_n
+"""
+LATE = "case when id < 3 then ts end"
 
 
 def truth(expression: str, condition: str = "= true", where: str = "true") -> str:
@@ -197,6 +211,90 @@ CASES = [
         {"expression": "sum(id) > 9 or max(d) = 0"},
         truth("sum(id) > 9 or max(d) = 0"),
     ),
+    *(
+        about(column, f"column_distinct_values_to_{name}_set", query, value_set=values)
+        for column, values in [("s", ["a", "b", "z", "z"]), ("id", [1, 2, 9]), ("s", ["a"])]
+        for name, template in [("contain", NOBODYS), ("equal", UNEQUAL)]
+        for query in [
+            template.format(
+                column=column,
+                where="true",
+                values=" union all ".join(f"select '{v}' as x" for v in values),
+            )
+        ]
+    ),
+    about(
+        "id",
+        "column_distinct_values_to_contain_set",
+        NOBODYS.format(column="id", where="id > 1", values="select 1 as x union all select 5"),
+        value_set=[1, 5],
+        quote_values=False,
+        row_condition="id > 1",
+    ),
+    *(
+        about(column, "column_values_to_have_consistent_casing", CASING.format(column=column))
+        for column in ("s", "coalesce(code, 'X')", "concat(code, s)", "coalesce(s, '')")
+    ),
+    Case(
+        "expect_column_pair_values_to_be_in_set",
+        {"column_A": "id", "column_B": "s", "value_pairs_set": [[1, "'a'"], [2, "'b'"]]},
+        truth("(id = 1 and s = 'a') or (id = 2 and s = 'b')"),
+    ),
+    Case(
+        "not_accepted_values",
+        {"column_name": "s", "values": ["a", "b", "z"]},
+        "select distinct s from m where s in ('a', 'b', 'z')",
+        "dbt_utils",
+    ),
+    # On Spark the package reads its patterns without regard to these.
+    about(
+        "s",
+        "column_values_to_match_regex",
+        truth(regex("^[A-Z]", ">")),
+        regex="^[A-Z]",
+        is_raw=True,
+        flags="i",
+    ),
+    *(
+        Case(
+            "recency",
+            {"field": LATE, "datepart": "day", "interval": 5, "ignore_time_component": ignored},
+            number,
+            "dbt_utils",
+        )
+        for ignored, number in [(True, 0), (False, 1)]
+    ),
+    *(
+        Case(
+            f"expect_table_columns_to_{name}",
+            {"column_list": columns.split()},
+            number,
+        )
+        for name, columns, number in [
+            ("contain_set", "ID x y x", 3),
+            ("contain_set", "ts Code", 0),
+            ("not_contain_set", "id x", 1),
+            ("not_contain_set", "x y", 0),
+            ("match_set", "code d id n s ts", 0),
+            ("match_set", "id id x x", 7),
+            ("match_ordered_list", "id S n d ts code", 0),
+            ("match_ordered_list", "s id n", 7),
+            ("match_ordered_list", "id s n d ts code more", 1),
+        ]
+    ),
+    *(
+        about("s", "column_to_exist", number, column_index=index)
+        for index, number in [(2, 0), (1, 1), (9, 1)]
+    ),
+    *(
+        Case(
+            "expect_table_row_count_to_equal_other_table_times_factor",
+            {"compare_model": "ref('other')", "factor": factor},
+            number,
+            other="other",
+        )
+        for factor, number in [(6, 0), (2, 1)]
+    ),
     # Its percentiles are window functions on Spark: each row fails.
     about(
         "id",
@@ -274,6 +372,8 @@ def nodes() -> Iterator[dict[str, Any]]:
         calc = {"fail_calc": FAIL_CALCS[case.name]} if case.name in FAIL_CALCS else {}
         yield {**generic_test(f"plain_{number}", test, **calc), **parents}
         many = {"error_if": "> 1000", "warn_if": "> 1000"}
+        # A limit is about rows, of which a test that adds up numbers has one.
+        many |= {"limit": 1} if calc else {}
         yield {**generic_test(f"count_{number}", test, **calc, **many), **parents}
     kwargs = {"column_name": "code", "to": "ref('other')", "field": "id"}
     related = generic_test("related", {"name": "relationships", "kwargs": kwargs})
@@ -329,7 +429,9 @@ def test_relationships_by_a_cast_are_left_to_dbt(result: RunResult) -> None:
     [
         ("column_values_to_be_of_type", {"column_type": "string"}, "differently"),
         ("column_values_to_be_of_type", {"column_type": "array<int>"}, "differently"),
-        ("column_to_exist", {"column_index": 2}, "position"),
+        ("column_to_exist", {"transform": "trim"}, "neither upper nor lower"),
+        ("table_columns_to_match_set", {"column_list": ["a b"]}, "not a plain name"),
+        ("column_pair_values_to_be_in_set", {"value_pairs_set": [[1]]}, "other than pairs"),
         ("row_values_to_have_recent_data", {"datepart": "day", "interval": 1}, "time_zone"),
         ("column_most_common_value_to_be_in_set", {"value_set": [1], "top_n": 1}, "at random"),
         ("multicolumn_sum_to_equal", {"column_list": ["a"]}, "total is missing"),

@@ -1,0 +1,222 @@
+"""Tests that a project wrote itself: which rows of one relation their query returns.
+
+A singular test, or a generic test of the project or of a package that dqsql does not know, is
+adopted if its query only filters rows: SELECTs, CTEs and subqueries of one relation with WHERE, and
+nothing that joins, groups or numbers rows. A row then fails by itself. The text of conditions is
+the user's; columns that an inner SELECT renames or computes are put in for their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dqsql.dialect import parse_expression, to_sql, tokenize
+from dqsql.errors import DqsqlError
+from dqsql.loading.dbt.failing import Failing, Unadoptable, rows
+from dqsql.loading.dbt.text import closing, ctes
+from dqsql.loading.layout import Item, LayoutProblem, read_layout
+from dqsql.loading.scanner import blank, scan
+from dqsql.model.functions import AGGREGATES, SCALARS
+from dqsql.model.project import MacroFile
+from dqsql.templating import MacroLibrary
+
+# What the tested relation is called while a query is read.
+MODEL = "dqsql_tested_relation"
+_TEST = re.compile(r"(\{%[-+]?\s*)test(\s+)(\w+)")
+_END = re.compile(r"(\{%[-+]?\s*)endtest(\s*[-+]?%\})")
+# Functions that make several rows of one.
+_GENERATORS = frozenset(
+    f"{name}{outer}" for name in ("explode", "posexplode", "inline") for outer in ("", "_outer")
+) | {"stack", "json_tuple"}
+_LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
+_NO_FILTER = "its query does more than to filter the rows of one relation"
+
+
+def generic_query(
+    name: str, path: str, text: str, arguments: Mapping[str, Any], context: Mapping[str, object]
+) -> str:
+    """The query of a generic test whose macro has this text. Raises Unadoptable."""
+    macro = _END.sub(r"\1endmacro\2", _TEST.sub(r"\1macro\2test_\3", text))
+    try:
+        library = MacroLibrary((MacroFile(path, macro),), context)
+        return library.call(f"test_{name}", (), {**arguments, "model": MODEL})
+    except DqsqlError as error:
+        raise Unadoptable(f"only dbt can render it: {error.message}") from error
+
+
+def failing_rows(query: str) -> Failing:
+    """The failing rows of a query that filters the rows of `MODEL`. Raises Unadoptable."""
+    text = blank(query, scan(query, jinja=False).comments).strip().removesuffix(";")
+    found = _read(text.strip(), {})
+    return rows(" and ".join(f"({c})" for c in found.conditions) or "true")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the relation, with columns of it or made of them.
+
+    `columns` has the texts of named ones, over `source`, which is called `alias`; None is the
+    relation itself.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    has_star: bool = True
+    conditions: tuple[str, ...] = ()
+    source: _Rows | None = None
+    alias: str = MODEL
+
+    def column(self, name: str) -> str | None:
+        """What a column is, over the relation; None for a column of the relation's own."""
+        if name in self.columns:
+            assert self.source is not None
+            self._refuse_lateral(name)
+            return _resolved(self.columns[name], self.source, self.alias)
+        if not self.has_star:
+            raise Unadoptable(f"its query has no column {name!r} where it asks for one")
+        return self.source.column(name) if self.source else None
+
+    def _refuse_lateral(self, name: str) -> None:
+        """Refuse a column that may be made of another one of its own SELECT."""
+        words = {t.text.lower() for t in tokenize(self.columns[name])}
+        for other, text in self.columns.items():
+            if other == name:
+                return
+            if other in words and text.lower() != other:
+                raise Unadoptable(f"it is not clear which column {other!r} of its query is")
+
+
+def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
+    for cte in ctes(text):
+        if cte.has_columns:
+            raise Unadoptable(f"its CTE {cte.name} names its columns in a list")
+        known = {**known, cte.name.lower(): _read(text[cte.start : cte.end], known)}
+    try:
+        layout = read_layout(text)
+    except (LayoutProblem, DqsqlError) as problem:
+        raise Unadoptable(f"its query is not understood: {problem.message}") from problem
+    if len(layout.branches) != 1:
+        raise Unadoptable(_NO_FILTER)
+    (branch,) = layout.branches
+    if [t.text.lower() for t in tokenize(text[branch.select : branch.items[0].start])] != [
+        "select"
+    ]:
+        raise Unadoptable(_NO_FILTER)
+    for item in branch.items:
+        _refuse_other_rows(item.tokens)
+    source, alias, condition = _source(text[branch.list_end :], known)
+    found = () if condition is None else (_resolved(condition, source, alias),)
+    return _Rows(
+        {i.name.lower(): _text_of(i, text) for i in branch.items if i.name and not i.is_star},
+        any(map(_is_star, branch.items)),
+        (*source.conditions, *found),
+        source,
+        alias,
+    )
+
+
+def _refuse_other_rows(tokens: tuple[Token, ...]) -> None:
+    """Refuse what makes other rows of those that are read, or looks at several of them."""
+    for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+        is_call = following is not None and following.token_type is TokenType.L_PAREN
+        word = token.text.lower()
+        # A function that is not known may be an aggregate.
+        is_unknown = token.token_type is TokenType.VAR and word not in SCALARS
+        if token.token_type in (TokenType.SELECT, TokenType.OVER, TokenType.FILTER) or (
+            is_call and (word in AGGREGATES or word in _GENERATORS or is_unknown)
+        ):
+            raise Unadoptable(_NO_FILTER)
+
+
+def _is_star(item: Item) -> bool:
+    if item.is_star and item.tokens[-1].token_type is not TokenType.STAR:
+        raise Unadoptable("its query leaves columns out")
+    return item.is_star
+
+
+def _text_of(item: Item, text: str) -> str:
+    """The expression of a projection, without its alias."""
+    tokens = item.tokens
+    if len(tokens) > 1 and tokens[-2].token_type is not TokenType.DOT:
+        tokens = tokens[: -2 if tokens[-2].token_type is TokenType.ALIAS else -1]
+    return text[tokens[0].start : tokens[-1].end + 1]
+
+
+def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | None]:
+    """What a FROM clause reads, how it is called, and the text of the condition behind it."""
+    tokens = list(tokenize(text))
+    if len(tokens) < 2 or tokens[0].token_type is not TokenType.FROM:
+        raise Unadoptable(_NO_FILTER)
+    name, end = tokens[1].text.lower(), 2
+    if tokens[1].token_type is TokenType.L_PAREN:
+        end = closing(tokens, 1) + 1
+        source = _read(text[tokens[1].end + 1 : tokens[end - 1].start], known)
+        name = ""
+    elif name in known:
+        source = known[name]
+    elif name == MODEL:
+        source = _Rows()
+    else:
+        raise Unadoptable(f"its query reads {tokens[1].text}")
+    rest = tokens[end:]
+    if rest and rest[0].token_type is TokenType.ALIAS:
+        rest = rest[1:]
+    if rest and rest[0].token_type in (TokenType.VAR, TokenType.IDENTIFIER):
+        name, rest = rest[0].text.lower(), rest[1:]
+    end = _order(rest, len(text))
+    if not rest or rest[0].start == end:
+        return source, name, None
+    if rest[0].token_type is not TokenType.WHERE:
+        raise Unadoptable(_NO_FILTER)
+    return source, name, text[rest[0].end + 1 : end].strip()
+
+
+def _order(tokens: list[Token], end: int) -> int:
+    """Where the ORDER BY of a query begins; `end` where there is none, or where it limits rows."""
+    if any(t.token_type in _LIMITS for t in tokens):
+        return end
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and token.token_type is TokenType.ORDER_BY:
+            return token.start
+    return end
+
+
+def _resolved(text: str, source: _Rows, alias: str) -> str:
+    """An expression over the columns of a source as one over those of the relation.
+
+    It is one expression: a clause behind a condition is refused.
+    """
+    try:
+        tree = parse_expression(text)
+    except DqsqlError as error:
+        raise Unadoptable(f"{_NO_FILTER}: {error.message}") from error
+    if tree.find(exp.Query, exp.Window, exp.Lambda) is not None:
+        raise Unadoptable(_NO_FILTER)
+    changed = False
+    for column in list(tree.find_all(exp.Column)):
+        parts = [p for p in column.parts if isinstance(p, exp.Identifier)]
+        own = parts[1:] if len(parts) > 1 and parts[0].name.lower() == alias else parts
+        made = source.column(own[0].name.lower())
+        if made is not None and len(own) > 1:
+            raise Unadoptable(f"its query reads a field of {own[0].name!r}, which it computes")
+        if made is None and len(own) == len(parts):
+            continue
+        changed = True
+        new = _column(own) if made is None else exp.Paren(this=parse_expression(made))
+        if column is tree:
+            tree = new
+        else:
+            column.replace(new)
+    return to_sql(tree) if changed else text
+
+
+def _column(parts: list[exp.Identifier]) -> exp.Column:
+    names = ("this", "table", "db", "catalog")
+    return exp.Column(**dict(zip(names, (p.copy() for p in reversed(parts)), strict=False)))
