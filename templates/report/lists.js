@@ -4,7 +4,7 @@
 const lists = new Set();
 addEventListener('beforeprint', () => {
   lists.forEach(show => show(Infinity));
-  document.querySelectorAll('.waiting details:not([open]), details.waits:not([open])').forEach(d => { d.open = true; d.setAttribute('data-folded', ''); });
+  document.querySelectorAll('.waiting details:not([open]), details.rest:not([open])').forEach(d => { d.open = true; d.setAttribute('data-folded', ''); });
 });
 addEventListener('afterprint', () => {
   lists.forEach(show => show());
@@ -98,5 +98,5 @@ function waitingList(list) {
   const rows = sorted.map(w => waitingRow(w, list.length <= 2)), most = rows.length > 12 ? 10 : rows.length;
   return [h('h2', {}, 'Batches waiting for review'),
     h('p', {class: 'small dim'}, 'A check of severity error failed on these batches. Monitors do not learn from them until somebody accepts them.'),
-    h('div', {class: 'card'}, rows.slice(0, most), rows.length > most ? h('details', {class: 'waits'}, h('summary', {}, `${rows.length - most} more`), rows.slice(most)) : null)];
+    h('div', {class: 'card'}, rows.slice(0, most), rows.length > most ? h('details', {class: 'rest'}, h('summary', {}, `${rows.length - most} more`), rows.slice(most)) : null)];
 }

@@ -82,7 +82,7 @@ function sourceOf(m, c, letter) {
 }
 
 // Whether a series is the share of rows that pass.
-const ofRows = x => x.metric.startsWith('compliance(');
+const ofRows = x => /^(compliance|completeness)\(/.test(x.metric);
 const share = v => v === 1 || v === 0 ? `${100 * v}%` : percent(v, 2);
 
 function checkRow(c, m) {
@@ -114,7 +114,7 @@ async function findingPage(id) {
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
-    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : c.series.some(ofRows) ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
+    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
     c.learned ? [h('h2', {}, 'What has been learned by now'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }

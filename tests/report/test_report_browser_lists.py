@@ -144,7 +144,7 @@ def test_many_batches_that_wait_are_folded(
         for i in range(15)
     ]
     document = drawn(tmp_path, page_of(*models))
-    first, _, rest = document.partition('<details class="waits"')
+    first, _, rest = document.partition('<details class="rest"')
     assert re.findall(r'<div class="what"><a[^>]*>(m\d+)</a>', first) == [
         f"m{i}" for i in range(10)
     ]
@@ -175,3 +175,17 @@ def test_a_share_of_rows_is_told_in_percent_and_never_rounded_up(
     assert told(0.999999) == "99.99%"
     assert told(0.29) == "29.00%"
     assert told(1.0) == "100%"
+
+
+@needs_browser
+def test_of_many_models_those_with_findings_come_first(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    day = "2025-01-01"
+    models = [facts(make_result(day), name=f"m{i}") for i in range(29)]
+    document = drawn(tmp_path, page_of(*models, facts(make_result(day, Status.FAIL), name="bad")))
+    first, _, rest = document.partition('<details class="rest"')
+    named = re.compile(r'<a href="#/model/\w+" title="(\w+)">')
+    assert named.findall(first) == ["bad", *(f"m{i}" for i in range(14))]
+    assert named.findall(rest) == [f"m{i}" for i in range(14, 29)]
+    assert "<summary>15 more models</summary>" in rest
