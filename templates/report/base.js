@@ -37,7 +37,7 @@ function number(value) {
   if (value === null || value === undefined) return '–';
   const size = Math.abs(value);
   if (size >= 1e6 || (size && size < 1e-4)) return value.toLocaleString('en', {notation: size < 1e15 && size >= 1 ? 'compact' : 'scientific', maximumSignificantDigits: 4});
-  return value.toLocaleString('en', {maximumSignificantDigits: size >= 1000 ? 7 : 4});
+  return value.toLocaleString('en', {maximumSignificantDigits: size >= 1000 ? 6 : 4});
 }
 
 async function unpack(id) {
