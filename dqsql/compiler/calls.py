@@ -69,7 +69,9 @@ def refuse_wrong_call(
             raise MacroError(
                 f"@{macro.name} has no parameter {name!r}",
                 span=locate(span, name),
-                hint=nearest(name, parameters) or f"its parameters are {', '.join(parameters)}",
+                hint=f"write the values one after the other: @{macro.name}('a', 'b')"
+                if definition.catches_varargs
+                else nearest(name, parameters) or f"its parameters are {', '.join(parameters)}",
             )
     missing = [p for p in parameters[len(given) : definition.required] if p not in named]
     if missing:

@@ -105,11 +105,10 @@ def refuse_chains(ast: exp.Expr, span: Span) -> None:
             continue
         shared = inner.expression if number(inner.expression) is None else inner.this
         second = type(outer)(this=shared.copy(), expression=outer.expression.copy())
-        raise CompileError(
-            f"{to_sql(outer)} compares a comparison",
-            span=span,
-            hint=f"write {to_sql(inner)} and {to_sql(second)}",
-        )
+        meant = f"write {to_sql(inner)} and {to_sql(second)}"
+        if outer.find(exp.DPipe):
+            meant = "|| joins texts: SQL says or"
+        raise CompileError(f"{to_sql(outer)} compares a comparison", span=span, hint=meant)
 
 
 def refuse_is(ast: exp.Expr, span: Span) -> None:

@@ -60,7 +60,9 @@ def spark_of(
     found = series_of(alike, shown, values)
     # Of a program, a metric whose bound was broken by this batch.
     best = next((s for s in found if s["bad"].endswith("1")), found[0] if found else None)
-    return None if best is None else {**best, **{k: _rough(best[k]) for k in _NUMBERS}}
+    if best is None or best["values"][-1] is None:
+        return None
+    return {**best, **{k: _rough(best[k]) for k in _NUMBERS}}
 
 
 def _rough(numbers: Sequence[float | None] | float | None) -> Any:

@@ -30,11 +30,14 @@ const badge = status => h('span', {class: `badge ${status}`}, MARKS[status] || s
 const sum = list => list.reduce((a, b) => a + b, 0);
 const worst = letters => [...RANK].find(l => letters.includes(l)) || '.';
 
+// A share that is not whole is never told as 100%, nor rounded up.
+const percent = (share, digits) => `${(Math.floor(share * 100 * 10 ** digits + 1e-7) / 10 ** digits).toFixed(digits)}%`;
+
 function number(value) {
   if (value === null || value === undefined) return '–';
   const size = Math.abs(value);
   if (size >= 1e6 || (size && size < 1e-4)) return value.toLocaleString('en', {notation: size < 1e15 && size >= 1 ? 'compact' : 'scientific', maximumSignificantDigits: 4});
-  return value.toLocaleString('en', {maximumSignificantDigits: size >= 1000 ? 7 : 4});
+  return value.toLocaleString('en', {maximumSignificantDigits: size >= 1000 ? 6 : 4});
 }
 
 async function unpack(id) {

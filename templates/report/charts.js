@@ -37,11 +37,11 @@ function scale(series, top, bottom) {
   const pad = (high - low || span) * .07;
   low -= pad; high += pad;
   const room = 34, upper = above.length ? top + room : top, lower = below.length ? bottom - room : bottom;
-  const beyond = (list, from, to) => {
+  const far = (list, from, to) => {
     const a = Math.min(...list), b = Math.max(...list);
     return v => a === b ? (from + to) / 2 : from + (v - a) / (b - a) * (to - from);
   };
-  const up = above.length ? beyond(above, upper - 14, top + 4) : null, down = below.length ? beyond(below, bottom - 4, lower + 14) : null;
+  const up = above.length ? far(above, upper - 14, top + 4) : null, down = below.length ? far(below, bottom - 4, lower + 14) : null;
   const inside = v => lower - (v - low) / (high - low) * (lower - upper);
   const y = v => up && v > high ? up(v) : down && v < low ? down(v) : inside(v);
   return {y, low, high, upper, lower, above, below, clip: v => Math.min(Math.max(inside(v), upper), lower)};
@@ -54,6 +54,14 @@ function steps(low, high) {
   const found = [];
   for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9 && found.length < 8; v += step) found.push(Math.abs(v) < step * 1e-9 ? 0 : v);
   return found;
+}
+
+// Where the dot of an anomaly is: at its value, but with all of the dot (`size` is its radius) beyond the bound
+// that was broken, so that what is barely outside does not look as if it were inside.
+function beyond(series, i, y, size) {
+  const v = series.values[i], l = at(series.lower, i, v), u = at(series.upper, i, v);
+  if (has(u) && v >= u) return Math.min(y(v), y(u) - size);
+  return has(l) && v <= l ? Math.max(y(v), y(l) + size) : y(v);
 }
 
 function chart(series, batches, width, ledger) {
@@ -107,12 +115,12 @@ function chart(series, batches, width, ledger) {
   parts.push(s('path', {class: 'trace', d: line}));
   for (const i of alone) parts.push(s('circle', {class: 'single', cx: x(i), cy: f.y(series.values[i]), r: 2.5}));
   series.values.forEach((v, i) => {
-    if (v !== null && series.bad[i] === '1') parts.push(s('circle', {class: 'odd', cx: x(i).toFixed(1), cy: f.y(v).toFixed(1), r: 4, 'data-batch': batches[i], 'data-value': v}, s('title', {}, `${batches[i]}: ${number(v)}`)));
+    if (v !== null && series.bad[i] === '1') parts.push(s('circle', {class: 'odd', cx: x(i).toFixed(1), cy: beyond(series, i, f.y, 4.5).toFixed(1), r: 4, 'data-batch': batches[i], 'data-value': v}, s('title', {}, `${batches[i]}: ${number(v)}`)));
   });
   parts.push(s('text', {class: 'axis', x: left, y: height - 4}, batches[0]), s('text', {class: 'axis', x: right, y: height - 4, 'text-anchor': 'end'}, count > 1 ? batches[count - 1] : ''));
   const cursor = s('line', {class: 'cursor', y1: top, y2: bottom, visibility: 'hidden'});
   parts.push(cursor);
-  return {svg: s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': described(series, batches)}, parts), cursor, x};
+  return {svg: s('svg', {viewBox: `0 0 ${width} ${height}`, role: 'img', tabindex: 0, 'aria-label': described(series, batches)}, parts), cursor, x};
 }
 
 function expected(series, i) {
@@ -142,7 +150,7 @@ addEventListener('beforeprint', () => [...waiting.keys()].filter(n => n.clientWi
 
 function figure(series, m) {
   const batches = m.batches;
-  const readout = h('span', {});
+  const readout = h('span', {'aria-live': 'polite'});
   const last = series.values.length - 1 - [...series.values].reverse().findIndex(v => v !== null);
   const tell = i => {
     const allowed = expected(series, i);
@@ -152,13 +160,25 @@ function figure(series, m) {
   const node = h('figure', {class: 'card'}, h('figcaption', {}, h('b', {}, series.title), readout));
   waiting.set(node, () => {
     const width = Math.max(260, Math.round(node.clientWidth - 36) || 600), made = chart(series, batches, width, m.summary.ledger);
-    made.svg.addEventListener('mousemove', event => {
-      const box = made.svg.getBoundingClientRect(), place = (event.clientX - box.left) / box.width * width;
-      const i = batches.reduce((best, _, k) => Math.abs(made.x(k) - place) < Math.abs(made.x(best) - place) ? k : best, 0);
+    let chosen = last;
+    const point = i => {
+      chosen = i;
       tell(i);
       made.cursor.setAttribute('x1', made.x(i)); made.cursor.setAttribute('x2', made.x(i)); made.cursor.setAttribute('visibility', 'visible');
+    };
+    const leave = () => { chosen = last; tell(last); made.cursor.setAttribute('visibility', 'hidden'); };
+    made.svg.addEventListener('mousemove', event => {
+      const box = made.svg.getBoundingClientRect(), place = (event.clientX - box.left) / box.width * width;
+      point(batches.reduce((best, _, k) => Math.abs(made.x(k) - place) < Math.abs(made.x(best) - place) ? k : best, 0));
     });
-    made.svg.addEventListener('mouseleave', () => { tell(last); made.cursor.setAttribute('visibility', 'hidden'); });
+    made.svg.addEventListener('mouseleave', leave);
+    made.svg.addEventListener('blur', leave);
+    made.svg.addEventListener('keydown', event => {
+      const to = {ArrowLeft: chosen - 1, ArrowRight: chosen + 1, Home: 0, End: batches.length - 1}[event.key];
+      if (to === undefined) return;
+      event.preventDefault();
+      point(Math.min(Math.max(to, 0), batches.length - 1));
+    });
     node.append(made.svg);
   });
   if (seen) seen.observe(node); else setTimeout(() => drawNow(node));
@@ -199,6 +219,6 @@ function spark(series) {
     return `M${Math.max(x(i) - step / 2, 0).toFixed(1)} ${from.toFixed(1)}H${Math.min(x(i) + step / 2, width).toFixed(1)}V${Math.max(to, from + 1).toFixed(1)}H${Math.max(x(i) - step / 2, 0).toFixed(1)}Z`;
   }).join('');
   const line = series.values.map((v, i) => v === null ? '' : `${i && series.values[i - 1] !== null ? 'L' : 'M'}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join('');
-  const dots = series.values.map((v, i) => v !== null && series.bad[i] === '1' ? s('circle', {class: 'dot', cx: x(i).toFixed(1), cy: y(v).toFixed(1), r: 3}) : null);
+  const dots = series.values.map((v, i) => v !== null && series.bad[i] === '1' ? s('circle', {class: 'dot', cx: x(i).toFixed(1), cy: beyond(series, i, y, 3).toFixed(1), r: 3}) : null);
   return s('svg', {class: 'spark', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${series.title}: ${number(series.values[last])} in the newest of ${plural(count, 'batch', 'batches')}`}, s('title', {}, series.title), s('path', {class: 'reach', d: band}), s('path', {class: 'trace', d: line}), dots);
 }

@@ -4,7 +4,7 @@
 const lists = new Set();
 addEventListener('beforeprint', () => {
   lists.forEach(show => show(Infinity));
-  document.querySelectorAll('.waiting details:not([open])').forEach(d => { d.open = true; d.setAttribute('data-folded', ''); });
+  document.querySelectorAll('.waiting details:not([open]), details.rest:not([open])').forEach(d => { d.open = true; d.setAttribute('data-folded', ''); });
 });
 addEventListener('afterprint', () => {
   lists.forEach(show => show());
@@ -61,12 +61,13 @@ function follows(f) {
   return ['follows from ', root ? h('a', {href: link('finding', root.id)}, f.cause[1]) : f.cause[1]];
 }
 
-function findingRow(f) {
+// `own`: on the page of its model, which need not be named again.
+function findingRow(f, own) {
   return h('div', {class: 'finding'}, h('div', {}, badge(f.status)),
-    h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, `${f.model}: ${f.label}`), h('p', {}, f.message), f.cause ? h('p', {class: 'follows'}, follows(f)) : null),
+    h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, own ? f.label : `${f.model}: ${f.label}`), h('p', {}, f.message), f.cause ? h('p', {class: 'follows'}, follows(f)) : null),
     h('div', {class: 'seen'}, f.spark ? spark(f.spark) : null),
     h('div', {class: 'small'}, extent(f.batches), h('p', {}, plural(f.batches.length, 'batch', 'batches'))),
-    h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state, f.assigned || f.owner ? h('p', {}, f.assigned || f.owner) : null));
+    h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state, f.assigned || f.owner && !own ? h('p', {}, f.assigned || f.owner) : null));
 }
 
 const order = f => [isOpen(f) ? 0 : 1, RANK.indexOf({error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
@@ -93,7 +94,9 @@ function waitingRow(w, unfolded) {
 
 function waitingList(list) {
   if (!list.length) return null;
+  const newest = w => w.batches[w.batches.length - 1], sorted = [...list].sort((a, b) => newest(a) < newest(b) ? 1 : newest(a) > newest(b) ? -1 : 0);
+  const rows = sorted.map(w => waitingRow(w, list.length <= 2)), most = rows.length > 12 ? 10 : rows.length;
   return [h('h2', {}, 'Batches waiting for review'),
     h('p', {class: 'small dim'}, 'A check of severity error failed on these batches. Monitors do not learn from them until somebody accepts them.'),
-    h('div', {class: 'card'}, [...list].sort((a, b) => a.batches[a.batches.length - 1] < b.batches[b.batches.length - 1] ? 1 : -1).map(w => waitingRow(w, list.length <= 2)))];
+    h('div', {class: 'card'}, rows.slice(0, most), rows.length > most ? h('details', {class: 'rest'}, h('summary', {}, `${rows.length - most} more`), rows.slice(most)) : null)];
 }

@@ -16,7 +16,7 @@ function tiles() {
   const [a, b] = [rate(now), rate(then)];
   if (a !== null) {
     const points = b === null ? 0 : (a - b) * 100, same = Math.abs(points) < .005;
-    made.push(tile('Verdicts that passed, newest 7 days', `${(Math.floor(a * 1e4) / 100).toFixed(2)}%`, b === null ? '' : same ? 'as in the 7 days before' : `${points > 0 ? '+' : '−'}${Math.abs(points).toFixed(2)} points against the 7 before`, same || b === null ? '' : points > 0 ? 'up' : 'down'));
+    made.push(tile('Verdicts that passed, newest 7 days', percent(a, 2), b === null ? '' : same ? 'as in the 7 days before' : `${points > 0 ? '+' : '−'}${Math.abs(points).toFixed(2)} points against the 7 before`, same || b === null ? '' : points > 0 ? 'up' : 'down'));
     const [c, d] = [failed(now), failed(then)];
     made.push(tile('Batches with failures, newest 7 days', String(c), `${d} in the 7 days before`, c > d ? 'down' : c < d ? 'up' : ''));
   }
@@ -30,7 +30,7 @@ function overview() {
   const open = data.findings.filter(isOpen), days = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort();
   return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(),
     h('h2', {}, 'Health by model and day'), calendar(data.models), waitingList(data.waiting),
-    h('h2', {}, 'Findings'), filtered(ranked(data.findings), findingFacets(open.length ? 'open' : ''), findingText, findingRow, {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
+    h('h2', {}, open.length ? `Findings (${grouped(open.length)} open)` : data.findings.length ? 'Findings (all resolved)' : 'Findings'), filtered(ranked(data.findings), findingFacets(open.length ? 'open' : ''), findingText, f => findingRow(f), {hint: 'Search findings', none: data.findings.length ? 'No finding matches.' : 'Nothing was found.'}), profiles()];
 }
 
 const profiles = () => data.profiles.length ? [h('h2', {}, 'Profiles of other relations'), data.profiles.map(p => profile(p))] : null;
@@ -59,8 +59,8 @@ async function modelPage(name) {
   for (const f of open) { const c = m.checks.find(x => x.id === f.check); if (c && c.line) marks.set(c.line, worst([marks.get(c.line) || '.', {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status]])); }
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / model'), h('h1', {}, name), about(m.summary),
     h('div', {class: 'card'}, h('div', {class: 'small dim'}, `${plural(m.batches.length, 'batch', 'batches')}${m.summary.batchBy ? ` by ${m.summary.batchBy}` : ''}: ${extent(m.batches)}`), strip(m.summary.strip, m.batches, {label: 'All checks'}), legend(m.checks.some(c => c.strip.includes('.')) ? '.' : '')),
-    h('h2', {}, open.length ? `Findings (${open.length} open)` : 'Findings'),
-    mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state], open.length ? 'open' : '']], findingText, findingRow, {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
+    h('h2', {}, open.length ? `Findings (${open.length} open)` : mine.length ? 'Findings (all resolved)' : 'Findings'),
+    mine.length ? filtered(mine, [['status', f => [f.status]], ['state', f => [f.state], open.length ? 'open' : '']], findingText, f => findingRow(f, true), {hint: 'Search findings of this model'}) : h('p', {class: 'empty'}, 'Nothing was found.'),
     waitingList(data.waiting.filter(w => w.model === name)),
     h('h2', {}, 'Checks by column'),
     h('div', {class: 'card'}, [...groups].filter(([, list]) => list.length).map(([column, list]) => h('section', {class: 'column'}, h('h3', {}, column || 'The whole model', h('span', {class: 'kind'}, kinds.get(column) || '')), list.map(c => checkRow(c, m)))),
@@ -81,13 +81,17 @@ function sourceOf(m, c, letter) {
   return [h('h2', {}, m.sql.file ? `SQL of the model: ${m.sql.file}` : 'SQL of the model'), source(m, c.line ? new Map([[c.line, letter]]) : new Map())];
 }
 
+// Whether a series is the share of rows that pass.
+const ofRows = x => /^(compliance|completeness)\(/.test(x.metric);
+const share = v => v === 1 || v === 0 ? `${100 * v}%` : percent(v, 2);
+
 function checkRow(c, m) {
   const now = c.strip.replace(/\.+$/, '').slice(-1) || '.', f = data.findings.filter(x => x.check === c.id).pop();
   const first = c.series[0], last = first ? first.values[first.values.length - 1] : null, told = first && (first.lower !== null || first.upper !== null);
   return h('div', {class: 'check'}, h('div', {}, now === '.' ? '' : badge(now)),
-    h('div', {class: 'name'}, h('a', {href: link('check', m.summary.name, c.id), title: c.description || null}, c.label), c.detector === 'constraint' ? null : h('span', {class: 'small dim'}, ' monitor')),
+    h('div', {class: 'name'}, h('a', {href: link('check', m.summary.name, c.id), title: c.description || null}, c.name), c.detector === 'constraint' ? null : h('span', {class: 'small dim'}, ' monitor')),
     strip(c.strip, m.batches, {label: c.label, pick: () => go(f ? link('finding', f.id) : link('check', m.summary.name, c.id))}),
-    h('div', {class: 'n small dim', title: told ? `${first.title}, newest batch` : null}, told && last !== null ? `now ${number(last)}` : ''));
+    h('div', {class: 'n small dim', title: told ? `${ofRows(first) ? 'rows that pass' : first.title}, newest batch` : null}, told && last !== null ? ofRows(first) ? `${share(last)} of rows` : `now ${number(last)}` : ''));
 }
 
 const facts = pairs => h('dl', {class: 'facts'}, pairs.filter(([, v]) => v !== null && v !== undefined && v !== '' && v !== false).map(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]));
@@ -110,7 +114,7 @@ async function findingPage(id) {
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m, hot)) : h('div', {class: 'card below'}, strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     h('h2', {}, 'What to do'), todo(f, newest),
     found.length > 1 ? [h('h2', {}, 'Batch by batch'), h('div', {class: 'card'}, messages(found))] : null,
-    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : h('p', {class: 'small dim'}, 'No failing rows were kept (', h('code', {}, 'dqsql run --store-failures'), ' keeps some for checks about rows).'),
+    m.failures[f.check] ? [h('h2', {}, 'Failing rows'), h('div', {class: 'card wide'}, rows(m.failures[f.check]))] : c.series.some(x => ofRows(x) && x.lower !== null) && c.detector === 'constraint' ? h('p', {class: 'small dim'}, 'No failing rows were kept: ', h('code', {}, 'dqsql run --store-failures'), ' keeps some.') : null,
     c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, {error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];
 }
@@ -144,7 +148,7 @@ async function checkPage(model, id) {
   return [h('p', {class: 'crumb'}, h('a', {href: '#/'}, 'Overview'), ' / ', h('a', {href: link('model', model)}, model), ' / check'), h('h1', {}, c.label), c.description ? h('p', {}, c.description) : null,
     h('div', {class: 'card'}, facts([['Expression', h('code', {}, c.expression)], ['Where', c.where], ['Severity', severity(c)], ['Kind', c.detector], ['Written at', c.place && h('code', {}, c.place)], ['Tags', c.tags.join(', ')], ['Id', h('code', {}, c.id)]]), strip(c.strip, m.batches, {label: c.label}), legend(c.strip.includes('.') ? '.' : '')),
     c.series.length ? h('div', {class: 'below'}, charts(c.series, m)) : null,
-    mine.length ? [h('h2', {}, 'Findings'), h('div', {class: 'card'}, mine.map(findingRow))] : null,
+    mine.length ? [h('h2', {}, 'Findings'), h('div', {class: 'card'}, mine.map(f => findingRow(f, true)))] : null,
     c.learned ? [h('h2', {}, 'What has been learned so far'), h('div', {class: 'card'}, h('p', {class: 'small dim'}, c.learned.basis), c.learned.bounds.map(b => h('div', {}, h('code', {}, b))))] : null,
     sourceOf(m, c, c.strip.slice(-1))];
 }
@@ -161,10 +165,9 @@ async function checksPage() {
     }
   }
   every.sort((a, b) => a.rank - b.rank || b.flips - a.flips || (a.model < b.model ? -1 : 1));
-  const percent = v => v === null ? '–' : `${(Math.floor(v * 1000) / 10).toFixed(1)}%`;
   const head = list => h('thead', {}, h('tr', {}, list.map(([t, n]) => h('th', {class: n ? 'n' : null}, t))));
   const bytes = v => v === null || v === undefined ? '–' : v >= 2 ** 30 ? `${(v / 2 ** 30).toFixed(1)} GiB` : v >= 2 ** 20 ? `${(v / 2 ** 20).toFixed(1)} MiB` : `${(v / 1024).toFixed(0)} KiB`;
-  const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, percent(c.rate)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
+  const row = c => h('tr', {}, h('td', {}, c.now ? badge(c.now) : ''), h('td', {}, h('a', {href: link('check', c.model, c.id)}, c.label), h('div', {class: 'small dim'}, c.model)), h('td', {class: 'small dim'}, c.detector), h('td', {class: 'n', 'data-head': 'verdicts'}, String(c.runs)), h('td', {class: 'n', 'data-head': 'passed'}, c.rate === null ? '–' : percent(c.rate, 1)), h('td', {class: 'n', 'data-head': 'changes'}, String(c.flips)));
   return [h('h1', {}, 'Checks'), h('p', {class: 'dim'}, 'A check that often changes between pass and fail is flaky: its bound may be too tight, or its data may vary too much. The kind ', h('i', {}, 'constraint'), ' is a condition that you wrote; the other kinds are monitors.'),
     filtered(every, [['status', c => [c.now]], ['model', c => [c.model]], ['owner', c => [c.owner]], ['tag', c => c.tags], ['kind', c => [c.detector]]], c => [c.model, c.label, c.expression, c.owner].join(' '), row,
       {hint: 'Search checks', wrap: found => h('table', {class: 'stack'}, head([['now'], ['check'], ['kind'], ['verdicts', 1], ['passed', 1], ['changes', 1]]), h('tbody', {}, found))}),

@@ -14,7 +14,13 @@ async function show() {
   waiting.clear();
   lists.clear();
   tip();
+  // The checks of hundreds of models take seconds to read.
+  const slow = setTimeout(() => {
+    displayed = '';
+    document.getElementById('main').replaceChildren(h('p', {class: 'empty', role: 'status'}, 'Reading ..'));
+  }, 300);
   const content = await (MAKERS[page] || overview)(...rest);
+  clearTimeout(slow);
   // Somebody has gone on meanwhile.
   if (turn !== turns) return;
   document.querySelectorAll('header nav a').forEach(a => { if ((page === 'checks') === (a.hash === '#/checks')) a.setAttribute('aria-current', 'page'); else a.removeAttribute('aria-current'); });

@@ -41,7 +41,10 @@ function lastDays(count) {
   return Array.from({length: count}, (_, i) => new Date(end - (count - 1 - i) * 864e5).toISOString().slice(0, 10));
 }
 
-function calendar(chosen) {
+// Of many models those with open findings come first, and most of the others are folded.
+function calendar(models) {
+  const open = m => data.findings.filter(f => f.model === m.name && f.state !== 'resolved').length;
+  const many = models.length > 20, chosen = many ? models.map(m => [open(m), m]).sort((a, b) => b[0] - a[0]).map(([, m]) => m) : models;
   const all = chosen.map(m => [m, byDay(m)]);
   const first = all.flatMap(([, d]) => d ? [[...d.keys()].sort()[0]] : []).sort()[0];
   let days = lastDays(92).filter(d => !first || d >= first);
@@ -56,7 +59,10 @@ function calendar(chosen) {
     const letters = map ? days.map(d => map.get(d) || ' ').join('') : model.strip.slice(-92);
     rows.push(h('a', {href: link('model', model.name), title: model.name}, model.name), strip(letters, names, {label: model.name, pick: () => go(link('model', model.name))}));
   }
-  return h('div', {class: 'card'}, h('div', {class: 'cal'}, rows), legend(rows.length > 1 && all.some(([, map]) => map && days.some(d => !map.has(d))) ? ' ' : ''));
+  // Two nodes a model, and those of the head.
+  const most = many ? rows.length - 2 * (models.length - 15) : rows.length;
+  return h('div', {class: 'card'}, h('div', {class: 'cal'}, rows.slice(0, most)),
+    many ? h('details', {class: 'rest'}, h('summary', {}, `${models.length - 15} more models`), h('div', {class: 'cal'}, rows.slice(most))) : null, legend(rows.length > 1 && all.some(([, map]) => map && days.some(d => !map.has(d))) ? ' ' : ''));
 }
 
 const legend = (more = '') => h('p', {class: 'legend'}, [...'pwfens', ...more].map(l => h('span', {}, h('i', {class: CLASSES[l] || l}), WORDS[l])));

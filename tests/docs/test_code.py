@@ -17,6 +17,8 @@ import yaml
 import dqsql
 from dqsql.cli.main import cli
 from dqsql.dialect import parse_statement
+from dqsql.loading.project import load_project
+from tests.conftest import MakeProject
 
 from .blocks import PAGES, ROOT, Block, blocks, commands
 
@@ -33,6 +35,36 @@ def shown(item: object) -> str:
 @pytest.mark.parametrize("block", blocks("yaml", "yml"), ids=shown)
 def test_yaml(block: Block) -> None:
     assert list(yaml.safe_load_all(block.text))
+
+
+def is_setting(block: Block) -> bool:
+    """Whether dqsql reads it, and not dbt or a CI server; contracts have tests of their own."""
+    of_others = r"(#.*\n)?( |jobs:|quality:|resources:|apiVersion:|selectors:|models:\n  - )"
+    dbts = block.text.startswith("# dbt_project.yml") or "type: databricks" in block.text
+    return not dbts and re.match(of_others, block.text) is None
+
+
+SETTINGS = [b for b in blocks("yaml", "yml") if is_setting(b)]
+
+
+@pytest.mark.parametrize("block", SETTINGS, ids=shown)
+def test_settings_are_taken(block: Block, make_project: MakeProject) -> None:
+    for number, text in enumerate(block.text.split("# or:\n")):
+        content = yaml.safe_load(text)
+        first = next(iter(content))
+        files = {"checks/m.sql": "select 1 as id -- @not_null"}
+        if isinstance(content[first], dict) and "outputs" in content[first]:
+            files["profiles.yml"] = text
+            files["dqsql_project.yml"] = f"name: docs\nprofile: {first}\n"
+        elif first == "sources":
+            files["checks/sources.yml"] = text
+        else:
+            files["dqsql_project.yml"] = ("" if "name" in content else "name: docs\n") + text
+            if "profile" in content:
+                files["profiles.yml"] = f"{content['profile']}: {{outputs: {{default: {{}}}}}}\n"
+        project = load_project(make_project(files, f"p{number}"))
+        # That no model is in a folder of the example, or that one has no name there, is no matter.
+        assert [w for w in project.warnings if "are about no check model" not in w] == []
 
 
 @pytest.mark.parametrize("block", blocks("json", "toml"), ids=shown)
@@ -135,7 +167,7 @@ def test_what_a_reader_meets_first() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert readme.count("\n") <= 150
     for page in PAGES:
-        assert not re.search(r"pip install '?dqsql", page.read_text("utf-8")), page
+        assert not re.search(r"pip install '?dqsql|package: dqsql", page.read_text("utf-8")), page
 
 
 def test_the_pages_are_there() -> None:

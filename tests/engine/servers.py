@@ -123,17 +123,36 @@ def connect_server(folder: Path, *conf: str) -> Iterator[int]:
 @contextmanager
 def thrift_and_connect_server(folder: Path) -> Iterator[tuple[int, int]]:
     """One JVM that serves Thrift and Spark Connect; yields the two ports."""
-    thrift, connect = free_port(), free_port()
+    connect = free_port()
     settings = (
         "spark.plugins=org.apache.spark.sql.connect.SparkConnectPlugin",
         f"spark.connect.grpc.binding.port={connect}",
     )
-    hive = ("hive.server2.thrift.bind.host=127.0.0.1", f"hive.server2.thrift.port={thrift}")
+    # Plugins are there before the server listens.
+    with thrift_server(folder, *settings) as thrift:
+        yield thrift, connect
+
+
+@contextmanager
+def thrift_server(folder: Path, *settings: str) -> Iterator[int]:
+    """A server of Hive's protocol, for JDBC, with a catalog of its own; yields its port."""
+    port = free_port()
+    hive = ("hive.server2.thrift.bind.host=127.0.0.1", f"hive.server2.thrift.port={port}")
     name = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
     with submitted(folder, name, settings, hive) as (server, log):
-        wait_until(listens(connect), server, log)
-        wait_until(listens(thrift), server, log)
-        yield thrift, connect
+        wait_until(listens(port), server, log)
+        yield port
+
+
+def beeline(port: int, script: Path) -> str:
+    """What Spark's own JDBC client answers to the statements of a file, tab-separated."""
+    command = [str(spark_home() / "bin" / "beeline"), "-u", f"jdbc:hive2://127.0.0.1:{port}"]
+    command += ["-n", "tests", "--silent=true", "--outputformat=tsv2", "-f", str(script)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import threading
@@ -230,6 +231,7 @@ def test_the_same_failures_on_many_batches_are_one_line(
 
 
 def test_a_log_hears_of_a_long_step() -> None:
+    assert inspect.signature(Progress).parameters["log_interval"].default <= 10
     stream = io.StringIO()
     told = threading.Event()
 

@@ -10,6 +10,7 @@ import duckdb
 from dqsql.model.tables import ALL_TABLES
 from dqsql.report.views import views
 from dqsql.runner.upkeep import export
+from tests.report.test_views import QUESTIONS
 from tests.tables import table_names
 
 from .conftest import NewProject
@@ -27,7 +28,7 @@ from {{ source('raw', 't') }}
 DATA = "select date '2024-01-01' + cast(id as int) as day, id as x from range(3)"
 
 
-def test_spark_reads_every_view(spark: SparkSession) -> None:
+def test_spark_reads_every_view_and_question(spark: SparkSession) -> None:
     names = [table.name for table in ALL_TABLES]
     try:
         for table in ALL_TABLES:
@@ -36,6 +37,8 @@ def test_spark_reads_every_view(spark: SparkSession) -> None:
             spark.sql(view.select).createOrReplaceTempView(view.name)
             names.append(view.name)
             assert spark.table(view.name).collect() == []
+        for _, question in QUESTIONS:
+            assert spark.sql(question).collect() == []
     finally:
         for name in names:
             spark.catalog.dropTempView(name)

@@ -1,0 +1,191 @@
+"""Lists, commands, keys and paper in a report that a browser draws."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from dqsql.model.results import Result, Status
+from dqsql.report.html import render
+from tests.report.pages import BROWSER, drawn, facts, month, needs_browser, page_of
+
+
+@needs_browser
+def test_on_paper_lists_are_whole_and_commands_unfolded(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    results = [
+        make_result(f"{i}", Status.FAIL, check_id=f"flights.{i}", check_name=f"c{i}", column=None)
+        for i in range(60)
+    ]
+    waiting = {str(i): "flagged" for i in range(60)}
+    made = page_of(*(facts(*results, name=n, statuses=waiting) for n in ("flights", "b", "c")))
+    count = "document.querySelectorAll('.finding:not(.waiting)').length"
+    opened = "document.querySelectorAll('.waiting details[open]').length"
+    then = f"""
+        const tell = (name) => document.body.setAttribute(name, `${{{count}}} ${{{opened}}}`);
+        tell('data-screen');
+        dispatchEvent(new Event('beforeprint'));
+        tell('data-paper');
+        dispatchEvent(new Event('afterprint'));
+        tell('data-after');
+    """
+    document = drawn(tmp_path, made, "#/?status=fail", then=then)
+    all_of_them = sum(len(m.findings) for m in made.models)
+    assert 'data-screen="50 0"' in document
+    assert re.search(rf'data-paper="{all_of_them} [1-9]\d*"', document)
+    assert 'data-after="50 0"' in document
+    # What was filtered is told, for the filters are not on paper.
+    assert f"{all_of_them} of {all_of_them}: status fail, state open" in document
+
+
+@needs_browser
+def test_findings_take_little_paper(make_result: Callable[..., Result], tmp_path: Path) -> None:
+    """A message has most of the width of a sheet, so that a dozen of findings fit on two."""
+    message = "dep_delay is unlike its history: 57.5 % of values are null, expected at most 22 %"
+    results = [
+        make_result("2025-01-01", Status.WARN, check_id=f"flights.{i}", message=message)
+        for i in range(12)
+    ]
+    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    page.write_text(render(page_of(facts(*results))), encoding="utf-8")
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
+    own = (f"--user-data-dir={tmp_path / 'browser'}", f"--print-to-pdf={paper}")
+    command = [str(BROWSER), *options, *own, page.as_uri()]
+    subprocess.run(command, capture_output=True, timeout=120, check=True)
+    assert 1 <= len(re.findall(rb"/Type /Page\b", paper.read_bytes())) <= 2
+
+
+@needs_browser
+def test_a_finding_names_the_commands_for_people(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    results = [make_result("1", Status.FAIL, observed=99.0), make_result("2", Status.FAIL)]
+    made = facts(*results, statuses={"2": "flagged"})
+    (finding,) = made.findings
+    place = f"#/finding/{quote(finding['finding_id'], '')}"
+    document = html.unescape(drawn(tmp_path, page_of(made), place))
+    check = finding["check_id"]
+    assert (
+        "Assign the finding, acknowledge it (no more messages), or mute it until a day:" in document
+    )
+    assert f"dqsql finding assign {check} --to NAME" in document
+    assert f'dqsql finding acknowledge {check} --reason "..."' in document
+    assert re.search(rf"dqsql finding mute {check} --until \d{{4}}-\d\d-\d\d --reason", document)
+    # Those of its batches that wait.
+    assert 'dqsql review accept flights 2 --reason "..."' in document
+    assert "The batches are fine after all, or are not" not in document
+    settled = facts(*results, findings=[{**finding, "state": "resolved", "author": "ann"}])
+    document = html.unescape(drawn(tmp_path, page_of(settled), place))
+    assert "<pre>dqsql review" not in document
+    assert f"dqsql finding reopen {finding['finding_id']}" in document
+
+
+@needs_browser
+def test_what_had_no_data_is_counted_apart(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    results = [
+        make_result("1", Status.NO_DATA, check_id="flights.a"),
+        make_result("1", Status.WARN, check_id="flights.b"),
+    ]
+    overview = drawn(tmp_path, page_of(facts(*results)))
+    assert "0 failures, 1 warning, 1 without data" in overview
+
+
+@needs_browser
+def test_a_chart_is_read_by_the_keyboard(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    then = """
+        dispatchEvent(new Event('beforeprint'));
+        const chart = document.querySelector('figure svg');
+        chart.focus();
+        const told = [];
+        for (const key of ['ArrowLeft', 'ArrowLeft', 'ArrowRight', 'Home', 'ArrowLeft', 'End']) {
+            chart.dispatchEvent(new KeyboardEvent('keydown', {key}));
+            told.push(document.querySelector('figcaption span').textContent.split(' ')[0]);
+        }
+        document.body.setAttribute('data-told', told.join(' '));
+        document.body.setAttribute('data-focus', document.activeElement === chart);
+    """
+    made = facts(*month(make_result, 250.0))
+    check = quote(made.results[0].check_id, "")
+    document = drawn(tmp_path, page_of(made), f"#/check/flights/{check}", then=then)
+    days = "2025-01-29: 2025-01-28: 2025-01-29: 2025-01-01: 2025-01-01: newest"
+    assert f'data-told="{days}"' in document
+    assert 'data-focus="true"' in document
+
+
+@needs_browser
+def test_opening_the_report_reads_nothing_of_single_models(
+    make_result: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much there is of each, their data is only read on their pages."""
+    monkeypatch.setattr("dqsql.report.html.model_record", lambda facts: "nothing of use")
+    document = drawn(tmp_path, page_of(facts(*month(make_result, 250.0))))
+    assert 'aria-label="flights: 1 fail, 29 pass"' in document
+
+
+@needs_browser
+def test_many_batches_that_wait_are_folded(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    models = [
+        facts(
+            make_result("2025-01-01", Status.FAIL), name=f"m{i}", statuses={"2025-01-01": "flagged"}
+        )
+        for i in range(15)
+    ]
+    document = drawn(tmp_path, page_of(*models))
+    first, _, rest = document.partition('<details class="rest"')
+    assert re.findall(r'<div class="what"><a[^>]*>(m\d+)</a>', first) == [
+        f"m{i}" for i in range(10)
+    ]
+    assert "<summary>5 more</summary>" in rest
+
+
+@needs_browser
+def test_what_could_not_be_computed_has_no_picture(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    nothing = dict.fromkeys(("observed", "lower", "upper"))
+    results = [make_result("1"), make_result("2", Status.ERROR, message="no", **nothing)]
+    assert 'class="spark"' not in drawn(tmp_path, page_of(facts(*results)))
+
+
+@needs_browser
+def test_a_share_of_rows_is_told_in_percent_and_never_rounded_up(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    rows = {"details": {"metrics": ["compliance(x > 0)"]}, "lower": 1.0, "upper": 1.0}
+
+    def told(observed: float) -> str:
+        result = make_result("1", Status.FAIL, observed=observed, **rows)
+        document = drawn(tmp_path, page_of(facts(result)), "#/model/flights")
+        (found,) = re.findall(r"([\d.]+%) of rows", document)
+        return str(found)
+
+    assert told(0.999999) == "99.99%"
+    assert told(0.29) == "29.00%"
+    assert told(1.0) == "100%"
+
+
+@needs_browser
+def test_of_many_models_those_with_findings_come_first(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    day = "2025-01-01"
+    models = [facts(make_result(day), name=f"m{i}") for i in range(29)]
+    document = drawn(tmp_path, page_of(*models, facts(make_result(day, Status.FAIL), name="bad")))
+    first, _, rest = document.partition('<details class="rest"')
+    named = re.compile(r'<a href="#/model/\w+" title="(\w+)">')
+    assert named.findall(first) == ["bad", *(f"m{i}" for i in range(14))]
+    assert named.findall(rest) == [f"m{i}" for i in range(14, 29)]
+    assert "<summary>15 more models</summary>" in rest
