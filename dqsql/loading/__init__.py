@@ -1,6 +1,5 @@
 """Reads a project's files and builds a `Project`: no Spark, no network, no writing."""
 
-from dqsql.loading.binding import raw_position
 from dqsql.loading.config import parse_vars, shipped_macros
 from dqsql.loading.profiles import TargetRequest, load_target
 from dqsql.loading.project import load_project
@@ -10,6 +9,5 @@ __all__ = [
     "load_project",
     "load_target",
     "parse_vars",
-    "raw_position",
     "shipped_macros",
 ]

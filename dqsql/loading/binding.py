@@ -14,9 +14,9 @@ from dqsql.loading.annotations import (
     parse_comment,
 )
 from dqsql.loading.layout import Branch, Item, Layout, LayoutProblem, name_behind, read_layout
-from dqsql.loading.rendering import RenderedComment, Rendering, raw_line_column
+from dqsql.loading.rendering import RenderedComment, Rendering
 from dqsql.loading.scanner import Segment, SegmentKind, is_commented_out, line_starts
-from dqsql.model.project import Annotation, CheckModel, Projection
+from dqsql.model.project import Annotation, Projection
 
 # Four for each column of the widest tables that people have.
 MAX_ANNOTATIONS = 10_000
@@ -107,18 +107,6 @@ def _too_many(found: Annotation | AnnotationError) -> AnnotationError:
         span=found.span,
         hint="split the checks into several check models",
     )
-
-
-def raw_position(model: CheckModel, rendered_line: int, rendered_column: int) -> Span:
-    """The place in the model's file of a line and column (from 1) of its rendered SQL.
-
-    For errors that Spark reports against the text that it was given.
-    """
-    line, column = raw_line_column(
-        model.raw_sql, model.sql, model.line_map, rendered_line, rendered_column
-    )
-    lines = model.raw_sql.split("\n")
-    return Span(model.path, line, column, lines[line - 1].strip())
 
 
 def _without(text: str, offsets: tuple[int, ...]) -> str:

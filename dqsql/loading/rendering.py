@@ -42,12 +42,29 @@ class Rendering:
     line_map: tuple[int, ...]
 
     def raw_place(self, offset: int) -> tuple[int, int]:
-        """Line and column in the raw text of an offset in the rendered text."""
+        """Line and column (from 1) in the raw text of an offset in the rendered text.
+
+        Exact where the line was rendered unchanged up to, or from, that column; else the place of
+        the same word in the raw line; else the start of the Jinja block or of the line.
+        """
         starts = line_starts(self.sql)
         line = bisect_right(starts, offset)
-        return raw_line_column(
-            self.raw, self.sql, self.line_map, line, offset - starts[line - 1] + 1
-        )
+        index = offset - starts[line - 1]
+        raw_lines = _lines(self.raw)
+        raw_line = min(self.line_map[line - 1], len(raw_lines))
+        before, after = raw_lines[raw_line - 1], _lines(self.sql)[line - 1]
+        prefix = _common_prefix(before, after)
+        if index < prefix or before == after:
+            return raw_line, index + 1
+        suffix = _common_prefix(before[::-1], after[::-1])
+        from_end = len(after) - index
+        if from_end <= min(suffix, len(before) - prefix):
+            return raw_line, len(before) - from_end + 1
+        word = re.match(r"\w+", after[index:])
+        if word and len(found := list(re.finditer(rf"\b{re.escape(word.group())}\b", before))) == 1:
+            return raw_line, found[0].start() + 1
+        block = before.rfind("{{", 0, prefix + 2)
+        return raw_line, (block if block >= 0 else min(prefix, index)) + 1
 
 
 def render_model(raw: str, render: Callable[[str], str]) -> Rendering:
@@ -178,33 +195,6 @@ def _line_map_by_difference(raw: str, sql: str) -> tuple[int, ...]:
             )
             result[i] = min(raw_start + offset, len(raw_lines) - 1) + 1
     return _fill(result)
-
-
-def raw_line_column(
-    raw: str, sql: str, line_map: tuple[int, ...], line: int, column: int
-) -> tuple[int, int]:
-    """Line and column (from 1) in the raw text of a line and column in the rendered text.
-
-    Exact where the line was rendered unchanged up to, or from, that column; else the place of the
-    same word in the raw line; else the start of the Jinja block or of the line.
-    """
-    sql_lines, raw_lines = _lines(sql), _lines(raw)
-    line = min(max(1, line), len(sql_lines))
-    raw_line = min(line_map[line - 1] if line <= len(line_map) else line, len(raw_lines))
-    before, after = raw_lines[raw_line - 1], sql_lines[line - 1]
-    index = min(max(0, column - 1), len(after))
-    prefix = _common_prefix(before, after)
-    if index < prefix or before == after:
-        return raw_line, index + 1
-    suffix = _common_prefix(before[::-1], after[::-1])
-    from_end = len(after) - index
-    if from_end <= min(suffix, len(before) - prefix):
-        return raw_line, len(before) - from_end + 1
-    word = re.match(r"\w+", after[index:])
-    if word and len(places := list(re.finditer(rf"\b{re.escape(word.group())}\b", before))) == 1:
-        return raw_line, places[0].start() + 1
-    block = before.rfind("{{", 0, prefix + 2)
-    return raw_line, (block if block >= 0 else min(prefix, index)) + 1
 
 
 @lru_cache(maxsize=8)

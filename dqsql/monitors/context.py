@@ -178,7 +178,7 @@ class MonitorContext:
 
     def defaults(self, kind: str) -> dict[str, Any]:
         """The settings for all monitors of a kind: of the project, and over them of the model."""
-        return defaults_of(self.settings.get(kind), self.plan.model.config.extra.get(kind))
+        return defaults_of(kind, self.settings, self.plan)
 
     def first_error(self, monitor: Monitor) -> DqsqlError | None:
         """Why a metric of the monitor could not be computed, if so."""
@@ -191,10 +191,13 @@ class MonitorContext:
         return f"{monitor.span}: {what}{told}"
 
 
-def defaults_of(project: Any, model: Any) -> dict[str, Any]:
-    """The settings for all monitors of a kind; `true` and the like set nothing."""
-    outer, inner = (given if isinstance(given, Mapping) else {} for given in (project, model))
-    return {**outer, **inner}
+def defaults_of(kind: str, project: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """The settings for all monitors of a kind: of the project, and over them of the model.
+
+    `true` and the like set nothing.
+    """
+    given = project.get(kind), plan.model.config.extra.get(kind)
+    return {name: v for each in given if isinstance(each, Mapping) for name, v in each.items()}
 
 
 class Detector(Protocol):

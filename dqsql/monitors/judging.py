@@ -288,8 +288,7 @@ def needs_of(
         kind = find(monitor.kind)
         if kind is None or kind.reach is None:
             continue
-        given = settings.get(kind.name), plan.model.config.extra.get(kind.name)
-        reach, segments = kind.reach(monitor, defaults_of(*given))
+        reach, segments = kind.reach(monitor, defaults_of(kind.name, settings, plan))
         watched = kind.derived.union(names[alias] for alias in monitor.metrics)
         if reach is None:
             whole = whole.and_of(None, watched, segments)

@@ -70,10 +70,9 @@ def misset(plan: Plan, project: Project) -> Misset:
     config = {kind: errors for kind, errors in found.items() if errors}
     monitors: list[tuple[Monitor, DqsqlError]] = []
     for monitor in plan.monitors:
-        settings = project.settings, plan.model.config.extra
         # Where these are wrong, what comes of it is no news.
         is_wrong = monitor.kind in config or monitor.kind in unread
-        defaults = {} if is_wrong else defaults_of(*(s.get(monitor.kind) for s in settings))
+        defaults = {} if is_wrong else defaults_of(monitor.kind, project.settings, plan)
         error = _of_monitor(monitor, defaults)
         if error is None and monitor.kind in config:
             error = config[monitor.kind][0][1]
@@ -91,9 +90,8 @@ def setting_notes(plan: Plan, project: Project) -> tuple[str, ...]:
         kind = find(monitor.kind)
         if kind is None or kind.note is None:
             continue
-        given = plan.model.config.extra.get(monitor.kind)
         try:
-            text = kind.note(monitor, defaults_of(project.settings.get(monitor.kind), given))
+            text = kind.note(monitor, defaults_of(monitor.kind, project.settings, plan))
         except AnnotationError:
             # An error of its own tells of what cannot be read.
             continue

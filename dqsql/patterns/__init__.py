@@ -15,7 +15,6 @@ from dqsql.patterns.infer import (
     TagPattern,
     infer_pattern,
     specified,
-    tag_columns,
     tag_pattern,
 )
 from dqsql.patterns.language import Pattern
@@ -23,7 +22,6 @@ from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher, matches, spark_regex
 from dqsql.patterns.store import (
     SizeReport,
-    corpus_index,
     general_index,
     load_index,
     size_report,
@@ -47,7 +45,6 @@ __all__ = [
     "TagPattern",
     "TaggedColumn",
     "alarm_threshold",
-    "corpus_index",
     "decide",
     "general_index",
     "infer_pattern",
@@ -59,7 +56,6 @@ __all__ = [
     "spark_regex",
     "specified",
     "tables_with",
-    "tag_columns",
     "tag_pattern",
     "update_index",
     "with_general",

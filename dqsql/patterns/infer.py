@@ -361,29 +361,6 @@ def tag_pattern(
     return TagPattern(texts[best], int(evidence.coverage[best]), float(evidence.fpr[best]))
 
 
-def tag_columns(
-    pattern: str,
-    columns: Iterable[tuple[str, str, Iterable[str | None]]],
-    *,
-    max_false_negatives: float = 0.1,
-) -> list[TaggedColumn]:
-    """Return the columns, given as (table, column, values), that share the pattern's domain.
-
-    Ordered by the share of matching values, largest first. `store.tables_with` names the tables
-    that are worth reading.
-    """
-    conforms = matcher(parse_pattern(pattern))
-    tagged: list[TaggedColumn] = []
-    for table, column, values in columns:
-        kept = [value for value in values if value is not None]
-        if not kept:
-            continue
-        share = sum(map(conforms, kept)) / len(kept)
-        if share >= 1 - max_false_negatives:
-            tagged.append(TaggedColumn(table, column, share))
-    return sorted(tagged, key=lambda found: (-found.share, found.table, found.column))
-
-
 _LETTERS = ("letter", "upper", "lower")
 # Fewer values may agree by chance.
 _ENOUGH = 30

@@ -283,12 +283,3 @@ def with_general(lake: PatternIndex) -> PatternIndex:
     """
     general = general_index()
     return lake.merged(general) if lake.settings.tau == general.settings.tau else lake
-
-
-def corpus_index(columns: Iterable[Iterable[str | None]]) -> PatternIndex:
-    """Return the shipped index enlarged by the given columns' values (the fallback corpus)."""
-    general = general_index()
-    own = Contribution.empty()
-    for values in columns:
-        own.add_column(values, general.settings)
-    return general.merged(PatternIndex.from_contribution(own, general.settings))

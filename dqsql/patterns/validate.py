@@ -116,7 +116,6 @@ class PatternDecision:
         status: "pass", "fail", or "empty" (no non-null value, nothing can be said).
         p_value: of the two-tailed test, in [0, 1]; 1 for an empty batch.
         nonconforming_share: share of non-null values that do not match, in [0, 1]; None if empty.
-        training_share: the same share at training time, in [0, 1].
         threshold_share: the least share that raises an alarm in a batch of this size; above 1
             where none does; None if empty.
         message: for people; holds sample values unless they are to be kept private.
@@ -125,7 +124,6 @@ class PatternDecision:
     status: Literal["pass", "fail", "empty"]
     p_value: float
     nonconforming_share: float | None
-    training_share: float
     threshold_share: float | None
     message: str
 
@@ -169,7 +167,7 @@ def decide(
     then = training_nonconforming / training_rows
     if rows == 0:
         return PatternDecision(
-            "empty", 1.0, None, then, None, f"no values to compare with pattern {pattern}"
+            "empty", 1.0, None, None, f"no values to compare with pattern {pattern}"
         )
     p_value = _P_VALUES[test](training_nonconforming, training_rows, nonconforming, rows)
     now = nonconforming / rows
@@ -179,7 +177,6 @@ def decide(
         status="fail" if failed else "pass",
         p_value=p_value,
         nonconforming_share=now,
-        training_share=then,
         threshold_share=threshold / rows,
         message=_message(pattern, then, now, failed, () if pii else samples),
     )

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqsql.errors import DqsqlError
-from dqsql.loading.binding import bind_model, raw_position
+from dqsql.loading.binding import bind_model
 from dqsql.loading.layout import LayoutProblem, read_layout
 from dqsql.loading.rendering import render_model
-from dqsql.model.project import CheckModel, ModelConfig, Target
+from dqsql.model.project import Target
 from dqsql.templating import MacroLibrary, base_context
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -211,16 +211,13 @@ def test_lines_map_back_when_markers_disturb_the_render() -> None:
     ]
 
 
-def test_raw_position() -> None:
+def test_places_in_the_raw_text() -> None:
     raw = "{{ config(x = 1,\n y = 2) }}\nselect {{ 'long_name' }}, wrong, b\nfrom t"
     rendering = render_model(raw, render)
-    model = CheckModel("m", "m.sql", raw, rendering.sql, ModelConfig(), (), (), rendering.line_map)
-    line = rendering.sql.split("\n").index("select long_name, wrong, b") + 1
-    text = "select long_name, wrong, b"
-    assert str(raw_position(model, line, 1)) == "m.sql:3:1"
-    assert str(raw_position(model, line, text.index("wrong") + 1)) == "m.sql:3:27"
-    assert str(raw_position(model, line, text.index("long") + 1)) == "m.sql:3:12"
-    assert raw_position(model, 999, 999).line == 4
+    places = {"select": (3, 1), "wrong": (3, 27), "long": (3, 12), "from": (4, 1)}
+    for word, place in places.items():
+        assert rendering.raw_place(rendering.sql.index(word)) == place
+    assert rendering.raw_place(len(rendering.sql))[0] == 4
 
 
 COLUMN = st.sampled_from(

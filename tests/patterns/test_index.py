@@ -14,7 +14,6 @@ from dqsql.patterns import (
     Contribution,
     IndexSettings,
     PatternIndex,
-    corpus_index,
     general_index,
     load_index,
     parse_pattern,
@@ -186,13 +185,6 @@ def test_general_index_is_small_and_knows_common_domains() -> None:
     )
     assert (found.coverage >= 20).all()
     assert all(not is_trivial(parse_pattern(p.pattern)) for p in index.head(20))
-
-
-def test_own_columns_enlarge_the_general_index() -> None:
-    own = [[f"zq{n}#{n * 7}" for n in range(start, start + 30)] for start in range(8)]
-    pattern = "<letter>{2}<digit>+#<digit>+"
-    assert general_index().lookup([pattern]).coverage[0] == 0
-    assert corpus_index(own).lookup([pattern]).coverage[0] == 8
 
 
 def test_lookup_of_nothing_and_in_an_empty_index() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns import NoPattern, TagPattern, general_index, tag_columns, tag_pattern
+from dqsql.patterns import NoPattern, TagPattern, general_index, tag_pattern
 
 DATES = [f"2019-03-{day:02d}" for day in range(1, 29)]
 
@@ -16,24 +16,6 @@ def test_tag_is_the_most_restrictive_pattern_of_the_domain() -> None:
     assert tag.false_negative_rate <= 0.1
     wide = general_index().lookup(["<alphanum>+-<alphanum>+-<alphanum>+"]).coverage[0]
     assert tag.coverage < wide
-
-
-def test_tag_names_columns_of_the_same_domain() -> None:
-    tag = tag_pattern(DATES, general_index())
-    assert isinstance(tag, TagPattern)
-    found = tag_columns(
-        tag.pattern,
-        [
-            ("s.a", "day", ["2020-01-01", None, "2021-12-31"]),
-            ("s.a", "name", ["Ann", "Bob"]),
-            ("s.b", "until", ["2020-01-01"] * 19 + ["-"]),
-            ("s.b", "empty", [None]),
-        ],
-    )
-    assert [(t.table, t.column, t.share) for t in found] == [
-        ("s.a", "day", 1.0),
-        ("s.b", "until", 0.95),
-    ]
 
 
 def test_unknown_domains_have_no_tag() -> None:

@@ -73,8 +73,7 @@ class _Training:
     @property
     def defaults(self) -> Mapping[str, Any]:
         """The settings of the project and of the model."""
-        model = self.place.plan.model.config.extra.get(NAME)
-        return defaults_of(self.before.settings.get(NAME), model)
+        return defaults_of(NAME, self.before.settings, self.place.plan)
 
     def learn(self) -> bool:
         """Learn what is due: whether a pattern is another than before. Raises DqsqlError."""

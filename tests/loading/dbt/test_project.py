@@ -1,0 +1,163 @@
+"""dbt projects as they are: models, sources, settings, annotations, and what is wrong in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dqsql.errors import DqsqlError
+from dqsql.loading import load_project
+from dqsql.model.project import Severity
+from dqsql.runner.compilation import compile_project
+from tests.loading.dbt.manifests import change, models
+
+
+def test_models_sources_and_settings(shop: Path) -> None:
+    project = load_project(shop)
+    found = models(project)
+    assert project.name == "shop"
+    assert project.target_path == "target/dqsql"
+    assert project.target.schema == "analytics_dq"
+    assert project.target.spark_conf["spark.sql.catalogImplementation"] == "hive"
+    assert project.vars["rows"] == 1000
+    assert "dqsql" not in project.vars
+    assert not project.warnings
+    orders = found["orders"]
+    assert orders.relation == "analytics.orders"
+    assert orders.sql == "select * from analytics.orders"
+    assert orders.config.owner == "sales"
+    assert orders.config.tags == ("daily",)
+    assert orders.config.description == "One row an order."
+    assert found["stg_customers"].config.severity is Severity.WARN
+    assert found["customers"].depends_on == ("model.stg_customers", "model.orders")
+    assert not found["helper"].config.enabled
+    assert [s.unique_id for s in project.sources] == ["source.raw.raw_payments"]
+    assert found["payments"].depends_on == ("source.raw.raw_payments",)
+    names = [m.name for m in project.models]
+    assert names.index("orders") < names.index("customers")
+
+
+def test_annotations_of_files_and_of_meta(shop: Path) -> None:
+    found = models(load_project(shop))
+    stg = {(a.column, a.expression): a.span for a in found["stg_customers"].annotations}
+    assert stg["customer_id", "unique"].line == 16
+    assert (None, "row_count between 90 and 110") in stg
+    meta = {(a.column, a.expression): str(a.span) for a in found["customers"].annotations}
+    assert set(meta) == {
+        (None, "row_count = 100"),
+        (None, "unique(customer_id)"),
+        ("orders", "min >= 0"),
+    }
+    assert all(place.startswith("models/schema.yml:1") for place in meta.values())
+
+
+def test_the_owner_of_a_group(shop: Path) -> None:
+    change(shop, lambda m: m["nodes"]["model.shop.orders"]["config"].pop("meta"))
+    change(shop, lambda m: m["nodes"]["model.shop.orders"].pop("meta"))
+    assert models(load_project(shop))["orders"].config.owner == "Sales team"
+
+
+def test_an_annotated_ephemeral_model(shop: Path) -> None:
+    file = shop / "models/marts/helper.sql"
+    file.write_text(
+        "{{ config(materialized = 'ephemeral') }}\nselect 1 as one -- @not_null\n", "utf-8"
+    )
+    with pytest.raises(DqsqlError, match="helper is ephemeral") as caught:
+        load_project(shop)
+    assert str(caught.value.span) == "models/marts/helper.sql:2:20"
+    assert [p.model.name for p in compile_project(shop).plans if p.rejected] == ["helper"]
+
+
+def test_comments_with_an_at_are_prose_in_dbt(shop: Path) -> None:
+    file = shop / "models/marts/payments.sql"
+    text = file.read_text("utf-8")
+    prose = (
+        "-- @todo (see #12): what's this?\n/**\n * @param x 1 the thing\n */\n-- @john @@later\n"
+    )
+    file.write_text(f"{prose}{{{{ not_jinja( }}}}\n{text}", "utf-8")
+    project = load_project(shop)
+    assert not models(project)["payments"].annotations
+    warning = project.warnings[-1]
+    for place in ("1: @todo", "3: @param", "5: @john", "5: @@later"):
+        assert f"models/marts/payments.sql:{place}" in warning
+
+
+def test_prose_beside_annotations(shop: Path) -> None:
+    file = shop / "models/marts/orders.sql"
+    text = file.read_text("utf-8").replace("@max <= 100", "@max <= 100 @see https://x.y/1?z=(2")
+    file.write_text(text, "utf-8")
+    project = load_project(shop)
+    assert ("customer_id", "max <= 100") in {
+        (a.column, a.expression) for a in models(project)["orders"].annotations
+    }
+    assert "models/marts/orders.sql:6: @see" in project.warnings[-1]
+
+
+@pytest.mark.parametrize("text", ["@not_nul", "@maxx <= 100", "@foo(a) > 1", "@foo > 1", "@(a)"])
+def test_what_may_be_a_check_is_no_prose(shop: Path, text: str) -> None:
+    file = shop / "models/marts/orders.sql"
+    file.write_text(file.read_text("utf-8").replace("@max <= 100", text), "utf-8")
+    compiled = compile_project(shop, select=["orders"])
+    assert [str(e.span)[:26] for e in compiled.errors] == ["models/marts/orders.sql:6:"]
+
+
+def test_a_broken_model_does_not_stop_the_others(shop: Path) -> None:
+    file = shop / "models/marts/orders.sql"
+    file.write_text(file.read_text("utf-8").replace("@max <= 100", "@(x"), "utf-8")
+    assert not compile_project(shop, select=["customers"]).errors
+    whole = compile_project(shop)
+    assert [p.model.name for p in whole.plans if p.rejected] == ["orders"]
+    assert whole.sound
+    # Its other checks can still be run.
+    assert compile_project(shop, select=["orders"]).sound
+    with pytest.raises(DqsqlError, match="starts with @ and a name"):
+        load_project(shop)
+
+
+def test_bad_settings_have_places(shop: Path) -> None:
+    file = shop / "dbt_project.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("severity: error", "severty: error"), encoding="utf-8")
+    with pytest.raises(DqsqlError, match="unknown key 'severty'") as caught:
+        load_project(shop)
+    assert str(caught.value.span) == "dbt_project.yml:14:5"
+    assert "severity" in str(caught.value.hint)
+
+
+def test_bad_meta_is_an_error(shop: Path) -> None:
+    def bad(manifest: dict[str, Any]) -> None:
+        manifest["nodes"]["model.shop.customers"]["config"]["meta"] = {"dqsql": {"batchby": "d"}}
+
+    change(shop, bad)
+    with pytest.raises(DqsqlError, match="unknown setting 'batchby'") as caught:
+        load_project(shop)
+    assert caught.value.span is not None
+    assert caught.value.span.file == "models/schema.yml"
+
+
+@pytest.mark.parametrize("method", ["thrift", "odbc", "http"])
+def test_methods_of_dbt_only_need_a_session(
+    shop: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    import dqsql
+
+    monkeypatch.setenv("SHOP_METHOD", method)
+    assert load_project(shop).target.method == method
+    with pytest.raises(DqsqlError, match=f"by the method '{method}'"):
+        dqsql.run(shop)
+
+
+def test_other_warehouses_are_refused(shop: Path) -> None:
+    file = shop / "profiles.yml"
+    file.write_text(file.read_text("utf-8").replace("type: spark", "type: duckdb"), "utf-8")
+    with pytest.raises(DqsqlError, match="the target is of type 'duckdb'"):
+        load_project(shop)
+
+
+def test_a_dqsql_project_comes_first(shop: Path) -> None:
+    (shop / "dqsql_project.yml").write_text("name: mine\nprofile: shop\n", encoding="utf-8")
+    assert load_project(shop).name == "mine"
+    with pytest.raises(DqsqlError, match="--dbt-tests adopts the tests of a dbt project"):
+        load_project(shop, dbt_tests=True)
