@@ -236,7 +236,7 @@ def repeated_checks(plan: Plan) -> Iterator[str]:
             others.append(declared)
         else:
             yield (
-                f"{declared.span}: @{declared.expression} is there twice, also at {same.span}"
+                f"{declared.span}: @{declared.expression} appears twice, also at {same.span}"
                 + ("" if same.expression == declared.expression else f" as @{same.expression}")
             )
 

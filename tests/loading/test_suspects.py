@@ -46,10 +46,10 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
         (
             "-- @not_null @mean < 2",
             "-- @not_null(x) @mean(x) < 3",
-            "checks/orders.sql:6:4: @not_null(x) is there twice, also at checks/orders.sql:4:10 as"
+            "checks/orders.sql:6:4: @not_null(x) appears twice, also at checks/orders.sql:4:10 as"
             " @not_null",
         ),
-        ("-- @avh @avh", "", "checks/orders.sql:4:15: @avh is there twice"),
+        ("-- @avh @avh", "", "checks/orders.sql:4:15: @avh appears twice"),
         ("{# @positive #} -- @not_null", "", ":4:10: @positive is in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count is in a comment of Jinja"),
         (", -- @not_null\n    -- y, -- @unique\n  z", "", ":5:14: @unique is commented out"),
