@@ -24,7 +24,7 @@ _MULTI_LINE = "multiLine"
 # Options by which lines or quotes are not what they are by default.
 _OTHER_LINES = frozenset({_MULTI_LINE.lower(), "linesep", "quote"})
 _QUOTE = '"'
-# Of a file whose quotes are no quotes, so many lines are looked at, and so much behind each.
+# Of a file whose quotes are part of texts, so many lines are looked at, with what follows each.
 _MOST, _BYTES = 100, 2**20
 
 
@@ -79,12 +79,21 @@ def _breaks_lines(file: Path, separator: str, escape: str) -> bool:
 def _suspects(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> Iterator[str]:
     """What follows each line whose quotes do not come in pairs, with the line itself."""
     found = 0
-    while found < _MOST and (line := lines.readline()):
-        if line.count(b'"') % 2:
-            found += 1
-            behind = lines.tell()
-            yield (line + lines.read(_BYTES)).decode("latin-1")
-            lines.seek(behind)
+    block = _block(lines)
+    while block and found < _MOST:
+        behind = _block(lines)
+        start = 0
+        for line in block.splitlines(keepends=True) if b'"' in block else ():
+            if line.count(b'"') % 2:
+                found += 1
+                yield (block[start:] + behind).decode("latin-1")
+            start += len(line)
+        block = behind
+
+
+def _block(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> bytes:
+    """The next lines, a megabyte of them."""
+    return lines.read(_BYTES) + lines.readline()
 
 
 def _goes_on(text: str, separator: str, escape: str) -> bool:
