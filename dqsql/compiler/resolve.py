@@ -7,6 +7,7 @@ a predicate and the metrics that it compares.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -63,6 +64,8 @@ from dqsql.model.project import CONTRACT_TAG, DBT_TEST, Annotation
 # Macros may call each other twice each, and so on.
 _MAX_EXPANDED = 500_000  # characters of SQL in one check
 _PER_MACRO = 200  # characters that parsing a macro's SQL costs besides
+# A check or metric by its bare name, as in `not_null`, `mean > 3`, `min between 1 and 2`.
+_LEADING = re.compile(r"[a-z]\w+(?=$|\s*[<>=!]|\s+(?:between|in)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -371,8 +374,16 @@ def _named_candidate(
         f"the line holds several columns ({names}): which one is the annotation about?",
         span=annotation.span,
         hint="put each column on its own line, or name it:"
-        f" @completeness({annotation.candidates[0]}) > 0.9",
+        f" @{_about(annotation.expression, annotation.candidates[0])}",
     )
+
+
+def _about(expression: str, name: str) -> str:
+    """An annotation as it is about a column that it names: `mean(price) > 3` for `mean > 3`."""
+    word = _LEADING.match(expression)
+    if word is None:
+        return f"completeness({name}) > 0.9"
+    return f"{word.group()}({name}){expression[word.end() :]}"
 
 
 def _label(

@@ -97,7 +97,7 @@ def foreign_key(
         f"references {key.relation}",
         column.name,
         "references",
-        f"about {column.distinct:,.0f} values, all among the {key.distinct:,.0f} of"
+        f"about {column.about_distinct:,.0f} values, all among the {key.distinct:,.0f} of"
         f" {key.relation}.{key.column}",
         arguments=arguments,
         coverage=f"1 - orphan_ratio({name}, {key.relation}, {plain_name(key.column)})",

@@ -99,6 +99,11 @@ class ColumnProfile:
     private: bool = False
 
     @property
+    def about_distinct(self) -> float | None:
+        """An estimate of distinct values for people: a sketch may see more than there are."""
+        return None if self.distinct is None else min(self.distinct, float(self.count))
+
+    @property
     def kind(self) -> Kind:
         """The kind of the column's Spark type."""
         return kind_of(self.spark_type)
@@ -194,7 +199,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         columns.append(
             asdict(column)
             | {
-                "distinct": _at_most(column.distinct, column.count),
+                "distinct": column.about_distinct,
                 "kind": column.kind.value,
                 "completeness": column.completeness,
                 "detected_type": column.detected,
@@ -208,8 +213,3 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         "columns": columns,
         "orders": [asdict(o) for o in profile.orders],
     }
-
-
-def _at_most(distinct: float | None, count: int) -> float | None:
-    """An estimate of distinct values, which may lie above the number of values."""
-    return None if distinct is None else min(distinct, float(count))

@@ -170,7 +170,8 @@ def _unique(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Suggest
         "unique",
         column.name,
         "unique",
-        f"about {column.distinct:,.0f} distinct values in {column.count:,} rows,"
+        f"about {column.about_distinct:,.0f} distinct values in"
+        f" {column.count:,} rows,"
         f" and the name says so ({score:.0%})",
         coverage=f"uniqueness({name})",
         weaker=weaker,

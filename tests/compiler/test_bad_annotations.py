@@ -370,6 +370,21 @@ def test_misspelt_column_beside_several(compile_model: CompileModel) -> None:
     assert told["@mean > 1"].startswith("the line holds several columns (y, x)")
 
 
+@pytest.mark.parametrize(
+    ("annotation", "named"),
+    [
+        ("@mean between 1 and 2 {severity: warn}", "@mean(y) between 1 and 2"),
+        ("@accepted_values(1, 2)", "@completeness(y) > 0.9"),
+    ],
+)
+def test_a_line_of_several_columns_shows_how_to_name_one(
+    compile_model: CompileModel, annotation: str, named: str
+) -> None:
+    text = of_column(annotation).replace("    y,\n    x", "    y, x")
+    (error,) = compile_model(text).errors
+    assert error.hint == f"put each column on its own line, or name it: {named}"
+
+
 def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None:
     compiled = compile_model(of_column("@not_null @meen > 3 @max < 5 @foo"))
     assert [e.span.column for e in compiled.errors if e.span] == [21, 40]

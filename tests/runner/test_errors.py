@@ -214,7 +214,7 @@ WRONG = {
     "ambiguous line": Wrong(
         model("select\n    day, a -- @not_null\nfrom {{ source('raw', 't') }}\n"),
         "checks/m.sql:2:15",
-        ("several columns (day, a)", "@completeness(day)"),
+        ("several columns (day, a)", "name it: @not_null(day)"),
     ),
     "unknown setting of an annotation": Wrong(
         model("select\n    a -- @not_null {severty: warn}\nfrom {{ source('raw', 't') }}\n"),

@@ -114,6 +114,10 @@ def test_nothing_is_said_of_empty_columns_and_relations() -> None:
 def test_unique_needs_values_and_name() -> None:
     unique = suggestions(column("order_id", "bigint", distinct=996.0))
     assert unique["UniqueIfApproximatelyUnique"].verdict is SuggestionVerdict.SUGGESTED
+    # A sketch may see more values than there are rows.
+    many = suggestions(column("order_id", "bigint", distinct=1_004.0))
+    told = many["UniqueIfApproximatelyUnique"].reason
+    assert told.startswith("about 1,000 distinct values in 1,000 rows, ")
     count = suggestions(column("clicks_count", "bigint", distinct=996.0))
     assert count["UniqueIfApproximatelyUnique"].verdict is SuggestionVerdict.REFUSED
     assert "UniqueIfApproximatelyUnique" not in suggestions(

@@ -2,14 +2,15 @@
 
 A singular test, or a generic test of the project or of a package that dqsql does not know, is
 adopted if its query only filters rows: SELECTs, CTEs and subqueries of one relation with WHERE, and
-nothing that joins, groups or numbers rows. A row then fails by itself. The text of conditions is
-the user's; columns that an inner SELECT renames or computes are put in for their names.
+nothing that joins or numbers rows. A row then fails by itself. The only groups that are known are
+those of several rows, `group by a, b having count(*) > 1`. The text of conditions is the user's;
+columns that an inner SELECT renames or computes are put in for their names.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.dialect import parse_expression, to_sql, tokenize
 from dqsql.errors import DqsqlError
-from dqsql.loading.dbt.failing import Failing, Unadoptable, rows
+from dqsql.loading.dbt.failing import Arguments, Failing, Unadoptable, rows, tuples
 from dqsql.loading.dbt.text import closing, ctes
 from dqsql.loading.layout import Item, LayoutProblem, read_layout
 from dqsql.loading.scanner import blank, scan
@@ -34,6 +35,9 @@ _END = re.compile(r"(\{%[-+]?\s*)endtest(\s*[-+]?%\})")
 _GENERATORS = frozenset(
     f"{name}{outer}" for name in ("explode", "posexplode", "inline") for outer in ("", "_outer")
 ) | {"stack", "json_tuple"}
+_OPEN = TokenType.L_PAREN
+_OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
+_SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
 _NO_FILTER = "its query does more than to filter the rows of one relation"
 
@@ -54,6 +58,9 @@ def failing_rows(query: str) -> Failing:
     """The failing rows of a query that filters the rows of `MODEL`. Raises Unadoptable."""
     text = blank(query, scan(query, jinja=False).comments).strip().removesuffix(";")
     found = _read(text.strip(), {})
+    if found.keys:
+        where = " and ".join(f"({c})" for c in found.conditions) or None
+        return tuples(Arguments({"keys": list(found.keys)}), "keys", False, where)
     return rows(" and ".join(f"({c})" for c in found.conditions) or "true")
 
 
@@ -62,7 +69,7 @@ class _Rows:
     """Some rows of the relation, with columns of it or made of them.
 
     `columns` has the texts of named ones, over `source`, which is called `alias`; None is the
-    relation itself.
+    relation itself. With `keys` there is one row for each group of several rows.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -70,6 +77,7 @@ class _Rows:
     conditions: tuple[str, ...] = ()
     source: _Rows | None = None
     alias: str = MODEL
+    keys: tuple[str, ...] = ()
 
     def column(self, name: str) -> str | None:
         """What a column is, over the relation; None for a column of the relation's own."""
@@ -107,17 +115,80 @@ def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
         "select"
     ]:
         raise Unadoptable(_NO_FILTER)
+    rest, grouping = _grouping(text[branch.list_end :])
+    source, alias, condition = _source(rest, known)
+    if source.keys and condition is not None:
+        raise Unadoptable(_NO_FILTER)
+    found = () if condition is None else (_resolved(condition, source, alias),)
+    conditions = (*source.conditions, *found)
+    if grouping is not None:
+        keys = _keys(grouping, branch.items, text)
+        resolved = tuple(_resolved(key, source, alias) for key in keys)
+        if source.keys or not resolved:
+            raise Unadoptable(_NO_FILTER)
+        return _Rows({}, False, conditions, source, alias, resolved)
     for item in branch.items:
         _refuse_other_rows(item.tokens)
-    source, alias, condition = _source(text[branch.list_end :], known)
-    found = () if condition is None else (_resolved(condition, source, alias),)
+    stars = [_is_star(item, alias) for item in branch.items]
     return _Rows(
         {i.name.lower(): _text_of(i, text) for i in branch.items if i.name and not i.is_star},
-        any(map(_is_star, branch.items)),
-        (*source.conditions, *found),
+        any(stars),
+        conditions,
         source,
         alias,
+        source.keys,
     )
+
+
+def _grouping(text: str) -> tuple[str, str | None]:
+    """A FROM clause up to GROUP BY, and the list behind that; None where nothing is grouped.
+
+    Only groups of several rows are known.
+    """
+    tokens = list(tokenize(text))
+    top = list(_outside(tokens))
+    group = next((t for t in top if t.token_type is TokenType.GROUP_BY), None)
+    if group is None:
+        return text, None
+    having = next((t for t in top if t.token_type is TokenType.HAVING), None)
+    end = _order(tokens, len(text))
+    if having is None or not _SEVERAL.fullmatch(text[having.end + 1 : end].strip()):
+        raise Unadoptable(_NO_FILTER)
+    return text[: group.start], text[group.end + 1 : having.start]
+
+
+def _keys(listed: str, items: tuple[Item, ...], text: str) -> list[str]:
+    """The expressions of a GROUP BY, where a number is the position of a projection."""
+    found: list[str] = []
+    tokens = tuple(tokenize(listed))
+    commas = [t for t in _outside(tokens) if t.token_type is TokenType.COMMA]
+    starts = [0, *(t.end + 1 for t in commas)]
+    for start, end in zip(starts, [*(t.start for t in commas), len(listed)], strict=True):
+        key = listed[start:end].strip()
+        if _OTHER_GROUPS.match(key):
+            raise Unadoptable(_NO_FILTER)
+        if key.isdigit() and 0 < int(key) <= len(items):
+            key = _text_of(items[int(key) - 1], text)
+        elif any(i.name and i.name.lower() == key.lower() != _text_of(i, text) for i in items):
+            raise Unadoptable(f"it is not clear which column {key!r} of its query is")
+        _refuse_other_rows(tuple(tokenize(key)))
+        found.append(key)
+    for item in items:
+        calls = zip(item.tokens, item.tokens[1:], strict=False)
+        if any(t.text.lower() in _GENERATORS and n.token_type is _OPEN for t, n in calls):
+            raise Unadoptable(_NO_FILTER)
+    return found
+
+
+def _outside(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens in no parentheses."""
+    index = 0
+    while index < len(tokens):
+        if tokens[index].token_type is _OPEN:
+            index = closing(tokens, index) + 1
+            continue
+        yield tokens[index]
+        index += 1
 
 
 def _refuse_other_rows(tokens: tuple[Token, ...]) -> None:
@@ -133,16 +204,17 @@ def _refuse_other_rows(tokens: tuple[Token, ...]) -> None:
             raise Unadoptable(_NO_FILTER)
 
 
-def _is_star(item: Item) -> bool:
-    if item.is_star and item.tokens[-1].token_type is not TokenType.STAR:
-        raise Unadoptable("its query leaves columns out")
+def _is_star(item: Item, alias: str) -> bool:
+    words = [t.text.lower() for t in item.tokens]
+    if item.is_star and words not in (["*"], [alias, ".", "*"]):
+        raise Unadoptable("its query lists columns by a star that dqsql does not know")
     return item.is_star
 
 
 def _text_of(item: Item, text: str) -> str:
     """The expression of a projection, without its alias."""
     tokens = item.tokens
-    if len(tokens) > 1 and tokens[-2].token_type is not TokenType.DOT:
+    if item.name and len(tokens) > 1 and tokens[-2].token_type is not TokenType.DOT:
         tokens = tokens[: -2 if tokens[-2].token_type is TokenType.ALIAS else -1]
     return text[tokens[0].start : tokens[-1].end + 1]
 
@@ -180,12 +252,8 @@ def _order(tokens: list[Token], end: int) -> int:
     """Where the ORDER BY of a query begins; `end` where there is none, or where it limits rows."""
     if any(t.token_type in _LIMITS for t in tokens):
         return end
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth == 0 and token.token_type is TokenType.ORDER_BY:
-            return token.start
-    return end
+    orders = (t.start for t in _outside(tokens) if t.token_type is TokenType.ORDER_BY)
+    return next(orders, end)
 
 
 def _resolved(text: str, source: _Rows, alias: str) -> str:

@@ -27,6 +27,7 @@ from dqsql.model.wording import first_of
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "dbt_project.yml"
+_VARS_FILE = "vars.yml"
 SETTINGS = ("vars", "dqsql")
 _MANIFEST = "manifest.json"
 # What dqsql's own files in dbt's target folder lie under, so that none of dbt's is replaced.
@@ -39,7 +40,10 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class DbtConfig:
-    """`dbt_project.yml` as far as dqsql needs it. `own` are the settings under `vars: dqsql:`."""
+    """What dqsql needs of `dbt_project.yml`. `own` are the settings under `vars: dqsql:`.
+
+    Since dbt 1.12 variables may stand in `vars.yml` instead.
+    """
 
     name: str
     document: Document
@@ -62,7 +66,11 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     """
     document = read_document(root / FILE_NAME, FILE_NAME)
     data = {k.replace("-", "_"): v for k, v in document.data.items()}
-    library = MacroLibrary((), base_context(overrides, None))
+    holder = _with_variables(root, document)
+    variables = holder.mapping(holder.data.get("vars"), "vars", what="'vars'")
+    # In its own file dbt knows no variables but those of another one.
+    known = {} if holder is document else variables
+    library = MacroLibrary((), base_context({**known, **overrides}, None))
 
     def rendered(key: str, reader: Any) -> Any:
         value = data.get(key)
@@ -76,7 +84,6 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     name = rendered("name", as_text)
     if not name:
         raise document.problem("the dbt project has no name")
-    variables = document.mapping(data.get("vars"), "vars", what="'vars'")
     scoped = variables.get(name)
     merged = {**variables, **(scoped if isinstance(scoped, dict) else {}), **overrides}
     merged.pop("dqsql", None)
@@ -84,12 +91,19 @@ def read_dbt_config(root: Path, overrides: Mapping[str, Any]) -> DbtConfig:
     return DbtConfig(
         name=name,
         document=document,
-        own=_own_settings(document, name, merged),
+        own=_own_settings(holder, name, merged),
         profile=rendered("profile", as_text),
         target_path=target_path,
         model_paths=rendered("model_paths", as_names) or ("models",),
         packages_dir=rendered("packages_install_path", as_text) or "dbt_packages",
     )
+
+
+def _with_variables(root: Path, project: Document) -> Document:
+    """The file that defines variables: dbt refuses a project in which both do."""
+    if project.data.get("vars") or not (root / _VARS_FILE).is_file():
+        return project
+    return read_document(root / _VARS_FILE, _VARS_FILE)
 
 
 def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -> ProjectConfig:
@@ -98,7 +112,7 @@ def _own_settings(document: Document, name: str, variables: Mapping[str, Any]) -
     values = document.mapping(outer.get("dqsql"), *SETTINGS, what="'dqsql'")
     depth = len(SETTINGS)
     marks = {k[depth:]: m for k, m in document.marks.items() if k[:depth] == SETTINGS}
-    own = Document(FILE_NAME, values, marks)
+    own = Document(document.path, values, marks)
     for key in values:
         if key.replace("-", "_") in _NOT_FOR_DBT:
             raise own.problem(f"{key!r} is set in dbt's own files", key)

@@ -132,7 +132,7 @@ class Adopter:
         except Unadoptable as reason:
             raise Unadoptable(f"it is a singular test: {reason}") from reason
         self._refuse_fail_calc(test, None, "")
-        return self._adopted(test, attached, failing, {}, None, str(test.data["name"]))
+        return self._adopted(test, attached, failing, {}, failing.where, str(test.data["name"]))
 
     def _context(self) -> dict[str, object]:
         """What the query of a test sees beside variables and the target."""

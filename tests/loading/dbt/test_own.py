@@ -45,9 +45,42 @@ def test_conditions_of_queries(query: str, condition: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "keys", "where"),
+    [
+        (f"select a, count(*) as n from {M} group by a having count(*) > 1", "a", None),
+        (f"select m.a, b from {M} m group by m.a, 2 having count( 1 )>=2 order by 1", "a, b", None),
+        (
+            f"with d as (select lower(a) as x, count(*) from {M} where b > 0 group by 1"
+            " having count(*) > 1) select x from d",
+            "lower(a)",
+            "(b > 0)",
+        ),
+        (f"select f(a, b) from {M} group by coalesce(a, b) having count(*) > 1",
+         "coalesce(a, b)", None),
+    ],
+)  # fmt: skip
+def test_groups_of_several_rows(query: str, keys: str, where: str | None) -> None:
+    found = failing_rows(query)
+    assert found.count.startswith(f"coalesce(frequency(count_if(n > 1), {keys}), 0)")
+    assert (found.where, found.by_row) == (where, False)
+
+
+@pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (f"select a from {M} group by a having count(*) > 1", "does more than to filter"),
+        (f"select a from {M} group by a having count(*) > 2", "does more than to filter"),
+        (f"select a from {M} group by a having sum(b) > 1", "does more"),
+        (f"select a from {M} group by all having count(*) > 1", "does more"),
+        (f"select a from {M} group by rollup(a) having count(*) > 1", "does more"),
+        (f"select a from {M} group by a having count(*) > 1 limit 5", "does more"),
+        (f"select explode(a) as b from {M} group by a having count(*) > 1", "does more"),
+        (f"select lower(a) as a from {M} group by a having count(*) > 1", "which column 'a'"),
+        (
+            f"select * from (select a, count(*) as n from {M} group by a having count(*) > 1)"
+            " where n > 2",
+            "does more",
+        ),
+        (f"select * from (select s.* from {M}) where a < 1", "a star that"),
         (f"select distinct a from {M} where a < 1", "does more"),
         (f"select count(*) as n from {M} where a < 1", "does more"),
         (f"select biggest(a) as n from {M} where a < 1", "does more"),
@@ -104,6 +137,7 @@ select n from validation where n % {{ var('divisor', 2) }} <> 0
 PAIRED = """{% test is_paired(model, column_name) %}
 select * from {{ model }} a left join {{ model }} b on a.n = -b.n where b.n is null
 {% endtest %}"""
+REPEATED = "select abs(n) from {{ ref('numbers') }} where n <> 4 group by 1 having count(*) > 1"
 WARN = {"severity": "warn"}
 SINGULAR = "{{ config(severity = 'warn') }} select * from {{ ref('numbers') }} where n < 0"
 
@@ -141,6 +175,7 @@ def nodes() -> list[dict[str, Any]]:
         node(
             "test", "negative", raw_code=SINGULAR, depends_on=numbers, config={"severity": "warn"}
         ),
+        node("test", "repeated", raw_code=REPEATED, depends_on=numbers),
         node("test", "two", raw_code=SINGULAR, depends_on={"nodes": ["model.own_tests.a", "b"]}),
         node("test", "this", raw_code="select * from {{ this }}", depends_on=numbers),
     ]
@@ -203,4 +238,6 @@ def test_failing_rows_are_those_of_the_queries(project: Path, spark: SparkSessio
     assert found["even"] == ("fail", "3 failing rows by dbt's test is_even")
     assert found["of_a_package"] == found["even"]
     assert found["even_above"][0] == "pass"
+    # 3 and -3; the missing value is left out by the condition.
+    assert found["repeated"][0] == "fail"
     assert found["negative"] == ("warn", "1 failing row by dbt's test negative")

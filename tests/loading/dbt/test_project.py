@@ -11,7 +11,7 @@ from dqsql.errors import DqsqlError
 from dqsql.loading import load_project
 from dqsql.model.project import Severity
 from dqsql.runner.compilation import compile_project
-from tests.loading.dbt.manifests import change, models
+from tests.loading.dbt.manifests import adopted, change, models, the_test
 
 
 def test_models_sources_and_settings(shop: Path) -> None:
@@ -161,3 +161,29 @@ def test_a_dqsql_project_comes_first(shop: Path) -> None:
     assert load_project(shop).name == "mine"
     with pytest.raises(DqsqlError, match="--dbt-tests adopts the tests of a dbt project"):
         load_project(shop, dbt_tests=True)
+
+
+def test_variables_in_a_file_of_their_own(shop: Path) -> None:
+    """Since dbt 1.12; also the settings of dqsql, which stand under `vars`."""
+    project_file = shop / "dbt_project.yml"
+    text = project_file.read_text(encoding="utf-8")
+    head, _, rest = text.partition("vars:\n")
+    kept = [line for line in rest.splitlines(keepends=True) if not line.startswith((" ", "#"))]
+    project_file.write_text(head + "".join(kept), encoding="utf-8")
+    variables = "vars:\n  limit: 5\n  shop: {limit: 7}\n  dqsql: {severity: warn}\n"
+    (shop / "vars.yml").write_text(variables, encoding="utf-8")
+
+    def limited(manifest: dict[str, Any]) -> None:
+        test = the_test("not_null_orders_order_id", manifest)
+        test["config"]["where"] = "amount < {{ var('limit', 3) }}"
+
+    change(shop, limited)
+    project = load_project(shop, dbt_tests=True)
+    found = adopted(project)["not_null_orders_order_id"]
+    assert found.settings.where == "(amount < 7)"
+    wrong = variables.replace("warn", "grave")
+    (shop / "vars.yml").write_text(wrong, encoding="utf-8")
+    with pytest.raises(DqsqlError) as caught:
+        load_project(shop)
+    assert caught.value.span is not None
+    assert (caught.value.span.file, caught.value.span.line) == ("vars.yml", 4)
