@@ -25,7 +25,7 @@ from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import ORPHAN, lookups_in
 from dqsql.compiler.misuse import locate
 from dqsql.compiler.privacy import pii_columns
-from dqsql.dialect import parse_prefix, quoted, to_sql
+from dqsql.dialect import parse_prefix, quoted, to_sql, unquoted
 from dqsql.errors import CompileError, Span, nearest
 from dqsql.model.plan import Relation
 from dqsql.model.project import DBT_TEST_NAME, Annotation, CheckModel, Source
@@ -232,7 +232,8 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
 def _key_text(key: exp.Expr) -> exp.Expr:
     """A key as SQL text in a literal: a name, or an expression over the relation's columns."""
     if isinstance(key, exp.Literal) and key.is_string:
-        return exp.Literal.string(quoted(key.this))
+        # With or without backticks, as names are written elsewhere.
+        return exp.Literal.string(quoted(unquoted(key.this)))
     key = key.copy()
     for name in key.find_all(exp.Identifier):
         name.set("quoted", True)

@@ -53,8 +53,8 @@ def run(
 
     Args:
         project_dir: folder of `dqsql_project.yml`, or of a dbt project.
-        spark: an existing session to use; by default the profile's session is started and
-            stopped at the end.
+        spark: an existing session to use; by default the one that this process has, if the target
+            needs no other, else the profile's is started, and stopped at the end.
         select: models to check, in dbt's selection syntax; all when empty.
         exclude: models to leave out.
         **place: target, profile and variables, as in `Place`.

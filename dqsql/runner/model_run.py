@@ -53,7 +53,7 @@ from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_bo
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
 from dqsql.runner.stages import ModelVerdicts, TestedBatches, joined, newest_again
-from dqsql.runner.warnings import gone_rows
+from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,7 +116,7 @@ class ModelRun:
         if not choice.batches:
             waiting = () if self.only_new else flagged_last(self.ledger)
             notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            why = "nothing new" if choice.gone is None else gone_rows(choice.gone)
+            why = why_nothing(choice, self.request)
             return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
         return self._checked(choice, batch_type, self.journal.add)
 
@@ -163,14 +163,8 @@ class ModelRun:
             scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
-            waiting=self._waiting(tested),
+            waiting=() if self.only_new else tested.waiting,
         )
-
-    def _waiting(self, tested: TestedBatches) -> tuple[str, ...]:
-        """The flagged batches that wait for a review, where nothing is new but the time."""
-        if not tested.choice.aged or self.only_new:
-            return ()
-        return tuple(b for b in flagged_last(tested.before) if b not in tested.batches)
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
         """Write good and quarantined rows, where that is wanted; before the ledger, always."""

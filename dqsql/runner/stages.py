@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.aggregates.facts import checks_about_now
-from dqsql.decisions.lifecycle import batch_statuses
+from dqsql.decisions.lifecycle import batch_statuses, flagged_last
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible, Measurement
@@ -38,6 +38,12 @@ class TestedBatches:
     def cumulates(self) -> bool:
         """Whether earlier batches are looked at, too."""
         return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The flagged batches that wait for a review, where nothing is new but the time."""
+        flagged = flagged_last(self.before) if self.choice.aged else ()
+        return tuple(b for b in flagged if b not in self.batches)
 
 
 @dataclass(frozen=True)

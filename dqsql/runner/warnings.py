@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
+from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.project import Project, Target
 from dqsql.model.results import Result, Status
 from dqsql.model.wording import plural
@@ -53,6 +54,14 @@ def left_while_running(results: Iterable[Result]) -> tuple[str, ...]:
         if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
     }
     return tuple(f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
+
+
+def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
+    """Why a model has no batch to check."""
+    if choice.gone is not None:
+        return gone_rows(choice.gone)
+    asked = request.start or request.end
+    return "no batch in the time that was asked for" if asked else "nothing new"
 
 
 def gone_rows(batches: int) -> str:

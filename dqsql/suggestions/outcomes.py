@@ -98,7 +98,8 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     lower, upper = _bounds(envelope, low, high, margin)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
-    words = f"{candidate.reason}; as it was in {_batches(outcome.batches)}"
+    # The reason is about all rows, the bounds about batches.
+    words = f"{candidate.reason} in all rows; the bounds hold in {_batches(outcome.batches)}"
     fitted = replace(
         candidate,
         reason=words,

@@ -85,3 +85,5 @@ def test_a_first_look_at_no_rows_is_told(new_project: NewProject, segments: str)
     assert {r.status.value for r in result.results} == {"pass"}
     assert not result.warnings
     assert [m.skipped for m in project.run().models] == ["nothing new"]
+    later = project.run(event_time_start="2024-02-01").models
+    assert [m.skipped for m in later] == ["no batch in the time that was asked for"]

@@ -88,6 +88,7 @@ def test_names_of_relations(project: Project, table: Table, tmp_path: Path) -> N
             -- @references(source('nyc', 'airports'), faa)
             -- @references({{ source('nyc', 'airports') }}, upper(faa))
             -- @references(`odd name-é`, `k y`) @references('codes', upper(faa))
+            -- @references(`odd name-é`, 'k y') @references(codes, '`faa`')
             dest,
             n as flights_t -- @references(flights_t, n) @references(`odd name-é`, `select`)
         from flights_t where dest is null or dest = 'ABQ'
@@ -95,7 +96,7 @@ def test_names_of_relations(project: Project, table: Table, tmp_path: Path) -> N
     )
     result = project.run(select=["flights"])
     found = statuses(result)
-    assert len(found) == 12
+    assert len(found) == 14
     assert found.pop("references(`odd name-é`, `select`)") is Status.FAIL
     assert set(found.values()) == {Status.PASS}
 
