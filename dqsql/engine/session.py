@@ -169,12 +169,13 @@ def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tu
 
 
 def _restore(spark: SparkSession, key: str, value: str | None) -> None:
+    gone: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError)
     try:
         if value is None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, value)
-    except (*SPARK_FAILURES, OSError):
+    except gone:
         # The session is gone (the server died); its settings went with it.
         logging.getLogger(__name__).debug("could not put %s back", key)
 
