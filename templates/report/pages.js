@@ -25,8 +25,10 @@ function tiles() {
   return h('section', {class: 'tiles', 'aria-label': 'In short'}, made);
 }
 
+const nothing = () => h('p', {class: 'empty'}, 'No batch of these models has been checked yet: the report is empty until ', h('code', {}, 'dqsql run'), '.');
+
 function overview() {
-  if (!data.models.length) return [h('h1', {}, data.project), h('p', {class: 'empty'}, 'No batch of these models has been checked yet: the report is empty until ', h('code', {}, 'dqsql run'), '.'), profiles()];
+  if (!data.models.length) return [h('h1', {}, data.project), nothing(), profiles()];
   const open = data.findings.filter(isOpen), days = data.models.flatMap(m => m.batches.filter(b => DATE.test(b)).map(b => b.slice(0, 10))).sort();
   return [h('h1', {}, 'Overview'), h('p', {class: 'dim'}, `Covers ${data.period}${days.length > 1 ? `: ${days[0]} to ${days[days.length - 1]}` : ''}.`), tiles(),
     h('h2', {}, 'Health by model and day'), calendar(data.models), waitingList(data.waiting),
@@ -137,8 +139,10 @@ const messages = list => h('table', {class: 'stack'}, h('tbody', {}, list.map(([
 function rows(list) {
   const parsed = list.map(([, text]) => { try { return JSON.parse(text); } catch { return {row: text}; } });
   const names = [...new Set(parsed.flatMap(r => Object.keys(r)))];
-  const shown = v => v === null || v === undefined ? 'null' : typeof v === 'object' ? JSON.stringify(v) : String(v);
-  return h('table', {class: 'small'}, h('thead', {}, h('tr', {}, names.map(n => h('th', {}, n)))), h('tbody', {}, parsed.map(r => h('tr', {}, names.map(n => h('td', {}, shown(r[n])))))));
+  const shown = v => v === null || v === undefined ? h('i', {class: 'dim'}, 'null') : typeof v === 'object' ? JSON.stringify(v) : String(v);
+  const several = new Set(list.map(r => r[0])).size > 1;
+  return h('table', {class: 'small'}, h('thead', {}, h('tr', {}, several && h('th', {}, 'of batch'), names.map(n => h('th', {}, n)))),
+    h('tbody', {}, parsed.map((r, i) => h('tr', {}, several && h('td', {class: 'dim nowrap'}, list[i][0]), names.map(n => h('td', {}, shown(r[n])))))));
 }
 
 async function checkPage(model, id) {
@@ -154,6 +158,7 @@ async function checkPage(model, id) {
 }
 
 async function checksPage() {
+  if (!data.models.length) return [h('h1', {}, 'Checks'), nothing()];
   const every = [];
   for (const summary of data.models) {
     const m = await detail(summary.name);

@@ -225,7 +225,10 @@ def test_the_overview_and_the_checks(make_result: Callable[..., Result], tmp_pat
     assert ("0 of 1", "Models without findings") in tiles
     checks = drawn(tmp_path, page_of(made), "#/checks")
     assert "96.6%" in checks
-    assert "No batch of these models has been checked yet" in drawn(tmp_path, page_of())
+    for place in ("#/", "#/checks"):
+        empty = drawn(tmp_path, page_of(), place)
+        assert "No batch of these models has been checked yet" in empty
+        assert "<table" not in empty
 
 
 @needs_browser

@@ -189,3 +189,21 @@ def test_of_many_models_those_with_findings_come_first(
     assert named.findall(first) == ["bad", *(f"m{i}" for i in range(14))]
     assert named.findall(rest) == [f"m{i}" for i in range(14, 29)]
     assert "<summary>15 more models</summary>" in rest
+
+
+@needs_browser
+def test_failing_rows_of_several_batches_name_theirs(
+    make_result: Callable[..., Result], tmp_path: Path
+) -> None:
+    """And null is told from a text of that name."""
+    results = [make_result(b, Status.FAIL) for b in ("1", "2")]
+    rows = [("1", '{"x": null}'), ("2", '{"x": "null"}')]
+    failures = [{"check_id": results[0].check_id, "batch": b, "row": r} for b, r in rows]
+    made = facts(*results, failures=failures)
+    place = f"#/finding/{quote(made.findings[0]['finding_id'], '')}"
+    document = drawn(tmp_path, page_of(made), place)
+    assert "<th>of batch</th><th>x</th>" in document
+    cell = '<td class="dim nowrap">1</td><td><i class="dim">null</i></td>'
+    assert cell in document and '<td class="dim nowrap">2</td><td>null</td>' in document
+    made = facts(*results, failures=failures[:1])
+    assert "<th>of batch</th>" not in drawn(tmp_path, page_of(made), place)
