@@ -65,10 +65,10 @@ def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
                 continue
             year, month, day = found.groups()
             swapped = _date(exp.Literal.string(f"{year}-{day}-{month}"))
-            hint = "dates are written year, month, day, as in '2024-01-31'"
+            hint = "write dates as year, month, day: '2024-01-31'"
             if swapped is not None:
                 hint += f"; did you mean '{year}-{day}-{month}{text[found.end() :]}'?"
-            raise CompileError(f"'{text}' is no date", span=locate(span, text), hint=hint)
+            raise CompileError(f"'{text}' is not a date", span=locate(span, text), hint=hint)
 
 
 def _date(operand: exp.Expr) -> dt.date | None:
@@ -107,7 +107,7 @@ def refuse_chains(ast: exp.Expr, span: Span) -> None:
         second = type(outer)(this=shared.copy(), expression=outer.expression.copy())
         meant = f"write {to_sql(inner)} and {to_sql(second)}"
         if outer.find(exp.DPipe):
-            meant = "|| joins texts: SQL says or"
+            meant = "|| joins texts: write or"
         raise CompileError(f"{to_sql(outer)} compares a comparison", span=span, hint=meant)
 
 

@@ -43,8 +43,8 @@ def _commented_out(model: CheckModel, names: Collection[str]) -> Iterator[str]:
             if known and is_commented_out(model.raw_sql, comment, offset):
                 place = Span.at_offset(model.path, model.raw_sql, offset)
                 yield (
-                    f"{place}: @{mark.group(1)} is commented out with its line, and not checked;"
-                    " delete it, or the -- before it"
+                    f"{place}: @{mark.group(1)} is commented out with its line, so it is not"
+                    " checked; delete it, or the -- before it"
                 )
 
 

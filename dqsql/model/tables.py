@@ -113,7 +113,7 @@ BATCHES = Table(
         _RUN_ID,
         time(
             "checked_at",
-            "Start of the run that checked it; not of one that looked only at its age again.",
+            "Start of the run that checked it; runs that only check its age again do not count.",
         ),
         flag("counted", "Whether it belongs to the cumulative metrics of later batches."),
         whole("metrics", "Rows of the batch in `dq_metrics`; null: to be checked again."),

@@ -157,7 +157,7 @@ def test_by_segment_and_without_values(make_project: MakeProject, spark: SparkSe
         ("@drift(psi)", "@drift is a number, not a condition"),
         ("@drift(psl) < 0.2", "drift is about a column and one of psi, js, kl, ks"),
         ("@drift(psi, against => 7) < 0.2", "cannot compare with 7"),
-        ("@drift(psi, against => 'previus') < 0.2", "'previus' is neither 'previous' nor so many"),
+        ("@drift(psi, against => 'previus') < 0.2", "'previus' is neither 'previous' nor a number"),
         ("@drift(psi, against => 'last week') < 0.2", "'last week' is neither 'previous' nor"),
         ("@drift(psi, versus => 'previous') < 0.2", "@drift has no argument 'versus'"),
         ("@drift_pvalue(psi) > 0.01", "psi has no p-value"),

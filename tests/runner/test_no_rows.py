@@ -76,8 +76,8 @@ def test_a_first_look_at_no_rows_is_told(new_project: NewProject, segments: str)
     project = new_project(f"{model}\n-- @row_count > 0\n", f"{days} where id < 0")
     for options in ({}, {}, {"full_refresh": True}):
         result = project.run(**options)
-        assert [m.skipped for m in result.models] == ["no rows, so that nothing was checked"]
-        assert result.warnings == ("m has no rows, so that nothing was checked",)
+        assert [m.skipped for m in result.models] == ["no rows, so nothing was checked"]
+        assert result.warnings == ("m has no rows, so nothing was checked",)
     # Asked for a time, that it has no batch is no news.
     assert not project.run(event_time_start="2024-02-01").warnings
     project.data(days)

@@ -86,7 +86,7 @@ class _Rows:
             self._refuse_lateral(name)
             return _resolved(self.columns[name], self.source, self.alias)
         if not self.has_star:
-            raise Unadoptable(f"its query has no column {name!r} where it asks for one")
+            raise Unadoptable(f"its query uses a column {name!r} that it does not have")
         return self.source.column(name) if self.source else None
 
     def _refuse_lateral(self, name: str) -> None:

@@ -110,7 +110,7 @@ def _against(node: exp.Expr | None, span: Span) -> Against:
         return Against(batches=max(1, int(found.group(1))))
     if _LAST_OF_WHAT.fullmatch(text) or nearest(text.lower(), [_PREVIOUS]):
         raise CompileError(
-            f"'{text}' is neither 'previous' nor so many batches",
+            f"'{text}' is neither 'previous' nor a number of batches",
             span=locate(span, text),
             hint="against => 'previous', or 'last 7' for the seven batches before",
         )
