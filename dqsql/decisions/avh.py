@@ -136,7 +136,8 @@ def evaluate(
     Args:
         program: the program.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
-            was left out; only metrics that are differenced and `row_count` are looked at.
+            was left out; only distances, metrics that are differenced and `row_count` are looked
+            at.
         new: per metric, the value of the new batch; NaN or absent if it has none. Bounds on
             counted shares are those of its `row_count`.
 
