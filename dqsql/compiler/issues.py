@@ -44,15 +44,17 @@ VALUE = "value"
 VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
 # change of the variants.
-ISSUES_VERSION = 3
+ISSUES_VERSION = 4
 # Longer texts are cut in the sample, since characters are changed one by one.
 MAX_TEXT = 1000
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SYMBOLS = "!#$%&()*+-./:;<=>?@[]^_{|}~"
-_BOTH = frozenset({Family.NUMERIC, Family.TEXT})
-_NUMERIC = frozenset({Family.NUMERIC})
+# Dates and times are numbers of days since 1970-01-01, which is what many a default is.
+_NUMERIC = frozenset({Family.NUMERIC, Family.TIME})
+_BOTH = _NUMERIC | {Family.TEXT}
 _TEXT = frozenset({Family.TEXT})
+_TIME = frozenset({Family.TIME})
 
 
 class IssueSource(StrEnum):
@@ -79,6 +81,8 @@ _SHARES: Mapping[str, Mapping[str, IssueSource]] = {
     "insert": _HALF,
     "delete": _HALF,
     "pad": {**_HALF, "1.0": _SAME},
+    "year": dict.fromkeys(("0.01", "0.1", "0.5"), IssueSource.DQSQL),
+    "stale": dict.fromkeys(("0.5", "1.0"), IssueSource.DQSQL),
     "missing": dict.fromkeys(("0.01", "0.05", "0.1", "0.2", "0.5", "1.0"), IssueSource.DQSQL),
 }
 
@@ -105,8 +109,8 @@ def issues(family: Family) -> tuple[Issue, ...]:
 
 
 def _issues(family: Family) -> Iterator[Issue]:
-    filler = "0" if family is Family.NUMERIC else "''"
-    alphabet = "0123456789" if family is Family.NUMERIC else f"{_LETTERS}0123456789{_SYMBOLS}"
+    filler = "0" if family in _NUMERIC else "''"
+    alphabet = "0123456789" if family in _NUMERIC else f"{_LETTERS}0123456789{_SYMBOLS}"
     yield from _of("schema", "schema_change", _BOTH)
     for factor in ("10", "100", "1000"):
         yield from _of("unit", "unit_change", _NUMERIC, {"factor": factor}, f"x{factor}_")
@@ -125,6 +129,9 @@ def _issues(family: Family) -> Iterator[Issue]:
     yield from _of("delete", "character_deletion", _BOTH, as_text=True)
     for side in ("lead", "trail"):
         yield from _of("pad", f"padding_{side}ing", _TEXT, words=f"{side}_")
+    for words, year in (("later_", "value + 365"), ("earlier_", "value - 365")):
+        yield from _of("year", "increased_nulls", _TIME, {"filler": year}, words)
+    yield from _of("stale", "increased_nulls", _TIME, {"filler": "value - 7"})
     yield from _of("missing", "increased_nulls", _BOTH, {"filler": "null"})
 
 
@@ -204,8 +211,12 @@ class Injection:
         )
         return exp.select(
             aliased(name, VARIANT),
-            aliased(call("explode", column("rows", "made")), VALUE),
+            aliased(call("explode", self._as_column(column("rows", "made"))), VALUE),
         ).from_(exploded.subquery("variants"))
+
+    def _as_column(self, rows: exp.Expr) -> exp.Expr:
+        """The values of a variant's rows as those of a column."""
+        return formula(_TIMES, rows) if self.family is Family.TIME else rows
 
     def _variants(self, library: MacroLibrary) -> Iterator[tuple[str, exp.Expr]]:
         yield CLEAN, call("array", column(VALUE))
@@ -219,7 +230,7 @@ class Injection:
     def _bound(self, issue: Issue, rows: exp.Expr) -> exp.Expr:
         """A macro's array with the words that it may use filled in."""
         seed = call("xxhash64", column("dqsql_row"), literal(issue.name))
-        text = issue.as_text and self.family is Family.NUMERIC
+        text = issue.as_text and self.family in _NUMERIC
         words = {
             "seed": seed,
             "u": formula("pmod({0}, 1000000) / 1000000", seed),
@@ -264,6 +275,8 @@ class Injection:
     def _typed(self, name: str) -> exp.Expr:
         if self.family is Family.NUMERIC:
             return formula("cast({0} as double)", column(name))
+        if self.family is Family.TIME:
+            return formula(_DAYS, column(name))
         return formula(f"left(cast({{0}} as string), {MAX_TEXT})", column(name))
 
     def _sample(self) -> exp.Select:
@@ -288,6 +301,9 @@ _NUMBER_TEXT = (
     "case when {0} = floor({0}) and abs({0}) < 1000000000000000"
     " then cast(cast({0} as bigint) as string) else cast({0} as string) end"
 )
+
+_DAYS = "cast(unix_micros(cast({0} as timestamp)) / 86400000000 as double)"
+_TIMES = "transform({0}, v -> timestamp_micros(try_cast(v * 86400000000 as bigint)))"
 
 
 def own_sql(text: str) -> exp.Expr:

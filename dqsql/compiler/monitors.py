@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -22,7 +22,7 @@ from dqsql.errors import CompileError, Span
 from dqsql.model.monitors import MonitorUse, WatchedMetric, monitor_specs
 from dqsql.model.plan import Buffer, Family, Metric, Monitor, Plan, StateColumn, Watched
 from dqsql.model.project import Annotation, CheckModel, CheckSettings
-from dqsql.model.types import FLOATS, is_number, type_of
+from dqsql.model.types import FLOATS, TIMES, is_number, type_of
 
 # A setting of models, and the monitor that it asks for.
 CADENCE = "cadence"
@@ -92,8 +92,29 @@ def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
 
 
 def family_of(spark_type: str) -> Family:
-    """Whether a column of a Spark type is watched as numbers or as texts."""
+    """Whether a column of a Spark type is watched as numbers, dates and times, or texts."""
+    if spark_type in TIMES:
+        return Family.TIME
     return Family.NUMERIC if is_number(spark_type) else Family.TEXT
+
+
+def batch_argument(model: CheckModel) -> str:
+    """The batch of a row as a further argument of a metric; "" for a model without batches."""
+    return "" if model.config.batch_by is None else f", {model.config.batch_by}"
+
+
+def fits(family: Family, spark_type: str, watched: Collection[Family]) -> bool:
+    """Whether a metric of a family is for columns of a type.
+
+    `watched` are the families of all metrics of its monitor: where no time is among them, dates and
+    times are watched as texts.
+    """
+    if family is Family.FLOATING:
+        return spark_type in FLOATS
+    own = family_of(spark_type)
+    if own is Family.TIME and own not in watched:
+        own = Family.TEXT
+    return family in (Family.ANY, own)
 
 
 def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
@@ -108,14 +129,11 @@ def for_types(plan: Plan, types: Mapping[str, str]) -> Plan:
 
 
 def _for_type(monitor: Monitor, types: Mapping[str, str]) -> Monitor:
-    kept = tuple(w for w in monitor.watched if _fits(w, type_of(w.about or "", types)))
+    families = {w.family for w in monitor.watched}
+    kept = tuple(
+        w for w in monitor.watched if fits(w.family, type_of(w.about or "", types), families)
+    )
     return replace(monitor, watched=kept)
-
-
-def _fits(watched: Watched, spark_type: str) -> bool:
-    if watched.family is Family.FLOATING:
-        return spark_type in FLOATS
-    return watched.family in (Family.ANY, family_of(spark_type))
 
 
 def with_matches(plan: Plan, monitor: Monitor, pattern: str, matching: exp.Expr) -> Plan:

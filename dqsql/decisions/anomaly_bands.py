@@ -15,7 +15,7 @@ from dqsql.decisions.bounds import EQUALITY_TOLERANCE, RELATIVE_RESOLUTION
 from dqsql.decisions.forecasts import median_of
 from dqsql.decisions.seasonal import several_a_day
 from dqsql.decisions.strategies import Prediction, Series
-from dqsql.decisions.tails import PRIOR, PRIOR_OF_ONE, fit_tails
+from dqsql.decisions.tails import PRIOR, PRIOR_OF_RATES, fit_tails
 
 # Values of which so large a share is one and the same are as good as constant: other ones may come.
 _CONSTANT = 0.5
@@ -76,7 +76,7 @@ def _bands_alike(
         errors[row, : prediction.errors.size] = prediction.errors
     floor = np.array([_resolution(p, s) for p, s in zip(found, many, strict=True)])
     # Bands of a day do not stand for a rate, and were chosen with the usual prior.
-    tails = fit_tails(errors, floor, prior_weights=PRIOR if of_day else PRIOR_OF_ONE)
+    tails = fit_tails(errors, floor, prior_weights=PRIOR if of_day else PRIOR_OF_RATES)
     factor = np.sqrt([1 + p.leverage for p in found])
     sides = 2 if settings.direction == "both" else 1
     # Of errors that are all none there is no tail to learn; one of heavy tails would be too wide.

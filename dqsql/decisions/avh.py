@@ -38,6 +38,7 @@ from dqsql.decisions.program import (
     compared,
     describe,
     least_rows,
+    limit_after_odd,
     limits_by_rows,
 )
 from dqsql.decisions.stationarity import Transform
@@ -135,7 +136,8 @@ def evaluate(
     Args:
         program: the program.
         history: per metric, values of the batches before this one, oldest first, NaN for one that
-            was left out; only metrics that are differenced and `row_count` are looked at.
+            was left out; only distances, metrics that are differenced and `row_count` are looked
+            at.
         new: per metric, the value of the new batch; NaN or absent if it has none. Bounds on
             counted shares are those of its `row_count`.
 
@@ -317,14 +319,17 @@ def _evaluate_clause(
     least: float,
 ) -> ClauseVerdict:
     transform = clause.transform
-    judged, slack = clause, 0.0
+    judged, slack, fewer, after_odd = clause, 0.0, False, False
     if clause.method == COUNTED:
         lower, upper = bounds_for(clause, rows)
         judged, slack = replace(clause, lower=lower, upper=upper), SHARE_TOLERANCE
     else:
         low, high = limits_by_rows(clause, np.array([rows]), least)
+        fewer = (float(low[0]), float(high[0])) != (clause.lower, clause.upper)
+        if program.bounds != "paper":
+            wider = limit_after_odd(clause, history, high)
+            high, after_odd = wider, bool(wider[0] > high[0])
         judged = replace(clause, lower=float(low[0]), upper=float(high[0]))
-    fewer = judged is not clause and (judged.lower, judged.upper) != (clause.lower, clause.upper)
     history = compared(clause, history, program.bounds)
     lower, upper = (float(transform.undo(history, bound)) for bound in (judged.lower, judged.upper))
     if transform.log and judged.lower == -np.inf:
@@ -338,7 +343,9 @@ def _evaluate_clause(
         score = _score(judged, value)
         status = "pass" if judged.lower - slack <= value <= judged.upper + slack else "fail"
     text = describe(clause, observed, lower, upper, status)
-    if fewer and clause.method != COUNTED:
+    if after_odd:
+        text += " The range is wider than usual: the batch before was odd, and a distance is to it."
+    if fewer:
         text += (
             f" The range is wider than usual: this batch has {rows:,.0f} rows, and all before had"
             f" at least {least:,.0f}."

@@ -185,12 +185,11 @@ def _logarithms(history: ColumnHistory, column: Usable) -> BoolArray:
     distance. So metrics in the column's unit need a column without negative values.
     """
     positive = np.nanmin(column.values, axis=1, initial=np.inf) > 0
-    if "min" not in history.metrics:
-        return np.asarray(positive, dtype=np.bool_)
-    least = history.values[:, history.metrics.index("min")]
-    least = least[np.isfinite(least)]
-    if least.size and least.min() >= 0:
-        return np.asarray(positive, dtype=np.bool_)
+    if "min" in history.metrics:
+        least = history.values[:, history.metrics.index("min")]
+        least = least[np.isfinite(least)]
+        if least.size and least.min() >= 0:
+            return np.asarray(positive, dtype=np.bool_)
     signed = np.array([history.metrics[i] in SIGNED_METRICS for i in column.positions], dtype=bool)
     return np.asarray(positive & ~signed, dtype=np.bool_)
 

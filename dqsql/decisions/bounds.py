@@ -44,7 +44,9 @@ from dqsql.model.metric_traits import (
     CLT_METRICS,
     COMPLETENESS_METRICS,
     COUNT_METRICS,
+    DAY_METRICS,
     DISTANCE_METRICS,
+    EXTREME_METRICS,
     QUARTILES,
     UNIT_METRICS,
 )
@@ -67,9 +69,11 @@ _RANGES = {
 # How much rarer a program's rate may be than one in K + 1 batches.
 BEYOND_SEEN = 0.3
 TAIL_DOF = 3.5
-TAIL_DOF_OF_DIFFERENCES = 3.0
+TAIL_DOF_OF_TWO_BATCHES = 3.0
+TAIL_DOF_OF_EXTREMES = 2.5
 RELATIVE_RESOLUTION = 0.01
 COUNT_RESOLUTION = 0.5
+DAY_RESOLUTION = 0.5
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
 DISTANCE_RESOLUTION = 0.01
 # Of the largest range: bounds at the smallest usual rates reach as far as values did.
@@ -141,17 +145,21 @@ def student_t_fpr(k: npt.ArrayLike, history: int, degrees: float | None = None) 
     return np.asarray(scipy.special.stdtr(dof, -standard), dtype=float)
 
 
-def tail_dof(history: int, difference: bool = False) -> float:
+def tail_dof(history: int, metric: str, difference: bool = False) -> float:
     """Return the degrees of freedom of the calibrated tail, fewer for short histories.
 
     A few values rarely show the tail that their source has, and underestimate its spread. A
-    difference hangs on two batches, either of which can be the odd one.
+    difference and a distance hang on two batches, either of which can be the odd one, and an
+    extreme hangs on a single row.
     """
-    return min(TAIL_DOF_OF_DIFFERENCES if difference else TAIL_DOF, (history - 1.0) / 3.0)
+    most = TAIL_DOF_OF_TWO_BATCHES if difference or metric in DISTANCE_METRICS else TAIL_DOF
+    if metric in EXTREME_METRICS:
+        most = TAIL_DOF_OF_EXTREMES
+    return min(most, (history - 1.0) / 3.0)
 
 
 def calibrated_fpr(
-    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, difference: bool = False
+    k: npt.ArrayLike, history: int, extreme: npt.ArrayLike, degrees: float
 ) -> FloatArray:
     """Return the calibrated one-sided FPR bound; see the module's text for what it promises.
 
@@ -160,10 +168,10 @@ def calibrated_fpr(
         history: number of values K, >= 2.
         extreme: distance of the history's most extreme value of that side from the mean, in the
             same unit.
-        difference: whether the values are differences of two batches' metrics.
+        degrees: degrees of freedom of the tail, see `tail_dof`.
     """
     width = np.asarray(k, dtype=float)
-    tail = student_t_fpr(width, history, tail_dof(history, difference))
+    tail = student_t_fpr(width, history, degrees)
     inside = width < np.asarray(extreme, dtype=float)
     return np.where(inside, np.maximum(tail, 1.0 / (history + 1.0)), tail)
 
@@ -191,7 +199,7 @@ def spread_floor(
 ) -> float:
     """Return the resolution that `calibrated` adds to the standard deviation (in quadrature).
 
-    One percent of the metric's level, at least half a unit for counts; for metrics in the
+    One percent of the metric's level, at least half a unit for counts and days; for metrics in the
     column's unit (min, max, mean, quartiles, range) at least one percent of the column's range, as
     their level says nothing (zero is no small temperature). On the log scale one percent. Distances
     whose level is zero say that batches were equal, not that the next may not differ by a few rows.
@@ -207,6 +215,8 @@ def spread_floor(
     floor = RELATIVE_RESOLUTION * level
     if metric in COUNT_METRICS:
         floor = max(floor, COUNT_RESOLUTION)
+    if metric in DAY_METRICS:
+        floor = max(floor, DAY_RESOLUTION)
     if metric in UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     if metric in QUARTILES and level == 0.0:

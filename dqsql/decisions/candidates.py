@@ -124,14 +124,15 @@ def calibrated_candidates(
     returned: it has the smallest FPR, so no other can be chosen.
     """
     found: list[list[Candidates]] = [[] for _ in many]
-    alike: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    alike: dict[tuple[int, int, float], list[int]] = defaultdict(list)
     for place, one in enumerate(many):
-        alike[one.values.size, one.issues.size, one.transform.lag > 0].append(place)
-    for (size, _, difference), places in alike.items():
+        degrees = fpr_bounds.tail_dof(one.values.size, one.metric, one.transform.lag > 0)
+        alike[one.values.size, one.issues.size, degrees].append(place)
+    for (size, _, degrees), places in alike.items():
         for start in range(0, len(places), _TOGETHER):
             some = places[start : start + _TOGETHER]
             group = _AlikeSeries.of([many[i] for i in some], np.array([budgets[i] for i in some]))
-            tail = _tail(size, difference)
+            tail = _tail(size, degrees)
             for side in (1.0, -1.0):
                 for place, candidates in group.candidates(side, tail):
                     found[some[place]].append(candidates)
@@ -139,9 +140,9 @@ def calibrated_candidates(
 
 
 @lru_cache(maxsize=1024)
-def _tail(size: int, difference: bool) -> FloatArray:
+def _tail(size: int, degrees: float) -> FloatArray:
     """The false-positive rates of the grid outside of what was seen, for so many values."""
-    return fpr_bounds.calibrated_fpr(CALIBRATED_GRID, size, 0.0, difference)
+    return fpr_bounds.calibrated_fpr(CALIBRATED_GRID, size, 0.0, degrees)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,7 +267,8 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         width = _width(clause, bound, CALIBRATED_GRID)
         extreme = float((side * (values - center)).max()) / spread
         sides.append(center + side * width * spread)
-        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, clause.transform.lag > 0))
+        degrees = fpr_bounds.tail_dof(size, clause.metric, clause.transform.lag > 0)
+        fpr += float(fpr_bounds.calibrated_fpr(width, size, extreme, degrees))
     known = replace(clause, center=center, spread=spread, history_size=size)
     return replace(known, lower=sides[0], upper=sides[1], fpr=fpr)
 

@@ -34,8 +34,8 @@ _FEW = 0.05
 # Metrics that say how many rows there are, or whose bounds count them.
 BY_ROWS = PROPORTIONAL_METRICS | ROW_DRIVEN_METRICS | frozenset(COMPLETENESS_METRICS)
 # Fewer rows alone raise the first, and lower the others.
-_RAISED = frozenset({"min", "unique_ratio"})
-_LOWERED = frozenset({"max", "range"})
+_RAISED = frozenset({"min", "days_to_min", "unique_ratio"})
+_LOWERED = frozenset({"max", "days_to_max", "range"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +227,29 @@ def limits_by_rows(clause: Clause, rows: FloatArray, least: float) -> tuple[Floa
     return center + (lower - center) * factor, center + (upper - center) * factor
 
 
+def limit_after_odd(clause: Clause, history: npt.ArrayLike, upper: FloatArray) -> FloatArray:
+    """Return upper bounds on a distance, wider if the batch before was itself beyond them.
+
+    A distance hangs on two batches. The one after an odd batch is far from it too, at most by as
+    much as it may be from the one before both: by the triangle inequality, which holds for most of
+    the distances, and nearly for the others.
+
+    Args:
+        clause: the bound, calibrated.
+        history: values of the metric in the batches before, oldest first; NaN for none.
+        upper: the transformed bounds.
+    """
+    if clause.metric not in DISTANCE_METRICS or clause.transform.lag:
+        return upper
+    values = np.asarray(history, dtype=float)
+    values = values[~np.isnan(values)]
+    bounds = clause.transform.undo((), upper)
+    if not values.size or not (values[-1] > bounds).any():
+        return upper
+    echo = np.where(values[-1] > bounds, bounds + values[-1], bounds)
+    return clause.transform.apply((), echo)
+
+
 def outside(
     clause: Clause, values: FloatArray, rows: FloatArray, factors: Sequence[float] = (1.0,)
 ) -> npt.NDArray[np.bool_]:
@@ -277,6 +300,8 @@ def breaks(
         past = compared(clause, history.get(clause.metric, ()), program.bounds)
         values = np.asarray(clause.transform.apply(past, new[clause.metric]), dtype=float)
         lower, upper = limits_by_rows(clause, rows, least)
+        if program.bounds != "paper":
+            upper = limit_after_odd(clause, history.get(clause.metric, ()), upper)
         broken = ~((values >= lower) & (values <= upper))
         if clause.null_rate > program.fpr:
             broken &= ~np.isnan(values)
@@ -388,6 +413,8 @@ _ISSUE_WORDS = {
     "pad": "padding",
     "dist": "a shifted distribution",
     "volume": "a changed volume",
+    "year": "dates in another year",
+    "stale": "dates of a week ago",
 }
 
 

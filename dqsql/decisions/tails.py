@@ -30,10 +30,10 @@ import scipy
 from dqsql.decisions.arrays import BoolArray, FloatArray
 
 _DEGREES = np.array([2.0, 3.0, 5.0, 10.0, 1000.0])
-# How common each is; of a series by itself heavy tails are taken for more common, since its few
-# errors do not show them, and a band that is too narrow breaks its promise. Chosen on Student's
-# t(3); with light tails bands hardly change by it.
-PRIOR_OF_ONE = np.array([4.0, 4.0, 2.0, 1.0, 3.0])
+# How common each is, and how common they are taken for where a rate is promised: few errors do not
+# show heavy tails, and a band that is too narrow breaks its promise. Chosen on Student's t(3); with
+# light tails bands hardly change by it.
+PRIOR_OF_RATES = np.array([4.0, 4.0, 2.0, 1.0, 3.0])
 PRIOR = np.array([1.0, 3.0, 2.0, 1.0, 3.0])
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
@@ -44,8 +44,6 @@ _ASYMMETRY = 0.5
 _LEAST = 1e-300
 _EXACT, _GROUPS = 24, 40
 _POOLING_STEPS = 15
-# The prior counts as much as so many series.
-_PRIOR_SERIES = 2.0
 # So many errors beyond are expected where quantile and model count the same.
 _BLEND = 4.0
 
@@ -145,7 +143,12 @@ def fit_tails(
     whole, *sides = _halves(sizes, (known, below, above))
     counts = [b.sum(axis=1) for b in (below, above)]
     total = counts[0] + counts[1]
-    prior = _pooled_prior(whole) if pooled else prior_weights / prior_weights.sum()
+    prior = prior_weights / prior_weights.sum()
+    if pooled:
+        # Constants are no sign of heavy tails, nor of light ones: a small move of theirs counts.
+        still = np.where(known, np.abs(errors), 0.0).max(axis=1) <= floor
+        usual, careful = _pooled_prior(whole, PRIOR, 2.0), _pooled_prior(whole, PRIOR_OF_RATES, 3.0)
+        prior = np.where(still[:, None], usual, careful)
     one = _evidence(whole, prior) - total * np.log(2)
     two = (
         _evidence(sides[0], prior)
@@ -243,14 +246,15 @@ def _log_constant(degrees: npt.ArrayLike) -> FloatArray:
     )
 
 
-def _pooled_prior(fitted: _Half) -> FloatArray:
-    """How common each number of degrees of freedom is among the series, by the EM algorithm."""
-    prior = PRIOR / PRIOR.sum()
+def _pooled_prior(fitted: _Half, weights: FloatArray, series: float) -> FloatArray:
+    """How common each number of degrees of freedom is among the series, by the EM algorithm.
+
+    The `weights` before any of them count as much as so many series.
+    """
+    start = prior = weights / weights.sum()
     for _ in range(_POOLING_STEPS):
         posterior = _posterior(fitted, prior)
-        prior = (PRIOR / PRIOR.sum() * _PRIOR_SERIES + posterior.sum(axis=0)) / (
-            _PRIOR_SERIES + len(posterior)
-        )
+        prior = (start * series + posterior.sum(axis=0)) / (series + len(posterior))
     return np.asarray(prior, dtype=float)
 
 

@@ -33,16 +33,20 @@ CLT_METRICS = frozenset(
 COUNT_METRICS = frozenset(["row_count", "dist_val_count"])
 # Shares of rows without a proper value.
 COMPLETENESS_METRICS = ("complete_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
-# Metrics that the paper of `@avh` has not: its mode `paper` does without them.
-OWN_METRICS = frozenset(
-    ["p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio"]
-)
-
 # Metrics in the column's own unit, whose level says nothing about what is a small change.
 UNIT_METRICS = frozenset(["min", "max", "mean", "median", "p25", "p75", "range", "stddev"])
+# Metrics that a single row decides.
+EXTREME_METRICS = frozenset(["min", "max", "range", "days_to_min", "days_to_max"])
+# Days from the batch to dates and times.
+DAY_METRICS = frozenset(["days_to_min", "days_to_max", "days_to_median"])
 QUARTILES = frozenset(["p25", "median", "p75"])
 # Metrics that may be negative.
-SIGNED_METRICS = frozenset({"min", "max", "mean", "median", "p25", "p75", "sum"})
+SIGNED_METRICS = DAY_METRICS | {"min", "max", "mean", "median", "p25", "p75", "sum"}
+
+# Metrics that the paper of `@avh` has not: its mode `paper` does without them.
+OWN_METRICS = DAY_METRICS | {
+    *("p25", "p75", "upper_ratio", "lower_ratio", "nan_ratio", "infinite_ratio", "empty_ratio")
+}
 
 # Metrics, and aggregates of SQL, that take only the numbers among values.
 NUMBERS_ONLY = frozenset(
@@ -95,6 +99,9 @@ _METRIC_WORDS = {
     "p25": "lower quartile",
     "p75": "upper quartile",
     "stddev": "standard deviation",
+    "days_to_min": "days from the batch to the earliest value",
+    "days_to_max": "days from the batch to the latest value",
+    "days_to_median": "days from the batch to the median",
     "range": "distance from least to largest value",
     "row_count": "number of rows",
     "dist_val_count": "number of distinct values",

@@ -269,12 +269,17 @@ class Check(Declared):
 
 
 class Family(StrEnum):
-    """The kind of column that a watched metric is for; `FLOATING` numbers may be NaN."""
+    """The kind of column that a watched metric is for.
+
+    `FLOATING` numbers may be NaN. `TEXT` are all columns but numbers, and dates and times (`TIME`)
+    only where a monitor watches nothing of these.
+    """
 
     ANY = "any"
     NUMERIC = "numeric"
     FLOATING = "floating"
     TEXT = "text"
+    TIME = "time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dqsql.model.types import type_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TYPES = {Family.NUMERIC: "double", Family.TEXT: "string"}
+_TYPES = {Family.NUMERIC: "double", Family.TEXT: "string", Family.TIME: "timestamp"}
 
 
 @dataclass(frozen=True)

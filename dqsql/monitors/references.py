@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import relation_table
-from dqsql.compiler.monitors import family_of
+from dqsql.compiler.monitors import fits
 from dqsql.compiler.plan import compile_model
 from dqsql.compiler.queries import metric_query
 from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
@@ -110,5 +110,4 @@ def _measured(
 
 
 def _fits(wanted: Wanted, types: Mapping[str, str]) -> bool:
-    family = family_of(type_of(wanted.about, types))
-    return wanted.family in (Family.ANY, family)
+    return fits(wanted.family, type_of(wanted.about, types), (wanted.family,))

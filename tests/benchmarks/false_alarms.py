@@ -24,7 +24,7 @@ from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_bands import resolutions_of
 from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import Feature, novelty_config
-from dqsql.decisions.tails import PRIOR_OF_ONE, fit_tails
+from dqsql.decisions.tails import PRIOR_OF_RATES, fit_tails
 
 LENGTHS = (60, 120, 200, 365)
 START = 30
@@ -215,7 +215,7 @@ def tail_rates(series: int, rates: Sequence[float], new: int = 400) -> None:
         for size in sizes:
             errors = make(np.random.default_rng([size, number]), (series, size + new))
             past, after = errors[:, :size], errors[:, size:]
-            tails = fit_tails(past, resolutions_of(past)[0], prior_weights=PRIOR_OF_ONE)
+            tails = fit_tails(past, resolutions_of(past)[0], prior_weights=PRIOR_OF_RATES)
             for rate in rates:
                 low, high = tails.reach(rate / 2)
                 outside = (after < -low[:, None]) | (after > high[:, None])

@@ -138,6 +138,35 @@ def test_a_wet_day_after_dry_ones_is_no_finding_and_a_flood_is() -> None:
         assert (wet.status, flood.status) == ("pass", "fail")
 
 
+@pytest.mark.parametrize("metric", ["emd", "pat_l_inf"])
+def test_the_batch_after_an_odd_one_is_as_far_from_it_and_no_finding(metric: str) -> None:
+    """A person accepted the blizzard: the day after it is like the day before it."""
+    rng = np.random.default_rng(1)
+    usual = rng.uniform(0.02, 0.06, size=29)
+    issues = np.array([[0.5], [0.7], [0.9]])
+    past = ColumnHistory("c", (metric,), usual[:, None], ISSUES[:3], issues)
+    program = fit_program(past)
+    assert program.clauses
+
+    def found(before: np.ndarray, new: float) -> ProgramVerdict:
+        seen = evaluate(program, {metric: before}, {metric: new})
+        many = breaks(program, {metric: before}, {metric: np.array([new])}, 1)
+        assert many.tolist() == [seen.status != "pass"]
+        return seen
+
+    odd = np.append(usual, 0.6)
+    assert found(usual, 0.6).status == "fail"
+    after = found(odd, 0.62)
+    assert after.status == "pass"
+    assert "the batch before was odd" in after.clauses[0].explanation
+    # What is further from an odd batch than usual batches can be is a finding, and so is the next.
+    assert found(odd, 0.9).status == "fail"
+    assert found(np.append(odd, 0.62), 0.04).status == "pass"
+    assert found(np.append(odd, [0.62, 0.04]), 0.6).status == "fail"
+    paper = replace(program, bounds="paper")
+    assert evaluate(paper, {metric: odd}, {metric: 0.62}).status == "fail"
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_growing_history_follows_its_growth(bounds: str) -> None:
     rng = np.random.default_rng(3)

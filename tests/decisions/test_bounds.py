@@ -50,7 +50,7 @@ def realised(sampler: Sampler, history: int, rate: float) -> float:
     past, new, mean, sd = past[ok], new[ok], mean[ok], sd[ok]
     k = np.geomspace(0.5, 200, 400)
     extreme = (past.max(axis=1) - mean) / sd
-    fpr = b.calibrated_fpr(k[None, :], history, extreme[:, None])
+    fpr = b.calibrated_fpr(k[None, :], history, extreme[:, None], b.tail_dof(history, "mean"))
     first = (fpr <= rate).argmax(axis=1)
     return float(np.mean(new > mean + k[first] * sd))
 
@@ -91,8 +91,18 @@ def test_paper_bounds() -> None:
 
 
 def test_inside_the_range_of_history_no_rate_below_the_conformal_one() -> None:
-    assert b.calibrated_fpr(5.0, 30, 6.0) == pytest.approx(1 / 31)
-    assert b.calibrated_fpr(5.0, 30, 4.0) < 1 / 31
+    assert b.calibrated_fpr(5.0, 30, 6.0, 3.5) == pytest.approx(1 / 31)
+    assert b.calibrated_fpr(5.0, 30, 4.0, 3.5) < 1 / 31
+
+
+def test_what_hangs_on_two_batches_or_one_row_has_heavier_tails() -> None:
+    usual = b.tail_dof(30, "mean")
+    assert b.tail_dof(30, "l_inf") < usual
+    assert b.tail_dof(30, "days_to_max") == b.tail_dof(30, "min") < usual
+    assert b.tail_dof(30, "mean", difference=True) < usual
+    assert b.tail_dof(30, "mean", difference=True) == b.tail_dof(30, "l_inf")
+    # Of few values no tail is known.
+    assert b.tail_dof(5, "l_inf") == b.tail_dof(5, "mean") < b.tail_dof(30, "l_inf")
 
 
 def test_resolution() -> None:
@@ -103,6 +113,7 @@ def test_resolution() -> None:
     assert b.spread_floor("ks_dist", 0.0, False) == 0.01
     assert b.spread_floor("emd", 0.0, False, 50.0) == 0.5
     assert b.spread_floor("ks_dist", 0.001, False) == pytest.approx(1e-5)
+    assert b.spread_floor("days_to_max", 0.0, False) == 0.5
     assert b.spread_floor("p75", 0.0, False, 0.0, 2.0) == pytest.approx(0.1)
     assert b.spread_floor("p75", 1.0, False, 0.0, 2.0) == pytest.approx(0.01)
 

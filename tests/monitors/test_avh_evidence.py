@@ -16,19 +16,23 @@ NULLS = np.array([[100.0, 0.5]])
 
 
 @pytest.mark.parametrize(
-    ("family", "code", "union"), [(Family.NUMERIC, 27, 30), (Family.TEXT, 33, 38)]
+    ("family", "code", "union"),
+    [(Family.NUMERIC, 27, 30), (Family.TIME, 27, 30), (Family.TEXT, 33, 38)],
 )
 def test_each_issue_says_where_it_is_from(family: Family, code: int, union: int) -> None:
     """The authors' code has 60 variants of both kinds of columns, the paper other magnitudes."""
     sources = {issue.name: issue.source for issue in issues(family)}
     own = {name for name, source in sources.items() if source is IssueSource.DQSQL}
-    assert own == {f"missing_{share}" for share in ("0.01", "0.05", "0.1", "0.2", "0.5", "1.0")}
+    missing = {f"missing_{share}" for share in ("0.01", "0.05", "0.1", "0.2", "0.5", "1.0")}
+    years = {f"year_{to}_{n}" for to in ("later", "earlier") for n in ("0.01", "0.1", "0.5")}
+    years |= {"stale_0.5", "stale_1.0"}
+    assert own == missing | (years if family is Family.TIME else set())
     by_code = {n for n, s in sources.items() if s in (IssueSource.CODE, IssueSource.BOTH)}
     assert len(by_code) == code
     assert len(sources) - len(own) == union
     assert sources["schema_0.01"] is sources["null_0.01"] is IssueSource.PAPER
     fillers = {i.name: i.arguments["filler"] for i in issues(family) if "filler" in i.arguments}
-    assert {name for name, filler in fillers.items() if filler == "null"} == own
+    assert {name for name, filler in fillers.items() if filler == "null"} == missing
 
 
 def test_evidence_of_older_issues_serves_until_it_is_renewed() -> None:
@@ -45,7 +49,7 @@ def test_evidence_of_older_issues_serves_until_it_is_renewed() -> None:
 
 
 def test_the_parts_of_evidence_share_kinds_and_no_issue() -> None:
-    for family in (Family.NUMERIC, Family.TEXT):
+    for family in (Family.NUMERIC, Family.TIME, Family.TEXT):
         names = tuple(sorted(i.name for i in issues(family)))
         values = np.arange(len(names) * 2.0).reshape(-1, 2)
         whole = IssueEvidence("b", METRICS, names, np.zeros(2), values)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dqsql.compiler.monitors import key_columns
+from dqsql.compiler.monitors import batch_argument, key_columns
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.novelty import NoveltyDecision, decide_novelty, feature_vector
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
@@ -69,6 +69,7 @@ _ANY = ("completeness({c})", "approx_count_distinct({c})")
 _FREQUENT = "most_frequent_ratio({c})"
 _PAPER = "most_frequent_share({c})"
 _NUMERIC = ("min({c})", "max({c})", "mean({c})", "stddev({c})")
+_TIME = tuple(f"days_to_{what}({{c}}{{batch}})" for what in ("min", "max", "median"))
 _TEXT = "index_of_peculiarity({c})"
 _BY_TEXT = "index_of_peculiarity({c}, 'text')"
 _RECOMPUTED = ("status", "score", "threshold", "expected", "p_value", "history_size")
@@ -447,11 +448,12 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     by_family = {
         Family.ANY: (*_ANY, _PAPER if paper else _FREQUENT),
         Family.NUMERIC: _NUMERIC,
+        Family.TIME: () if paper else _TIME,
         Family.TEXT: (_BY_TEXT if by_text else _TEXT,),
     }
-    key = key_columns(model)
+    key, batch = key_columns(model), batch_argument(model)
     return [
-        WatchedMetric(family, text, text.format(c=quoted(name)), name)
+        WatchedMetric(family, text, text.format(c=quoted(name), batch=batch), name)
         for name in model.columns
         if name.lower() not in key
         for family, texts in by_family.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dqsql.compiler.monitors import batch_argument
 from dqsql.compiler.privacy import hides_values
 from dqsql.dialect import quoted
 from dqsql.model.metric_traits import NUMERIC_DISTANCES
@@ -59,6 +60,16 @@ _TEXT = {
     "value_profile": "value_profile({c}, {hashed})",
     "pattern_profile": "pattern_profile({c})",
 }
+# Values of dates and times are told by how far they are from their batch.
+_TIME = {
+    "days_to_min": "days_to_min({c}{batch})",
+    "days_to_max": "days_to_max({c}{batch})",
+    "days_to_median": "days_to_median({c}{batch})",
+    "row_count": "row_count()",
+    "unique_ratio": "unique_ratio({c})",
+    "complete_ratio": "complete_ratio({c})",
+    "dist_val_count": "dist_val_count({c})",
+}
 # No other number is NaN or infinite.
 _FLOAT_ONLY = frozenset({"nan_ratio", "infinite_ratio"})
 
@@ -66,7 +77,11 @@ _FLOAT_ONLY = frozenset({"nan_ratio", "infinite_ratio"})
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
     column = use.annotation.column
     hidden = hides_values(use.model, column, use.annotation.settings)
-    names = {"c": quoted(column or ""), "hashed": "true" if hidden else "false"}
+    names = {
+        "c": quoted(column or ""),
+        "hashed": "true" if hidden else "false",
+        "batch": batch_argument(use.model),
+    }
     families = {name: Family.NUMERIC for name in _NUMERIC} | dict.fromkeys(
         _FLOAT_ONLY, Family.FLOATING
     )
@@ -74,6 +89,10 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
         *(
             WatchedMetric(families[name], name, text.format_map(names), column)
             for name, text in _NUMERIC.items()
+        ),
+        *(
+            WatchedMetric(Family.TIME, name, text.format_map(names), column)
+            for name, text in _TIME.items()
         ),
         *(
             WatchedMetric(Family.TEXT, name, text.format_map(names), column)

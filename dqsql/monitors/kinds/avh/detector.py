@@ -161,7 +161,7 @@ class AvhDetector:
         parameters = keys["row_count"].parameters if "row_count" in keys else ""
         two = NUMERIC_DISTANCES if numeric else TEXT_DISTANCES
         names = singles
-        if settings.config.two_distribution:
+        if settings.config.two_distribution and any(n in PROFILES for n in keys):
             names += two
             for name in two:
                 keys[name] = MetricKey(monitor.column or "", name, parameters, "delta")
@@ -257,6 +257,10 @@ class AvhDetector:
     def _is_distance(name: str) -> bool:
         return name in NUMERIC_DISTANCES or name in TEXT_DISTANCES
 
+    def _compares(self, unit: Unit) -> bool:
+        """Whether it looks at distances to the batch before; of dates and times there are none."""
+        return any(self._is_distance(n) for n in unit.names)
+
     def fit(
         self, units: Sequence[Unit], batch: str, part: int | None = None
     ) -> list[tuple[Unit, Program]]:
@@ -291,7 +295,7 @@ class AvhDetector:
 
     def _measure_distances(self, unit: Unit, batch: str) -> None:
         """Compare the batch with the accepted one before it; the values become metrics."""
-        if not unit.settings.config.two_distribution:
+        if not self._compares(unit):
             return
         before = self.before(unit, batch)
         if not before:
@@ -393,7 +397,7 @@ class AvhDetector:
 
         def metrics(variant: Variant) -> FloatArray:
             values = dict(variant.values)
-            if baseline is not None and unit.settings.config.two_distribution:
+            if baseline is not None and self._compares(unit):
                 values |= distances(baseline, self._distribution(unit, batch, variant))
             return np.array([values.get(n, math.nan) for n in unit.names], dtype=float)
 
