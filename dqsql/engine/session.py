@@ -56,6 +56,8 @@ _RUNTIME_CONF = {
 # Of a call to a Connect server that does not answer; they are 0.05 s to 13 s apart.
 _RETRIES = 6
 _START_FAILURES: tuple[type[Exception], ...] = (*SPARK_FAILURES, RuntimeError, OSError)
+# Of a session whose server died.
+_GONE: tuple[type[Exception], ...] = (*SPARK_FAILURES, OSError)
 
 
 @contextmanager
@@ -174,7 +176,7 @@ def _restore(spark: SparkSession, key: str, value: str | None) -> None:
             spark.conf.unset(key)
         else:
             spark.conf.set(key, value)
-    except (*SPARK_FAILURES, OSError):
+    except _GONE:
         # The session is gone (the server died); its settings went with it.
         logging.getLogger(__name__).debug("could not put %s back", key)
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dqsql.dialect import OpaqueSpark, parse_expression, to_sql, usable
+from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
+from dqsql.spark_grammar import OpaqueSpark, usable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

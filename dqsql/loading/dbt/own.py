@@ -58,7 +58,7 @@ def failing_rows(query: str) -> Failing:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SelectedRows:
     """Some rows of the relation, with columns of it or made of them.
 
     `columns` has the texts of named ones, over `source`, which is called `alias`; None is the
@@ -68,7 +68,7 @@ class _Rows:
     columns: Mapping[str, str] = field(default_factory=dict)
     has_star: bool = True
     conditions: tuple[str, ...] = ()
-    source: _Rows | None = None
+    source: _SelectedRows | None = None
     alias: str = MODEL
 
     def column(self, name: str) -> str | None:
@@ -91,7 +91,7 @@ class _Rows:
                 raise Unadoptable(f"it is not clear which column {other!r} of its query is")
 
 
-def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
+def _read(text: str, known: Mapping[str, _SelectedRows]) -> _SelectedRows:
     for cte in ctes(text):
         if cte.has_columns:
             raise Unadoptable(f"its CTE {cte.name} names its columns in a list")
@@ -111,7 +111,7 @@ def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
         _refuse_other_rows(item.tokens)
     source, alias, condition = _source(text[branch.list_end :], known)
     found = () if condition is None else (_resolved(condition, source, alias),)
-    return _Rows(
+    return _SelectedRows(
         {i.name.lower(): _text_of(i, text) for i in branch.items if i.name and not i.is_star},
         any(map(_is_star, branch.items)),
         (*source.conditions, *found),
@@ -147,7 +147,7 @@ def _text_of(item: Item, text: str) -> str:
     return text[tokens[0].start : tokens[-1].end + 1]
 
 
-def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | None]:
+def _source(text: str, known: Mapping[str, _SelectedRows]) -> tuple[_SelectedRows, str, str | None]:
     """What a FROM clause reads, how it is called, and the text of the condition behind it."""
     tokens = list(tokenize(text))
     if len(tokens) < 2 or tokens[0].token_type is not TokenType.FROM:
@@ -160,7 +160,7 @@ def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | No
     elif name in known:
         source = known[name]
     elif name == MODEL:
-        source = _Rows()
+        source = _SelectedRows()
     else:
         raise Unadoptable(f"its query reads {tokens[1].text}")
     rest = tokens[end:]
@@ -188,7 +188,7 @@ def _order(tokens: list[Token], end: int) -> int:
     return end
 
 
-def _resolved(text: str, source: _Rows, alias: str) -> str:
+def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
     """An expression over the columns of a source as one over those of the relation.
 
     It is one expression: a clause behind a condition is refused.

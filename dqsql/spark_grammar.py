@@ -1,0 +1,98 @@
+"""Spark's SQL for sqlglot, in which every function call is an opaque name with arguments."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.generator import Generator
+from sqlglot.generators.spark import SparkGenerator
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from dqsql.errors import ConfigError
+
+_TYPES: dict[object, str] = {}
+_KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
+
+
+class OpaqueSpark(Spark):
+    """Spark SQL in which function calls stay opaque and doubled quotes are escapes (Spark 4)."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens, with fewer keywords."""
+
+        STRING_ESCAPES: ClassVar = ["\\", "'", '"']
+        # Words that are checks here and statement keywords elsewhere.
+        KEYWORDS: ClassVar = {
+            word: kind
+            for word, kind in Spark.Tokenizer.KEYWORDS.items()
+            if word not in {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE"}
+        }
+
+    class Parser(SparkParser):
+        """Spark's grammar without the knowledge of functions."""
+
+        FUNCTIONS: ClassVar = {}
+        # `any(x > 0)` is an aggregate in Spark, and elsewhere a word before a subquery.
+        NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+            name: parse
+            for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items()
+            if name != "ANY"
+        }
+        FUNCTION_PARSERS: ClassVar = {
+            name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
+        }
+
+        def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+            """`between 5 and 10`; sqlglot takes `between 5 10` for that, too."""
+            if isinstance(this, (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)):
+                this = exp.Paren(this=this)
+            symmetric = True if self._match_text_seq("SYMMETRIC") else None
+            low = self._parse_bitwise()
+            if low is not None and not self._match(TokenType.AND):
+                self.raise_error("between lacks its and")
+            high = self._parse_bitwise()
+            return self.expression(exp.Between(this=this, low=low, high=high, symmetric=symmetric))
+
+    class Generator(SparkGenerator):
+        """Spark's writing without what dqsql's statements never need, which took half the time."""
+
+        TRANSFORMS: ClassVar = {
+            kind: write
+            for kind, write in SparkGenerator.TRANSFORMS.items()
+            # Rewrites QUALIFY, DISTINCT ON and UNNEST, and walks every statement for each.
+            if kind is not exp.Select
+        }
+
+        def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+            """A cast; JSON, for which Spark's looks, is an opaque function here."""
+            if expression.to.expressions:
+                return str(super().cast_sql(expression, safe_prefix))
+            return str(Generator.cast_sql(self, expression, safe_prefix))
+
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            """A type; plain ones are written once."""
+            name = expression.this
+            if any(value for key, value in expression.args.items() if key != "this"):
+                return str(super().datatype_sql(expression))
+            if name not in _TYPES:
+                _TYPES[name] = str(super().datatype_sql(expression.copy()))
+            return _TYPES[name]
+
+
+def usable(dialect: Spark) -> Spark:
+    """The dialect, where sqlglot lets its classes be extended.
+
+    Its compiled build refuses that when such a class is first used. Raises ConfigError.
+    """
+    try:
+        dialect.parser()
+    except TypeError:
+        raise ConfigError(
+            "sqlglot's compiled build (the package sqlglotc) is installed, whose dialects"
+            " dqsql cannot extend",
+            hint="pip uninstall sqlglotc, or install dqsql in a separate virtual environment",
+        ) from None
+    return dialect
