@@ -23,7 +23,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dqsql.errors import DqsqlError, Span, SqlSyntaxError, UnsupportedExpressionError
-from dqsql.opaque_spark import OpaqueSpark, usable
+from dqsql.spark_grammar import OpaqueSpark, usable
 
 _DIALECT = usable(OpaqueSpark())
 _CONTENT = frozenset(

@@ -59,13 +59,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
+    from dqsql.engine.small import small_java_options
+
     home = tmp_path_factory.mktemp("spark")
     # Bound to loopback: tests must also run where the host's name does not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Thousands of small statements: the second compiler would cost more than it gains. Without it
-    # the JVM sets only 48 MB for code aside, which the suite fills; "out of space in CodeCache for
-    # adapters" in a task is fatal to Spark, which ends the process.
-    java = f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    java = " ".join((f"-Dderby.system.home={home}", *small_java_options({})))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("dqsql tests")
@@ -81,6 +80,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        # Nobody looks at thousands of statements that are over, and their plans fill the heap.
+        .config("spark.sql.ui.retainedExecutions", "1")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")

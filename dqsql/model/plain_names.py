@@ -15,8 +15,9 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
     """
     all and anti any as authorization both case cast check collate column constraint create cross
-    current_date current_time current_timestamp current_user distinct else end escape except
-    exists false fetch filter for foreign from full grant group having in inner intersect interval
+    current_date current_path current_time current_timestamp current_user distinct else end escape
+    except exists false fetch filter for foreign from full grant group having in inner intersect
+    interval
     into is join lateral leading left like limit minus natural not null offset on only or order
     outer overlaps primary references right select semi session_user some sql table then
     to trailing true union unique unknown user using values when where with within

@@ -149,14 +149,9 @@ class ModelRun:
         split = self._split(tested, found)
         work = self._work(tested, found, samples, sound, split)
         store(replace(work, replaced=replaced))
+        notes = (*self.plan.notes, *self._notes(tested, found, samples, sound))
         return self._result(
-            (
-                *self.plan.notes,
-                *self._notes(tested, found, samples, sound),
-                *samples.notes,
-                *returned.notes,
-                *split.notes,
-            ),
+            (*notes, *samples.notes, *returned.notes, *split.notes),
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import ConfigError, SqlSyntaxError, UnsupportedExpressionError
-from dqsql.opaque_spark import OpaqueSpark, usable
+from dqsql.spark_grammar import OpaqueSpark, usable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,6 +6,7 @@ any order, gives the state of A. Many random data sets go into each query.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -252,21 +253,19 @@ def exact_quantile(parts: Dataset, rank: float) -> float | None:
     return xs[max(0, math.ceil(rank * len(xs)) - 1)] if xs else None
 
 
-@pytest.mark.parametrize("noise", [1, 1e-3, 1000])
-@pytest.mark.parametrize("center", [1e9, -123456789.5, 1e-9])
-def test_deviation_of_large_numbers_with_tiny_noise(
-    spark: SparkSession, center: float, noise: float
-) -> None:
-    x = center + noise * np.random.default_rng(5).normal(0, 1, 20_000)
-    data = [[[(v, None, None, None) for v in part] for part in np.split(x, 100)]]
-    # numpy's own error is 1e-8 for the smallest noise, unless the mean is taken away first.
-    around = x - x[0]
+def test_deviation_of_large_numbers_with_tiny_noise(spark: SparkSession) -> None:
+    drawn = np.random.default_rng(5).normal(0, 1, 20_000)
+    pairs = list(itertools.product((1e9, -123456789.5, 1e-9), (1, 1e-3, 1000)))
+    series = [center + noise * drawn for center, noise in pairs]
+    data = [[[(v, None, None, None) for v in part] for part in np.split(x, 100)] for x in series]
     texts = ("stddev(x)", "var_pop(x)")
     found = values(spark, data, texts, texts)
     for way in ("one state", "merged", "merged twice"):
-        stddev, variance = found[way][0]
-        assert stddev == pytest.approx(np.std(around, ddof=1), rel=1e-9, abs=0)
-        assert variance == pytest.approx(np.var(around), rel=1e-9, abs=0)
+        for pair, x, (stddev, variance) in zip(pairs, series, found[way], strict=True):
+            # numpy's own error is 1e-8 for the smallest noise, unless the mean is taken away first.
+            around = x - x[0]
+            wanted = np.std(around, ddof=1), np.var(around)
+            assert (stddev, variance) == pytest.approx(wanted, rel=1e-9, abs=0), (way, pair)
 
 
 def test_mean_of_decimals(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,15 @@ from dqsql.errors import StorageError, UsageError
 from dqsql.runner.review import WaitingFinding
 from tests.runner.conftest import Project
 
-from .conftest import TOO_HEAVY, DqSql, ledger, sales, write_data, write_project
+from .conftest import (
+    TOO_HEAVY,
+    DqSql,
+    clean_environment,
+    ledger,
+    sales,
+    write_data,
+    write_project,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,15 +45,21 @@ DAYS = 6
 LAST = "2024-01-06"
 
 
-@pytest.fixture
-def project(spark: SparkSession, tmp_path: Path) -> Project:
-    """Six days, of which the fourth has a weight that is too high."""
-    project = Project(
-        write_project(tmp_path / "p", {"checks/sales.sql": MODEL}, sales(DAYS)), spark
-    )
-    project.run(batches=["2024-01-03", TOO_HEAVY])
+@pytest.fixture(scope="module")
+def two_checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six days, of which the fourth has a weight that is too high; it and the third are checked."""
+    root = tmp_path_factory.mktemp("review") / "p"
+    project = Project(write_project(root, {"checks/sales.sql": MODEL}, sales(DAYS)), spark)
+    with clean_environment():
+        project.run(batches=["2024-01-03", TOO_HEAVY])
     assert ledger(project) == {"2024-01-03": ("accepted", True), TOO_HEAVY: ("flagged", False)}
-    return project
+    return root
+
+
+@pytest.fixture
+def project(two_checked: Path, spark: SparkSession, tmp_path: Path) -> Project:
+    """A copy of that project, to be changed."""
+    return Project(shutil.copytree(two_checked, tmp_path / "p"), spark)
 
 
 def total(project: Project, batch: str) -> float:

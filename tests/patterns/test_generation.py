@@ -80,7 +80,6 @@ def test_generated_patterns_are_readable_linear_and_match_their_rows(values: lis
         ["\0", "\n", "\r\n", "\u2028", "\ufeff"],
         [" ".join("ab" * (i % 9 + 1) for i in range(j % 7)) for j in range(1_000)],
     ],
-    ids=str,
 )
 def test_hostile_columns_are_bounded(values: list[str]) -> None:
     patterns = column_patterns(values, IndexSettings())

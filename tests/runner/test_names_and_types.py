@@ -279,55 +279,63 @@ def test_nan_and_infinity_are_stored_as_such(new_project: NewProject) -> None:
     assert statuses["inf", "min > 0"] is Status.FAIL
 
 
-@pytest.mark.parametrize(
-    ("expression", "values", "batches"),
-    [
-        (
-            "at",
-            "timestamp '2024-01-01 05:00:00', timestamp '2024-01-01 05:00:00.123456'",
-            ("2024-01-01 05:00:00", "2024-01-01 05:00:00.123456"),
-        ),
-        (
-            "at",
-            "timestamp_ntz '2024-03-31 02:30:00', timestamp_ntz '2024-10-27 02:30:00'",
-            ("2024-03-31 02:30:00", "2024-10-27 02:30:00"),
-        ),
-        (
-            "date_trunc('hour', at)",
-            "timestamp '2024-01-01 23:59:00Z', timestamp '2024-01-02 01:30:00+02:00'",
-            ("2024-01-01 23:00:00",),
-        ),
-        ("cast(at as date)", "timestamp '2024-01-01 23:59:00Z'", ("2024-01-01",)),
-        ("at", "2, 10, 1, 100, -3", ("-3", "1", "2", "10", "100")),
-        ("at", "cast(1.50 as decimal(5, 2)), cast(2 as decimal(5, 2))", ("1.50", "2.00")),
-        ("at", "'b', 'a', 'it''s', '', 'a/b=c%', 'ü', '\\\\'", None),
-        ("at", "true, false", ("false", "true")),
-        ("at", "1.5D, 1e20D, double('NaN')", ("1.5", "1.0E20", "NaN")),
-        ("upper(at)", "'a', 'A', 'b'", ("A", "B")),
-        ("at collate UTF8_LCASE", "'a', 'A', 'b'", ("A", "a", "b")),
-    ],
+# An expression for batches, values of `at`, and the batches in their order.
+BATCH_KEYS = (
+    (
+        "at",
+        "timestamp '2024-01-01 05:00:00', timestamp '2024-01-01 05:00:00.123456'",
+        ("2024-01-01 05:00:00", "2024-01-01 05:00:00.123456"),
+    ),
+    (
+        "at",
+        "timestamp_ntz '2024-03-31 02:30:00', timestamp_ntz '2024-10-27 02:30:00'",
+        ("2024-03-31 02:30:00", "2024-10-27 02:30:00"),
+    ),
+    (
+        "date_trunc('hour', at)",
+        "timestamp '2024-01-01 23:59:00Z', timestamp '2024-01-02 01:30:00+02:00'",
+        ("2024-01-01 23:00:00",),
+    ),
+    ("cast(at as date)", "timestamp '2024-01-01 23:59:00Z'", ("2024-01-01",)),
+    ("at", "2, 10, 1, 100, -3", ("-3", "1", "2", "10", "100")),
+    ("at", "cast(1.50 as decimal(5, 2)), cast(2 as decimal(5, 2))", ("1.50", "2.00")),
+    (
+        "at",
+        "'b', 'a', 'it''s', '', 'a/b=c%', 'ü', '\\\\'",
+        ("", "\\", "a", "a/b=c%", "b", "it's", "ü"),
+    ),
+    ("at", "true, false", ("false", "true")),
+    ("at", "1.5D, 1e20D, double('NaN')", ("1.5", "1.0E20", "NaN")),
+    ("upper(at)", "'a', 'A', 'b'", ("A", "B")),
+    ("at collate UTF8_LCASE", "'a', 'A', 'b'", ("A", "a", "b")),
 )
-def test_batch_keys(
-    new_project: NewProject, expression: str, values: str, batches: tuple[str, ...] | None
-) -> None:
-    model = (
-        f'{{{{ config(batch_by = "{expression}") }}}}\nselect at -- @not_null @row_count > 0\n'
-        "from {{ source('raw', 't') }}"
-    )
-    rows = f"select explode(array({values})) as at"
-    project = new_project(model, rows)
-    found = project.run().models[0].batches
-    if batches is None:
-        batches = ("", "\\", "a", "a/b=c%", "b", "it's", "ü")
-    assert found == batches
-    assert [r["batch"] for r in project.rows("dq_batches")] == sorted(batches, key=str) or {
-        r["batch"] for r in project.rows("dq_batches")
-    } == set(batches)
-    assert project.run().models[0].skipped == "nothing new"
+
+
+def test_batch_keys(new_project: NewProject) -> None:
+    """A model for each, so that one run checks them all."""
+    project, wanted = new_project(), {}
+    tables = []
+    for number, (expression, values, batches) in enumerate(BATCH_KEYS):
+        name = f"k{number}"
+        project.data(f"select explode(array({values})) as at", name)
+        tables.append(f"      - {{name: {name}, path: data/{name}, format: parquet}}\n")
+        model = (
+            f'{{{{ config(batch_by = "{expression}") }}}}\nselect at -- @not_null @row_count > 0\n'
+            f"from {{{{ source('raw', '{name}') }}}}"
+        )
+        project.write({f"checks/{name}.sql": model})
+        wanted[name] = batches
+    listed = f"sources:\n  - name: raw\n    tables:\n{''.join(tables)}"
+    project.write({"checks/sources.yml": listed})
+    assert {m.model: m.batches for m in project.run().models} == wanted
+    stored = {(r["model"], r["batch"]) for r in project.rows("dq_batches")}
+    assert stored == {(name, batch) for name, batches in wanted.items() for batch in batches}
+    assert {m.skipped for m in project.run().models} == {"nothing new"}
     # The scan of named batches finds the same rows again.
     before = project.tables()
-    again = project.run(batches=batches)
-    assert set(again.models[0].batches) == set(batches)
+    for name, batches in wanted.items():
+        (again,) = project.run(batches=batches, select=[name]).models
+        assert set(again.batches) == set(batches)
     assert project.tables() == before
 
 

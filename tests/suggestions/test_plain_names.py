@@ -31,7 +31,6 @@ def test_spark_reads_its_keywords_where_they_are_plain(spark: SparkSession) -> N
     plain = [w for w in words if plain_name(w) == w]
     assert len(words) > 300 and len(plain) > 100
     columns = ", ".join(f"1 as `{w}`" for w in plain)
-    uses = ", ".join(
-        f"{w}, max({w} is null or {w} >= 0 and {w} in (1)) over () as `{w}_`" for w in plain
-    )
-    assert len(spark.sql(f"select {uses} from (select {columns})").columns) == 2 * len(plain)
+    largest = ", ".join(f"max({w} is null or {w} >= 0 and {w} in (1)) as `{w}`" for w in plain)
+    for uses in (", ".join(plain), largest):
+        assert spark.sql(f"select {uses} from (select {columns})").columns == plain

@@ -180,9 +180,11 @@ def test_separators_of_files_that_no_source_names(
     (folder / "plain.csv").write_text(text, encoding="utf-8")
     with gzip.open(folder / "packed.csv.gz", "wt", encoding="utf-8") as file:
         file.write(text)
-    for name in ("separated/plain.csv", "separated/packed.csv.gz", "separated/", "separated/*"):
-        (found,) = profile(lake, [name], spark=spark)
-        assert [c.name for c in found.columns] == columns, name
+    names = ["separated/plain.csv", "separated/packed.csv.gz", "separated/", "separated/*"]
+    found = profile(lake, names, spark=spark)
+    assert len(found) == len(names)
+    for each in found:
+        assert [c.name for c in each.columns] == columns, each.relation
 
 
 @pytest.mark.parametrize(

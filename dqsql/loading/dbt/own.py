@@ -65,7 +65,7 @@ def failing_rows(query: str) -> Failing:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _SelectedRows:
     """Some rows of the relation, with columns of it or made of them.
 
     `columns` has the texts of named ones, over `source`, which is called `alias`; None is the
@@ -75,7 +75,7 @@ class _Rows:
     columns: Mapping[str, str] = field(default_factory=dict)
     has_star: bool = True
     conditions: tuple[str, ...] = ()
-    source: _Rows | None = None
+    source: _SelectedRows | None = None
     alias: str = MODEL
     keys: tuple[str, ...] = ()
 
@@ -99,7 +99,7 @@ class _Rows:
                 raise Unadoptable(f"it is not clear which column {other!r} of its query is")
 
 
-def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
+def _read(text: str, known: Mapping[str, _SelectedRows]) -> _SelectedRows:
     for cte in ctes(text):
         if cte.has_columns:
             raise Unadoptable(f"its CTE {cte.name} names its columns in a list")
@@ -126,11 +126,11 @@ def _read(text: str, known: Mapping[str, _Rows]) -> _Rows:
         resolved = tuple(_resolved(key, source, alias) for key in keys)
         if source.keys or not resolved:
             raise Unadoptable(_NO_FILTER)
-        return _Rows({}, False, conditions, source, alias, resolved)
+        return _SelectedRows({}, False, conditions, source, alias, resolved)
     for item in branch.items:
         _refuse_other_rows(item.tokens)
     stars = [_is_star(item, alias) for item in branch.items]
-    return _Rows(
+    return _SelectedRows(
         {i.name.lower(): _text_of(i, text) for i in branch.items if i.name and not i.is_star},
         any(stars),
         conditions,
@@ -219,7 +219,7 @@ def _text_of(item: Item, text: str) -> str:
     return text[tokens[0].start : tokens[-1].end + 1]
 
 
-def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | None]:
+def _source(text: str, known: Mapping[str, _SelectedRows]) -> tuple[_SelectedRows, str, str | None]:
     """What a FROM clause reads, how it is called, and the text of the condition behind it."""
     tokens = list(tokenize(text))
     if len(tokens) < 2 or tokens[0].token_type is not TokenType.FROM:
@@ -232,7 +232,7 @@ def _source(text: str, known: Mapping[str, _Rows]) -> tuple[_Rows, str, str | No
     elif name in known:
         source = known[name]
     elif name == MODEL:
-        source = _Rows()
+        source = _SelectedRows()
     else:
         raise Unadoptable(f"its query reads {tokens[1].text}")
     rest = tokens[end:]
@@ -256,7 +256,7 @@ def _order(tokens: list[Token], end: int) -> int:
     return next(orders, end)
 
 
-def _resolved(text: str, source: _Rows, alias: str) -> str:
+def _resolved(text: str, source: _SelectedRows, alias: str) -> str:
     """An expression over the columns of a source as one over those of the relation.
 
     It is one expression: a clause behind a condition is refused.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dqsql.model.results import ModelResult
+from tests.conftest import PROFILES_YML, PROJECT_YML
 
-from .conftest import NewProject, Project
+from .conftest import SOURCES, NewProject, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,26 +58,40 @@ def third(project: Project) -> ModelResult:
     return found
 
 
-def begun(new_project: NewProject) -> Project:
-    project = new_project()
+@pytest.fixture(scope="module")
+def two_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of which two of three days are checked."""
+    root = tmp_path_factory.mktemp("meaning") / "project"
+    for name, text in (
+        ("dqsql_project.yml", PROJECT_YML),
+        ("profiles.yml", PROFILES_YML),
+        ("checks/sources.yml", SOURCES),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    project = Project(root, spark)
     put(project, DAYS, pa.float64())
     write(project, "day, x, y")
     project.run(*DAYS[:2])
-    return project
+    return root
 
 
-def test_comments_and_columns_that_nothing_reads_change_nothing(new_project: NewProject) -> None:
-    project = begun(new_project)
-    write(project, "day, /* the price */ x, y, x * 2 as twice -- new\n")
-    found = third(project)
+@pytest.fixture
+def begun(two_days: Path, spark: SparkSession, tmp_path: Path) -> Project:
+    """A copy of that project, to be changed."""
+    return Project(shutil.copytree(two_days, tmp_path / "project"), spark)
+
+
+def test_comments_and_columns_that_nothing_reads_change_nothing(begun: Project) -> None:
+    write(begun, "day, /* the price */ x, y, x * 2 as twice -- new\n")
+    found = third(begun)
     assert found.notes == ()
     assert values(found)["sum"] == 3 * 7.5
 
 
-def test_another_expression(new_project: NewProject) -> None:
-    project = begun(new_project)
-    write(project, "day, x * 1000 as x, y")
-    found = third(project)
+def test_another_expression(begun: Project) -> None:
+    write(begun, "day, x * 1000 as x, y")
+    found = third(begun)
     assert any("the SELECT computes x by another expression" in n for n in found.notes)
     assert any("cumulative metrics leave out 2 earlier batches" in n for n in found.notes)
     told = values(found)
@@ -83,28 +100,25 @@ def test_another_expression(new_project: NewProject) -> None:
     assert told["stddev"] == pytest.approx((6 / 8) ** 0.5)
 
 
-def test_an_expression_below_the_select(new_project: NewProject) -> None:
-    project = begun(new_project)
+def test_an_expression_below_the_select(begun: Project) -> None:
     source = "{{ source('raw', 't') }}"
     head = "{{ config(batch_by='day') }}\n"
     below = f"with made as (select day, x * 10 as x, y from {source})\n"
-    (project.root / "checks/m.sql").write_text(f"{head}{below}select day, x, y from made\n{CHECKS}")
-    assert values(third(project))["sum"] == 75
+    (begun.root / "checks/m.sql").write_text(f"{head}{below}select day, x, y from made\n{CHECKS}")
+    assert values(third(begun))["sum"] == 75
 
 
-def test_another_batch_by(new_project: NewProject) -> None:
-    project = begun(new_project)
-    write(project, "day, x, y", "substr(day, 1, 7)")
-    (found,) = project.run("2024-02").models
+def test_another_batch_by(begun: Project) -> None:
+    write(begun, "day, x, y", "substr(day, 1, 7)")
+    (found,) = begun.run("2024-02").models
     assert any("batch_by is" in n and "2 earlier batches are retired" in n for n in found.notes)
     assert values(found)["row_count"] == 3
     assert values(found)["sum"] == 7.5
 
 
-def test_another_type(new_project: NewProject) -> None:
-    project = begun(new_project)
-    put(project, DAYS, pa.string())
-    found = third(project)
+def test_another_type(begun: Project) -> None:
+    put(begun, DAYS, pa.string())
+    found = third(begun)
     assert any("x is now string, before it was double" in n for n in found.notes)
     told = values(found)
     assert (told["sum"], told["max"], told["count_distinct"]) == (7.5, "3.5", 3)

@@ -96,45 +96,44 @@ select * from values
 """
 
 
-@pytest.mark.parametrize(
-    ("change", "difference", "columns"),
-    [
-        ("select * from o", None, ()),
-        # A value that moves to the next column, and one that swaps with a null.
-        (
-            "select k, kk, v, if(k = 2, 'y', s) s, if(k = 2, null, u) u from o",
-            "changed",
-            ("s", "u"),
-        ),
-        ("select k, kk, if(k = 4, 0, v) v, s, u from o", "changed", ("v",)),
-        ("select k, kk, if(k = 5, -0.0, v) v, s, u from o", None, ()),
-        ("select k, kk, if(k = 6, 2e300, v) v, s, u from o", "changed", ("v",)),
-        ("select k, kk, v + 0.05 as v, s, u from o", None, ()),
-        ("select k, kk, if(k = 1, v + 0.2, v) v, s, u from o", "changed", ("v",)),
-        ("select k, kk, v, nullif(s, '') s, u from o", "changed", ("s",)),
-        ("select k, if(k is null, 'm', kk) kk, v, s, u from o", "missing", ()),
-        # Of two rows with one key, one is another; two equal rows of it instead of one.
-        ("select k, kk, v, if(s = 'q', 'p', s) s, u from o", "changed", ("s",)),
-        ("select * from o union all select * from o where k = 1", "missing", ()),
-        ("select distinct * from o", "extra", ()),
-        ("select * from o where k <> 1 or k is null", "extra", ()),
-    ],
+# What is made of these rows, how it differs from them, and in which columns.
+CHANGES: tuple[tuple[str, str | None, set[str]], ...] = (
+    ("select * from o", None, set()),
+    # A value that moves to the next column, and one that swaps with a null.
+    ("select k, kk, v, if(k = 2, 'y', s) s, if(k = 2, null, u) u from o", "changed", {"s", "u"}),
+    ("select k, kk, if(k = 4, 0, v) v, s, u from o", "changed", {"v"}),
+    ("select k, kk, if(k = 5, -0.0, v) v, s, u from o", None, set()),
+    ("select k, kk, if(k = 6, 2e300, v) v, s, u from o", "changed", {"v"}),
+    ("select k, kk, v + 0.05 as v, s, u from o", None, set()),
+    ("select k, kk, if(k = 1, v + 0.2, v) v, s, u from o", "changed", {"v"}),
+    ("select k, kk, v, nullif(s, '') s, u from o", "changed", {"s"}),
+    ("select k, if(k is null, 'm', kk) kk, v, s, u from o", "missing", set()),
+    # Of two rows with one key, one is another; two equal rows of it instead of one.
+    ("select k, kk, v, if(s = 'q', 'p', s) s, u from o", "changed", {"s"}),
+    ("select * from o union all select * from o where k = 1", "missing", set()),
+    ("select distinct * from o", "extra", set()),
+    ("select * from o where k <> 1 or k is null", "extra", set()),
 )
-def test_odd_values(
-    project: Project, table: Table, change: str, difference: str | None, columns: tuple[str, ...]
-) -> None:
+
+
+def test_odd_values(project: Project, table: Table) -> None:
     """With a tolerance of 0.1; `here` is the original."""
     table("o", ODD)
-    table("changed_t", change)
-    project.write(
-        "m", "-- @matches_relation(changed_t, keys => (k, kk), tolerance => 0.1)\nselect * from o"
-    )
-    (found,) = project.run().results
-    assert found.status is (Status.PASS if difference is None else Status.FAIL), found.message
-    kinds = {k for k, n in found.details["differences"].items() if n}
-    if difference is not None:
-        assert difference in kinds
-        assert set(found.details["changed"]) == set(columns)
+    lines = []
+    for number, (change, _, _) in enumerate(CHANGES):
+        table(f"changed_{number}", change)
+        call = f"@matches_relation(changed_{number}, keys => (k, kk), tolerance => 0.1)"
+        lines.append(f"-- {call} {{name: c{number}}}\n")
+    project.write("m", f"{''.join(lines)}select * from o")
+    results = {r.check_name: r for r in project.run().results}
+    assert len(results) == len(CHANGES)
+    for number, (change, difference, columns) in enumerate(CHANGES):
+        found = results[f"c{number}"]
+        wanted = Status.PASS if difference is None else Status.FAIL
+        assert found.status is wanted, (change, found.message)
+        if difference is not None:
+            assert found.details["differences"][difference], change
+            assert set(found.details["changed"]) == columns, change
 
 
 def test_as_pandas_finds_it(project: Project, table: Table) -> None:

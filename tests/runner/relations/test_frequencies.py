@@ -100,28 +100,30 @@ def test_counts_are_those_of_spark(
         for r in found
     }
     for batch, part in [(whole_batch, "null")] + ([(whole_batch, "s")] if settings else []):
-        for columns in sets.values():
-            keys = ", ".join(map(quoted, columns))
-            some = " or ".join(f"{quoted(c)} is not null" for c in columns)
-            rows = spark.sql(
-                f"select {batch} as b_, concat('s=', {part}) as s_, {keys}, count(*) as n"
-                f" from a_t where {some} group by b_, s_, {keys}"
-            ).collect()
-            groups: dict[tuple[str, str | None], list[int]] = {}
-            for row in rows:
-                groups.setdefault((row["b_"], row["s_"]), []).append(row["n"])
-            for (b, s), counts in groups.items():
-                rest = ", ".join(c if c.isidentifier() else quoted(c) for c in columns[1:])
-                wanted = {
-                    "count_distinct": len(counts),
-                    "duplicate_count": sum(counts) - len(counts),
-                    "entropy": entropy(counts),
-                    "uniqueness": Counter(counts)[1] / sum(counts),
-                }
-                for metric, value in wanted.items():
-                    assert got[b, s, columns[0], metric, rest] == pytest.approx(
-                        value, rel=1e-12, abs=1e-12
-                    ), (b, s, columns, metric)
+        counted = " union all ".join(
+            f"select '{name}' as name, {batch} as b_, concat('s=', {part}) as s_, count(*) as n"
+            f" from a_t where {' or '.join(f'{quoted(c)} is not null' for c in columns)}"
+            f" group by b_, s_, {', '.join(map(quoted, columns))}"
+            for name, columns in sets.items()
+        )
+        groups: dict[tuple[str, str, str | None], list[int]] = {}
+        for row in spark.sql(counted).collect():
+            groups.setdefault((row["name"], row["b_"], row["s_"]), []).append(row["n"])
+        # Of nothing there are no groups.
+        assert {name for name, _, _ in groups} == sets.keys() - {"nothing"}
+        for (name, b, s), counts in groups.items():
+            first, *others = sets[name]
+            rest = ", ".join(c if c.isidentifier() else quoted(c) for c in others)
+            wanted = {
+                "count_distinct": len(counts),
+                "duplicate_count": sum(counts) - len(counts),
+                "entropy": entropy(counts),
+                "uniqueness": Counter(counts)[1] / sum(counts),
+            }
+            for metric, value in wanted.items():
+                assert got[b, s, first, metric, rest] == pytest.approx(
+                    value, rel=1e-12, abs=1e-12
+                ), (b, s, name, metric)
     b = "1" if settings else "all"
     assert got[b, None, "whole", "count_distinct", "where b = 1"] == len(
         {i % 60 for i in range(ROWS) if i % 2 == 1 and i % 7 != 0}
@@ -135,9 +137,9 @@ def test_counts_are_those_of_spark(
     (pairs,) = (v for k, v in got.items() if k[:2] == (b, None) and "DISTINCT" in f"{k[3]}{k[4]}")
     assert wanted is not None
     assert pairs == wanted["n"]
-    (first,) = (v for k, v in got.items() if k[:2] == (b, None) and "tiny" in k[3])
+    (smallest,) = (v for k, v in got.items() if k[:2] == (b, None) and "tiny" in k[3])
     odd = [i for i in range(ROWS) if not settings or i % 2 == 1]
-    assert first == min(as_text(i) for i in odd)
+    assert smallest == min(as_text(i) for i in odd)
 
 
 def test_entropy_is_never_below_zero(project: Project, table: Table) -> None:

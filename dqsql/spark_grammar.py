@@ -1,4 +1,4 @@
-"""Spark SQL for sqlglot as dqsql reads it: function calls stay opaque names with arguments."""
+"""Spark's SQL for sqlglot, in which every function call is an opaque name with arguments."""
 
 from __future__ import annotations
 
