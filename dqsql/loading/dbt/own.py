@@ -39,7 +39,7 @@ _OPEN = TokenType.L_PAREN
 _OTHER_GROUPS = re.compile(r"(?:all|rollup|cube|grouping)\b", re.IGNORECASE)
 _SEVERAL = re.compile(r"count\s*\(\s*[*1]\s*\)\s*(?:>\s*1|>=\s*2)", re.IGNORECASE)
 _LIMITS = (TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.PIPE_GT)
-_NO_FILTER = "its query does more than to filter the rows of one relation"
+_NO_FILTER = "its query does more than filter the rows of one relation"
 
 
 def generic_query(

@@ -68,7 +68,7 @@ def test_groups_of_several_rows(query: str, keys: str, where: str | None) -> Non
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (f"select a from {M} group by a having count(*) > 2", "does more than to filter"),
+        (f"select a from {M} group by a having count(*) > 2", "does more than filter"),
         (f"select a from {M} group by a having sum(b) > 1", "does more"),
         (f"select a from {M} group by all having count(*) > 1", "does more"),
         (f"select a from {M} group by rollup(a) having count(*) > 1", "does more"),
@@ -216,7 +216,7 @@ def test_which_tests_are_left(project: Path) -> None:
     assert {t.name: t.reason for t in left} == {
         "of_a_package_that_joins": (
             "dqsql does not know the generic test evens.is_paired:"
-            " its query does more than to filter the rows of one relation"
+            " its query does more than filter the rows of one relation"
         ),
         "of_no_macro": "the project defines a test is_odd of its own",
         "two": "it is a singular test, and not about one relation",
