@@ -87,7 +87,7 @@ def test_a_table_without_rows(new_project: NewProject) -> None:
     result = project.run()
     assert result.results == ()
     assert result.exit_code == 0
-    assert result.models[0].skipped == "nothing new"
+    assert result.models[0].skipped == "no rows, so nothing was checked"
     assert project.tables()["dq_metrics"] == []
     # Its first rows are its first batches.
     project.data(DAYS)
