@@ -37,6 +37,7 @@ _CLAUSES = (
     TokenType.LATERAL,
     TokenType.PIPE_GT,
 )
+_BEHIND_CTE_NAMES = (TokenType.COMMA, TokenType.ALIAS)
 _LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
 # Words behind which an identifier is an operand and no alias.
 _OPERATOR_WORDS = _words(
@@ -233,7 +234,9 @@ class _Reader:
         previous = start
         for index in self._top_level(start + 1, end):
             closed = self.pairs.get(previous, previous) != previous
-            if closed and self._type(index) not in (TokenType.COMMA, TokenType.ALIAS):
+            # `r (n) max recursion level 50 as (..)`
+            is_level = self.tokens[index].text.lower() == "max"
+            if closed and not is_level and self._type(index) not in _BEHIND_CTE_NAMES:
                 return index
             previous = index
         return end

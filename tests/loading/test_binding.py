@@ -132,6 +132,7 @@ def test_a_column_called_user() -> None:
         ("from t select a, b where c", ["a", "b"]),
         ("((select a, b from t))", ["a", "b"]),
         ("with a as (select 1 x) (select p from a) union all select q", ["p"]),
+        ("with recursive r (n) max recursion level 5 as (select 1 m) select n from r", ["n"]),
         ("select all a from t minus select b from t", ["a"]),
         ("select a |> where a > 1", ["a"]),
         ("select a;;", ["a"]),
