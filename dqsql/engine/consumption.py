@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -35,7 +35,9 @@ def counting_bytes(spark: SparkSession) -> Iterator[Callable[[], int | None]]:
     try:
         yield lambda: _bytes_of(context, group)
     finally:
-        context.setLocalProperty(_GROUP, before)
+        # Should the JVM have died, what went wrong before is told, and not this.
+        with suppress(Py4JError, OSError):
+            context.setLocalProperty(_GROUP, before)
 
 
 def _bytes_of(context: Any, group: str) -> int | None:
