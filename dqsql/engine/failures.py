@@ -22,7 +22,8 @@ from dqsql.errors import (
 )
 from dqsql.model.project import CheckModel
 
-SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+# Py4J lets the refusal through where the JVM has died between two calls.
+SPARK_FAILURES: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionRefusedError)
 
 _POSITION = re.compile(r"line (\d+),? pos(?:ition)? (\d+)")
 _SUGGESTION = re.compile(r"Did you mean one of the following\? \[(.*?)\]")

@@ -46,6 +46,7 @@ _KNOWN = (
             r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|failed to connect to all addresses"
             r"|SparkContext (?:was|has been) shut ?down|stopped SparkContext"
             r"|Answer from Java side is empty|obtaining a new communication channel"
+            r"|\[Errno \d+\] Connection refused"
         ),
         "the connection to Spark is lost",
         "see whether the server is up; batches not finished are checked in the next run",

@@ -40,6 +40,8 @@ class LazySession:
         self._open: SparkSession | None = None
         self.scale = Scale.ANY
         """How much will be read; set before it is opened."""
+        self.version: str | None = None
+        """The version of Spark, once a session is open; one that dies later cannot be asked."""
         self.seconds = 0.0
         """How long opening it took."""
 
@@ -58,15 +60,11 @@ class LazySession:
                 began = time.monotonic()
                 opened = open_session(self._target, self._log_dir, self._given, self.scale)
                 self._open = self._stack.enter_context(opened)
+                self.version = str(self._open.version)
                 if self._tasks is not None:
                     self._stack.enter_context(watched_tasks(self._open, self._tasks))
                 self.seconds = time.monotonic() - began
             return self._open
-
-    @property
-    def version(self) -> str | None:
-        """The version of Spark, where a session is open."""
-        return None if self._open is None else str(self._open.version)
 
     def __enter__(self) -> LazySession:
         return self
