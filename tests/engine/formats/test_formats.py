@@ -127,7 +127,10 @@ def test_a_jar_that_the_user_names_is_taken() -> None:
 
 
 def test_iceberg_without_a_runtime_for_this_spark_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"no version of iceberg is known to work with Spark 4\.2 .*does not load in 4\.2"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no version of iceberg is known to work with Spark 4\.2 .*does not load in 4\.2",
+    ):
         format_conf(target("iceberg"), "4.2.0")
     assert "runtime-4.1" in format_conf(target("iceberg"), "4.1.4")["spark.jars.packages"]
 
