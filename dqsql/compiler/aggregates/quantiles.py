@@ -12,8 +12,10 @@ the error in the same way; there the buckets are powers of a base, here floating
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sqlglot import exp
 
@@ -26,12 +28,19 @@ from dqsql.compiler.aggregates.base import (
     as_double,
     first_state,
 )
-from dqsql.compiler.aggregates.frequency_scan import TABLE, VALUE, FrequencyScan, N, where_counted
+from dqsql.compiler.aggregates.frequency_scan import (
+    TABLE,
+    VALUE,
+    FrequencyScan,
+    N,
+    table_text,
+    where_counted,
+)
 from dqsql.compiler.aggregates.sketches import is_array, number
-from dqsql.compiler.keys import not_null
-from dqsql.dialect import aliased, call, column, formula
+from dqsql.compiler.keys import BATCH, SEGMENT, not_null
+from dqsql.dialect import aliased, call, column, formula, literal
 from dqsql.errors import UnsupportedExpressionError
-from dqsql.model.plan import Entries, FrequencyTable
+from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
 EXACT_ROWS = 10_000
 BITS = 12
@@ -52,9 +61,26 @@ def _quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None
         )
     table = FrequencyTable((value,), aggregate.where, Entries.NUMBERS)
     kind = "array<double>" if is_array(rank) else "double"
+    return Lowering((Component("quantile", _at(rank, kind), None, source=table),), first_state)
+
+
+def _at(rank: exp.Expr, kind: str) -> exp.Expr:
+    """The numbers of a table at one rank or, as `array<double>`, at several."""
     typed = exp.Cast(this=rank.copy(), to=exp.DataType.build(kind, dialect="spark"))
-    scan = call("percentile", column(VALUE), typed, column(N))
-    return Lowering((Component("quantile", scan, None, source=table),), first_state)
+    return call("percentile", column(VALUE), typed, column(N))
+
+
+def _ranks(state: StateColumn) -> list[exp.Expr]:
+    rank = state.scan.expressions[1].this
+    return list(rank.expressions) if is_array(rank) else [rank]
+
+
+def _taken(state: StateColumn, of: str, start: int) -> exp.Expr:
+    """The quantiles of a state out of all those of its table, which begin at a place from 0."""
+    if not is_array(state.scan.expressions[1].this):
+        return aliased(call("get", column(of), literal(start)), state.name)
+    count = len(_ranks(state))
+    return aliased(call("slice", column(of), literal(start + 1), literal(count)), state.name)
 
 
 @dataclass(frozen=True)
@@ -101,6 +127,26 @@ class NumberScan(FrequencyScan):
         )
         query = exp.select(*keys, aliased(inside, VALUE), aliased(call("count", exp.Star()), N))
         return query.from_(entries.subquery("numbers")).group_by(*keys, column(_ROUNDED))
+
+    def _aggregates(self, counts: exp.Select, segment: Sequence[str]) -> exp.Select:
+        """The states, those of one table from one sort of its numbers."""
+        by_table: dict[str, list[StateColumn]] = defaultdict(list)
+        for state in self.states:
+            by_table[table_text(cast(FrequencyTable, state.frequency))].append(state)
+        whole, taken = [], []
+        for place, states in enumerate(by_table.values()):
+            name = f"dqsql_quantiles{place}"
+            ranks = [rank for state in states for rank in _ranks(state)]
+            scan = _at(call("array", *ranks), "array<double>")
+            whole.append(replace(states[0], name=name, scan=scan))
+            start = 0
+            for state in states:
+                taken.append(_taken(state, name, start))
+                start += len(_ranks(state))
+        together = replace(self, states=tuple(whole))
+        found = super(NumberScan, together)._aggregates(counts, segment)
+        query = exp.select(column(BATCH), column(SEGMENT), *taken)
+        return query.from_(found.subquery("quantiles"))
 
 
 def _rounded(value: exp.Expr) -> exp.Expr:
