@@ -139,3 +139,29 @@ def test_quantiles_of_large_numbers_close_to_each_other_lie_between_them(
         table = pa.table({"x": xs, "day": pa.array(["2024-01-01"] * len(xs))})
         pq.write_table(table, project.root / "data" / "t.parquet")
         assert [r.status.value for r in project.run().results] == ["pass", "pass"]
+
+
+def test_each_quantile_of_a_column_is_taken_from_the_same_sort(new_project: NewProject) -> None:
+    """Of one column several at once, with and without `where`, also of a column of nulls."""
+    wanted = {
+        "quantile(x, 0.1)": 1.0,
+        "quantile(x, 0.9)": 9.0,
+        "median(x)": 5.0,
+        "approx_percentile(x, array(0.2, 0.8))[1]": 8.0,
+        "approx_percentile(x, array(0.3))[0]": 3.0,
+        "approx_percentile(x, 0.9) filter (where x < 6)": 4.5,
+        "approx_percentile(x, array(0.1, 0.6)) filter (where x < 6)[1]": 3.0,
+        "quantile(y, 0.25)": 2.5,
+        "median(nothing)": None,
+    }
+    conditions = [f"{m} is null" if v is None else f"{m} = {v}" for m, v in wanted.items()]
+    sql = "select x, y, nothing from {{ source('raw', 't') }}\n"
+    project = new_project("several", sql + "".join(f"-- @expect({c})\n" for c in conditions))
+    (project.root / "data").mkdir()
+    xs = np.random.default_rng(1).permutation(11).astype(float)
+    nothing = pa.nulls(12, pa.float64())
+    table = {"x": pa.array([*xs, math.nan]), "y": pa.array([*(10 - xs), None]), "nothing": nothing}
+    pq.write_table(pa.table(table), project.root / "data" / "t.parquet")
+    found = project.run().results
+    assert [(r.status.value, r.message) for r in found if r.status.value != "pass"] == []
+    assert len(found) == len(wanted)
