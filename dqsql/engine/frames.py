@@ -1,10 +1,11 @@
-"""Checks of a DataFrame: the view that the check model reads, and a store that keeps nothing."""
+"""Checks of a DataFrame: the view that the model reads, a store that keeps nothing, the stream."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas
 import pyarrow as pa
@@ -13,10 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.layout import TableFamily
+from dqsql.engine.paths import escaped
 from dqsql.engine.session import configured
 from dqsql.engine.storage_base import BatchPart, Row, Store, Where
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # What Spark does not take from Arrow, and what holds the same values.
 _WIDER = {pa.float16(): pa.float32(), pa.uint64(): pa.decimal128(20, 0)}
@@ -143,3 +148,12 @@ class MemoryStore(Store):
         self, name: str, rows: DataFrame, by: str, batches: Collection[str] | None
     ) -> None:
         """Keep nothing."""
+
+
+def query_id(spark: SparkSession, checkpoint: str) -> str | None:
+    """The id that a query keeps as long as it has its checkpoint; None where it cannot be read."""
+    try:
+        lines = spark.read.text(escaped(f"{checkpoint}/metadata")).collect()
+    except SPARK_FAILURES:
+        return None
+    return str(json.loads(lines[0].value)["id"]) if lines else None

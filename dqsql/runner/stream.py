@@ -263,7 +263,7 @@ class MicroBatches:
 
     def _query_id(self, spark: SparkSession) -> str | None:
         """What Spark calls the query, also after a restart; None where that is not to be had."""
-        from dqsql.engine.streams import query_id
+        from dqsql.engine.frames import query_id
 
         if self._query is None and self.checkpoint is not None:
             self._query = query_id(spark, self.checkpoint)

@@ -209,8 +209,8 @@ def description_length(text: str, values: list[str]) -> float:
 
 def token_union(train: list[str]) -> Rule:
     """All coarse token sequences of the training values, judged by Fisher's test."""
-    from dqsql.patterns.alignment import token_sequence
     from dqsql.patterns.characters import shape
+    from dqsql.patterns.vertical import token_sequence
 
     sequence = lru_cache(maxsize=None)(lambda value: token_sequence(shape(value))[0])
     seen = {sequence(value) for value in train}

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dqsql.decisions.row_anomalies import RowDetector, learn_rows
-from dqsql.decisions.row_features import RowFeature, learn_feature
+from dqsql.decisions.row_anomalies import RowDetector, RowFeature, learn_feature, learn_rows
 from dqsql.errors import DecisionError
 
 BATCHES, ROWS = 10, 300

@@ -17,9 +17,9 @@ from dqsql.patterns import (
     PatternIndex,
     infer_pattern,
 )
-from dqsql.patterns.alignment import token_sequence
 from dqsql.patterns.characters import shape
 from dqsql.patterns.generation import column_sample, pattern_masks
+from dqsql.patterns.vertical import token_sequence
 
 SETTINGS = IndexSettings(min_share=0.0, min_coverage=1)
 Corpus = list[list[str]]

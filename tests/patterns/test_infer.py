@@ -21,8 +21,8 @@ from dqsql.patterns import (
     parse_pattern,
     with_general,
 )
-from dqsql.patterns.alignment import align, align_sequences
 from dqsql.patterns.generation import column_sample
+from dqsql.patterns.vertical import align, align_sequences
 from tests.patterns.strategies import is_trivial
 
 VARIANTS = [
