@@ -14,15 +14,10 @@ from sqlglot import exp
 
 from dqsql.dialect import column, formula, literal, parse_expression, to_sql
 from dqsql.errors import PatternError
-from dqsql.patterns import (
-    LearnedPattern,
-    NoPattern,
-    PatternDecision,
-    decide,
-    parse_pattern,
-    spark_regex,
-)
-from dqsql.patterns.validate import HomogeneityTest
+from dqsql.patterns.infer import LearnedPattern, NoPattern
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import spark_regex
+from dqsql.patterns.validate import HomogeneityTest, PatternDecision, decide
 
 
 def matching_count(name: str, pattern: str) -> exp.Expr:

@@ -102,15 +102,6 @@ class Contribution:
         for pattern, counts in column_patterns(kept, settings).items():
             _add(self.patterns, pattern, counts)
 
-    def merged(self, other: Contribution) -> Contribution:
-        """Return the contribution of both sets of columns together."""
-        patterns = {pattern: entry.copy() for pattern, entry in self.patterns.items()}
-        for pattern, counts in other.patterns.items():
-            _add(patterns, pattern, counts)
-        return Contribution(
-            self.columns + other.columns, self.value_bytes + other.value_bytes, patterns
-        )
-
 
 def _add(patterns: dict[str, list[int]], pattern: str, counts: Sequence[int]) -> None:
     entry = patterns.get(pattern)

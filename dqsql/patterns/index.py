@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from dqsql.errors import PatternError
-from dqsql.patterns.contributions import COUNTS, IMPURITY_SCALE, Contribution, IndexSettings
+from dqsql.patterns.contributions import COUNTS, IMPURITY_SCALE, IndexSettings
 from dqsql.patterns.parsing import parse_pattern
 
 #: How an index is stored and exchanged: one row for each pattern.
@@ -49,31 +50,13 @@ class PatternIndex:
         self.settings = settings or IndexSettings()
         self.columns = columns
         self._counts = np.asarray(counts, dtype=np.int64).reshape(-1, len(COUNTS))
-        hashes = _hashes(self._patterns)
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
 
     def __len__(self) -> int:
         return len(self._counts)
 
-    @classmethod
-    def from_contribution(
-        cls, contribution: Contribution, settings: IndexSettings | None = None
-    ) -> PatternIndex:
-        """Return the index of columns held in memory."""
-        settings = settings or IndexSettings()
-        least = settings.least_coverage(contribution.columns)
-        rows = sorted(
-            (pattern, *entry)
-            for pattern, entry in contribution.patterns.items()
-            if entry[0] >= least
-        )
-        return cls(
-            [row[0] for row in rows],
-            np.array([row[1:] for row in rows], dtype=np.int64),
-            columns=contribution.columns,
-            settings=settings,
-        )
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return {pattern: row for row, pattern in enumerate(self._patterns.to_pylist())}
 
     def merged(self, other: PatternIndex) -> PatternIndex:
         """The index of both corpora together, for example the lake's and the shipped one.
@@ -106,11 +89,10 @@ class PatternIndex:
     def lookup(self, patterns: Sequence[str]) -> PatternEvidence:
         """Return what the corpus says of each pattern, in one batch; zeros for unknown ones."""
         counts = np.zeros((len(patterns), len(COUNTS)), dtype=np.int64)
-        if len(self) and len(patterns):
-            wanted = _hashes(pa.array(patterns, pa.string()))
-            place = np.minimum(np.searchsorted(self._hashes, wanted), len(self) - 1)
-            found = self._hashes[place] == wanted
-            counts[found] = self._counts[self._order[place[found]]]
+        found = [(i, row) for i, p in enumerate(patterns) if (row := self._rows.get(p)) is not None]
+        if found:
+            places, rows = np.array(found).T
+            counts[places] = self._counts[rows]
         return PatternEvidence(counts)
 
     def head(self, limit: int = 50, *, max_fpr: float = 0.1) -> list[PatternStatistics]:
@@ -162,33 +144,6 @@ class PatternEvidence:
         """Rehearsals in columns of a stratum (see `stratum_of`), and how many ended in an alarm."""
         first = COUNTS.index("trials_one") + 2 * stratum
         return self.counts[:, first], self.counts[:, first + 1]
-
-
-_WEIGHTS = np.random.default_rng(20_210_620).integers(
-    1, 2**64 - 1, size=4_096, dtype=np.uint64, endpoint=True
-) | np.uint64(1)
-
-
-def _hashes(patterns: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return a 64-bit hash of each string: its bytes weighted by random numbers, summed."""
-    hashes = np.zeros(len(patterns), dtype=np.uint64)
-    step = 65_536
-    for start in range(0, len(patterns), step):
-        chunk = pa.concat_arrays([patterns.slice(start, step)]).cast(pa.large_binary())
-        buffers = chunk.buffers()
-        offsets = np.frombuffer(buffers[1], dtype=np.int64, count=len(chunk) + chunk.offset + 1)
-        offsets = offsets[chunk.offset :]
-        if buffers[2] is None:
-            continue
-        data = np.frombuffer(buffers[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
-        lengths = np.diff(offsets)
-        positions = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-        products = (data.astype(np.uint64) + np.uint64(1)) * _WEIGHTS[positions % len(_WEIGHTS)]
-        sums = np.concatenate([[np.uint64(0)], np.cumsum(products, dtype=np.uint64)])
-        hashes[start : start + len(chunk)] = (
-            sums[offsets[1:] - offsets[0]] - sums[offsets[:-1] - offsets[0]]
-        )
-    return hashes
 
 
 def summed(rows: pa.Table) -> pa.Table:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -138,33 +138,19 @@ def contribution_rows(table: str, contribution: Contribution) -> pa.Table:
     )
 
 
-def update_index(
-    folder: str | os.PathLike[str],
-    contributions: Mapping[str, Contribution],
-    settings: IndexSettings | None = None,
-    *,
-    remove: Iterable[str] = (),
-) -> SizeReport:
-    """Add tables to an index, replacing the contribution of those already in it.
-
-    The folder is made when there is none; then `settings` may be given, and others than an index
-    has raise PatternError. The corpus is not read.
-    """
-    rows = {name: contribution_rows(name, c) for name, c in contributions.items()}
-    totals = {name: (c.columns, c.value_bytes) for name, c in contributions.items()}
-    return replace_tables(folder, rows, totals, settings, remove=remove)
-
-
 def replace_tables(
     folder: str | os.PathLike[str],
     rows: Mapping[str, pa.Table],
     totals: Mapping[str, tuple[int, int]],
     settings: IndexSettings | None = None,
     *,
-    remove: Iterable[str] = (),
     serve: bool = True,
 ) -> SizeReport:
-    """As `update_index`, for contributions that are rows of `CONTRIBUTION_SCHEMA` already.
+    """Add tables to an index, replacing the contribution of those already in it.
+
+    `rows` are the contributions as rows of `CONTRIBUTION_SCHEMA`, `totals` the columns and bytes of
+    values of each table. The folder is made when there is none; then `settings` may be given, and
+    others than an index has raise PatternError. The corpus is not read.
 
     With `serve` false the served part is left as it is, for callers that add tables in several
     steps; the last step has to fold them.
@@ -181,7 +167,7 @@ def replace_tables(
             )
     else:
         meta = IndexMeta(settings or IndexSettings(), {})
-    gone = set(remove) | set(totals)
+    gone = set(totals)
     for bucket in sorted({bucket_of(name) for name in gone}):
         file = parts / f"bucket-{bucket:02d}.parquet"
         kept = pq.read_table(file).cast(CONTRIBUTION_SCHEMA) if file.exists() else None

@@ -16,21 +16,12 @@ from dqsql.model.project import Project
 from dqsql.model.wording import plural
 from dqsql.monitors.index_place import IndexPlace, index_place, needs_session, no_index, open_place
 from dqsql.monitors.lake import Lake
-from dqsql.patterns import (
-    IndexSettings,
-    NoPattern,
-    PatternStatistics,
-    SizeReport,
-    TaggedColumn,
-    TagPattern,
-    load_index,
-    parse_pattern,
-    size_report,
-    spark_regex,
-    tables_with,
-    tag_pattern,
-    with_general,
-)
+from dqsql.patterns.contributions import IndexSettings
+from dqsql.patterns.index import PatternStatistics
+from dqsql.patterns.infer import NoPattern, TaggedColumn, TagPattern, tag_pattern
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import spark_regex
+from dqsql.patterns.store import SizeReport, load_index, size_report, tables_with, with_general
 from dqsql.runner.warehouse import Step, ensure_target, open_spark, silent
 from dqsql.runner.where import Where
 

@@ -341,7 +341,8 @@ class _Suggesting:
         """Patterns of the index of the lake, or of the one that is shipped."""
         from dqsql.engine.value_samples import sample_values
         from dqsql.monitors.index_place import lake_index, open_place
-        from dqsql.patterns import LearnedPattern, infer_pattern, spark_regex, specified
+        from dqsql.patterns.infer import LearnedPattern, infer_pattern, specified
+        from dqsql.patterns.regex import spark_regex
 
         wanted = [c for c in profile.columns if wants_pattern(c)]
         if not wanted:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
-from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.store import GENERAL_INDEX_FOLDER, IndexMeta, write_meta
+from tests.patterns.indexes import index_of
 
 Writer = Callable[[random.Random], Callable[[], str]]
 
@@ -212,7 +212,7 @@ def build(folder: Path) -> int:
     for name, writer in domains():
         for values in _columns(writer, random.Random(f"{_SEED} {name}")):
             total.add_column(values, settings)
-    index = PatternIndex.from_contribution(total, settings)
+    index = index_of(total, settings)
     table = index.table()
     table = table.filter(index.all_evidence().fpr <= _MAX_FPR)
     # Generated columns never change their format: that they rehearse well says nothing.

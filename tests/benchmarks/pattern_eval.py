@@ -30,23 +30,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    InferenceSettings,
-    LearnedPattern,
-    PatternIndex,
-    alarm_threshold,
-    general_index,
-    infer_pattern,
-    matcher,
-    parse_pattern,
-    with_general,
-)
+from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.generation import column_sample, hypotheses
+from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, infer_pattern
 from dqsql.patterns.ladder import LEVELS, Ladder
 from dqsql.patterns.language import Token
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import RiskModel, load_model
+from dqsql.patterns.store import general_index, with_general
+from dqsql.patterns.validate import alarm_threshold
+from tests.patterns.indexes import index_of
 
 BENCHES = (
     "bench_values1000_pat",
@@ -130,7 +125,7 @@ def corpus_index(folder: Path, settings: IndexSettings) -> tuple[PatternIndex, f
                 total.add_column(values, settings)
                 spent += time.perf_counter() - start
     return (
-        PatternIndex.from_contribution(total, settings),
+        index_of(total, settings),
         total.columns / spent,
         total.value_bytes,
     )

@@ -19,14 +19,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    LearnedPattern,
-    infer_pattern,
-    load_index,
-    update_index,
-)
+from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.infer import LearnedPattern, infer_pattern
+from dqsql.patterns.store import load_index
+from tests.patterns.indexes import update_index
 
 MAX_MILLISECONDS = 40.0
 MIN_COLUMNS_PER_SECOND = 100.0

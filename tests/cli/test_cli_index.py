@@ -18,7 +18,7 @@ from dqsql.engine.storage import open_tables
 from dqsql.errors import PatternError
 from dqsql.model.project import Target
 from dqsql.monitors.index_place import TablePlace
-from dqsql.patterns import load_index
+from dqsql.patterns.store import load_index
 from dqsql.runner import index
 from tests.conftest import MakeProject
 

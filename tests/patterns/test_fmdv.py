@@ -9,17 +9,13 @@ from random import Random
 
 import pytest
 
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    InferenceSettings,
-    LearnedPattern,
-    PatternIndex,
-    infer_pattern,
-)
 from dqsql.patterns.characters import shape
+from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.generation import column_sample, pattern_masks
+from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, infer_pattern
 from dqsql.patterns.vertical import token_sequence
+from tests.patterns.indexes import index_of
 
 SETTINGS = IndexSettings(min_share=0.0, min_coverage=1)
 Corpus = list[list[str]]
@@ -90,11 +86,11 @@ def corpus_of(random: Random) -> Corpus:
     return corpus
 
 
-def index_of(corpus: Corpus) -> PatternIndex:
+def index_of_corpus(corpus: Corpus) -> PatternIndex:
     total = Contribution.empty()
     for column in corpus:
         total.add_column(column, SETTINGS)
-    return PatternIndex.from_contribution(total, SETTINGS)
+    return index_of(total, SETTINGS)
 
 
 def learned_rate(values: list[str], index: PatternIndex, settings: InferenceSettings) -> float:
@@ -112,7 +108,7 @@ def query_of(random: Random) -> list[str]:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_index_says_what_the_definitions_say(seed: int) -> None:
     corpus = corpus_of(Random(seed))
-    index = index_of(corpus)
+    index = index_of_corpus(corpus)
     for pattern in sorted(set().union(*(patterns_of(v) for column in corpus for v in column))):
         rate, coverage = fpr_and_coverage(pattern, corpus)
         found = index.lookup([pattern])
@@ -131,7 +127,9 @@ def test_the_objective_without_vertical_cuts(seed: int, theta: float) -> None:
         evidence="impurity", r=1.0, m=1, vertical=False, horizontal=theta > 0, theta=theta
     )
     expected = least(values, corpus, 1, 1 - theta)
-    assert learned_rate(values, index_of(corpus), settings) == pytest.approx(expected, abs=1e-6)
+    assert learned_rate(values, index_of_corpus(corpus), settings) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("seed", range(16))
@@ -140,7 +138,7 @@ def test_the_objective_with_vertical_cuts(seed: int) -> None:
     corpus, values = corpus_of(random), query_of(random)
     settings = InferenceSettings(evidence="impurity", r=1.0, m=1, horizontal=False)
     expected = least_of_cuts(values, corpus, 1)
-    rate = learned_rate(values, index_of(corpus), settings)
+    rate = learned_rate(values, index_of_corpus(corpus), settings)
     assert rate == pytest.approx(expected if expected <= 1.0 else float("inf"), abs=1e-6)
 
 
@@ -148,22 +146,24 @@ def test_symbols_are_not_free() -> None:
     # Lone colons are known, but impure; the old cut took them for nothing.
     corpus = [["ab"] * 8, ["12"] * 8, [":"] * 7 + ["?"]]
     settings = InferenceSettings(evidence="impurity", r=0.5, m=1)
-    assert learned_rate(["ab:12"] * 10, index_of(corpus), settings) == pytest.approx(1 / 8)
+    assert learned_rate(["ab:12"] * 10, index_of_corpus(corpus), settings) == pytest.approx(1 / 8)
     without = InferenceSettings(evidence="impurity", r=0.1, m=1)
-    assert learned_rate(["ab:12"] * 10, index_of(corpus), without) == float("inf")
-    assert learned_rate(["ab:12"] * 10, index_of(corpus[:2]), settings) == float("inf")
+    assert learned_rate(["ab:12"] * 10, index_of_corpus(corpus), without) == float("inf")
+    assert learned_rate(["ab:12"] * 10, index_of_corpus(corpus[:2]), settings) == float("inf")
 
 
 def test_the_lowest_rate_wins_over_fewest_segments() -> None:
     # In one piece the pattern is known with a rate of 1/4, in three with a rate of 0.
     corpus = [["ab:12"] * 6 + ["?", "?"], ["ab"] * 8, [":"] * 8, ["12"] * 8]
     settings = InferenceSettings(evidence="impurity", r=0.5, m=1)
-    assert learned_rate(["ab:12"] * 10, index_of(corpus), settings) == 0.0
+    assert learned_rate(["ab:12"] * 10, index_of_corpus(corpus), settings) == 0.0
 
 
 def test_rows_that_do_not_follow_the_majority_are_dropped_before_the_cut() -> None:
     corpus = [["ab"] * 8, [":"] * 8, ["12"] * 8]
     values = ["ab:12"] * 19 + ["?"]
-    found = infer_pattern(values, index_of(corpus), InferenceSettings(evidence="impurity", m=1))
+    found = infer_pattern(
+        values, index_of_corpus(corpus), InferenceSettings(evidence="impurity", m=1)
+    )
     assert isinstance(found, LearnedPattern)
     assert (found.fpr, found.nonconforming, found.method) == (0.0, 1, "FMDV-VH")

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dqsql.patterns import matches, parse_pattern
 from dqsql.patterns.contributions import IndexSettings, column_patterns
 from dqsql.patterns.generation import column_sample, hypotheses, pattern_masks
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches
 from tests.patterns.strategies import is_trivial, texts
 
 

@@ -8,21 +8,14 @@ from random import Random
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    InferenceSettings,
-    LearnedPattern,
-    NoPattern,
-    PatternIndex,
-    general_index,
-    infer_pattern,
-    matches,
-    parse_pattern,
-    with_general,
-)
+from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.generation import column_sample
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches
+from dqsql.patterns.store import general_index, with_general
 from dqsql.patterns.vertical import align, align_sequences
+from tests.patterns.indexes import index_of
 from tests.patterns.strategies import is_trivial
 
 VARIANTS = [
@@ -116,7 +109,7 @@ def test_figure_3_a_domain_of_the_house_is_learned_from_the_lake() -> None:
     lake = Contribution.empty()
     for seed in range(1, 41):
         lake.add_column(deliveries(seed), IndexSettings())
-    index = with_general(PatternIndex.from_contribution(lake))
+    index = with_general(index_of(lake))
     learned = infer_pattern(deliveries(0), index, strict)
     assert isinstance(learned, LearnedPattern)
     assert learned.coverage == 40
@@ -132,7 +125,7 @@ def test_figure_6_impure_columns_of_the_corpus_rule_out_narrow_patterns() -> Non
     corpus = Contribution.empty()
     for _ in range(20):
         corpus.add_column(later, settings)
-    index = PatternIndex.from_contribution(corpus, settings)
+    index = index_of(corpus, settings)
     paper = InferenceSettings(evidence="impurity", vertical=False)
     learned = infer_pattern(query, index, paper)
     assert isinstance(learned, LearnedPattern)
@@ -211,7 +204,7 @@ def test_least_rate_wins_then_coverage_then_specificity() -> None:
     total = Contribution.empty()
     for values in [column("{n}")] * 6 + [column("{n}") + ["123"] * 4]:
         total.add_column(values, settings)
-    index = PatternIndex.from_contribution(total, settings)
+    index = index_of(total, settings)
     paper = InferenceSettings(evidence="impurity", m=1)
     # <digit>{2} is impure in one column; <digit>+, <num> and <alphanum>+ tie at rate 0.
     learned = infer_pattern(column("{n}"), index, paper)

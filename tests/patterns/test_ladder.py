@@ -10,18 +10,13 @@ import numpy as np
 import pytest
 
 from dqsql.errors import PatternError
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    LearnedPattern,
-    PatternIndex,
-    general_index,
-    infer_pattern,
-    matcher,
-    with_general,
-)
+from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.infer import LearnedPattern, infer_pattern
 from dqsql.patterns.ladder import LEVELS, Ladder
+from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import features, load_model, preferred_levels, shipped_model
+from dqsql.patterns.store import general_index, with_general
+from tests.patterns.indexes import index_of
 
 EXAMPLES = {
     "exact": "Ab-1<|>Cde-23",
@@ -115,7 +110,7 @@ def test_a_corpus_of_ones_own_never_takes_a_narrower_rule_away() -> None:
         random = Random(seed)
         begin = [f"{random.choice('ABC')}{random.randrange(100):02d}" for _ in range(20)]
         lake.add_column(begin + ["other words entirely"] * 80, IndexSettings())
-    index = with_general(PatternIndex.from_contribution(lake))
+    index = with_general(index_of(lake))
     model = shipped_model()
     for seed in range(100, 110):
         random = Random(seed)
@@ -138,7 +133,7 @@ def test_rehearsals_of_the_lake_allow_a_narrower_rule() -> None:
     lake = Contribution.empty()
     for seed in range(1, 500):
         lake.add_column(codes(seed), IndexSettings())
-    after = infer_pattern(values, with_general(PatternIndex.from_contribution(lake)))
+    after = infer_pattern(values, with_general(index_of(lake)))
     assert isinstance(before, LearnedPattern)
     assert isinstance(after, LearnedPattern)
     assert after.pattern == "<upper>{1}<digit>{2}"

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
-from dqsql.patterns import matches, parse_pattern, spark_regex
 from dqsql.patterns.language import Pattern, Token, pattern_of
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches, spark_regex
 from tests.patterns.strategies import patterns, values_near
 
 

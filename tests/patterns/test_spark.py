@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dqsql.errors import PatternError, UsageError
-from dqsql.patterns import (
-    Contribution,
-    IndexSettings,
-    load_index,
-    matches,
-    parse_pattern,
-    spark_regex,
-    update_index,
-)
+from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.language import Pattern, Token, TokenGroup, pattern_of
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches, spark_regex
 from dqsql.patterns.spark_job import build_index, sources
+from dqsql.patterns.store import load_index
+from tests.patterns.indexes import update_index
 from tests.patterns.strategies import EXOTIC, HOSTILE
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dqsql.patterns import matches, parse_pattern, specified
+from dqsql.patterns.infer import specified
+from dqsql.patterns.parsing import parse_pattern
+from dqsql.patterns.regex import matches
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, fisher_exact
 
 from dqsql.errors import PatternError
-from dqsql.patterns import alarm_threshold, decide, validate
-from dqsql.patterns.validate import chi_squared_p_value, fisher_p_value
+from dqsql.patterns import validate
+from dqsql.patterns.validate import alarm_threshold, chi_squared_p_value, decide, fisher_p_value
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from dqsql.errors import Span
 from dqsql.model.project import Annotation, CheckSettings
-from dqsql.patterns import LearnedPattern, general_index, infer_pattern
+from dqsql.patterns.infer import LearnedPattern, infer_pattern
+from dqsql.patterns.store import general_index
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,

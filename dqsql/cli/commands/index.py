@@ -15,7 +15,7 @@ from dqsql.model.wording import plural
 from dqsql.report.text import file_size, printable
 
 if TYPE_CHECKING:
-    from dqsql.patterns import SizeReport
+    from dqsql.patterns.store import SizeReport
     from dqsql.runner.index import IndexResult
     from dqsql.runner.where import Where
 
@@ -124,7 +124,7 @@ def tag(
 
     Exits with 2 if no pattern in the index describes the domain.
     """
-    from dqsql.patterns import NoPattern
+    from dqsql.patterns.infer import NoPattern
     from dqsql.runner import index
 
     with session.progress() as progress:

@@ -29,8 +29,8 @@ from dqsql.monitors.kinds.pattern.training import (
 from dqsql.monitors.programs import StoredProgram
 from dqsql.monitors.recompute import NOT_DECIDED, Compared, Recomputed, StoredVerdict, stored_key
 from dqsql.monitors.replay import Replayed, Tally
-from dqsql.patterns import LearnedPattern, NoPattern, PatternDecision
-from dqsql.patterns.validate import decide
+from dqsql.patterns.infer import LearnedPattern, NoPattern
+from dqsql.patterns.validate import PatternDecision, decide
 
 _SHOWN_VALUES = 5
 # Values that do not match are fetched for so many findings of a run.

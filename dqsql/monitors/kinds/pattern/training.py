@@ -19,7 +19,8 @@ from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.settings import read_settings
-from dqsql.patterns import InferenceSettings, LearnedPattern, NoPattern, PatternIndex, infer_pattern
+from dqsql.patterns.index import PatternIndex
+from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, infer_pattern
 
 NAME = "pattern"
 # Accepted batches to learn from.
