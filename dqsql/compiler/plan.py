@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dqsql.compiler import thresholds
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.catalog import Catalog
 from dqsql.compiler.comparisons import bounds_of
@@ -21,14 +22,6 @@ from dqsql.compiler.privacy import pii_columns, private_keys
 from dqsql.compiler.references import RelationNames
 from dqsql.compiler.resolve import MonitorCall, Resolver
 from dqsql.compiler.states import ROW_COLUMNS, StateRegistry
-from dqsql.compiler.thresholds import (
-    AFTER,
-    THRESHOLD_SETTINGS,
-    CheckLimits,
-    Limit,
-    limits_of,
-    refuse_idle_after,
-)
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.errors import CompileError, DqsqlError, Span, UnknownNameError, nearest
 from dqsql.model.monitors import MonitorUse, monitor_specs
@@ -59,9 +52,9 @@ from dqsql.model.project import (
 
 # Options that mean something to a check: the rest is for monitors.
 _OF_DBT = (DBT_TEST, DBT_TEST_NAME, DBT_VALUES, DBT_LIMIT, DBT_FRESHNESS)
-_CHECK_OPTIONS = frozenset({"quarantine", "segments", "store_failures", *_OF_DBT, AFTER}).union(
-    THRESHOLD_SETTINGS
-)
+_CHECK_OPTIONS = frozenset(
+    {"quarantine", "segments", "store_failures", *_OF_DBT, thresholds.AFTER}
+).union(thresholds.THRESHOLD_SETTINGS)
 
 # The metric whose rows are described in words.
 _ORPHAN_COUNT = "orphan_count"
@@ -166,9 +159,9 @@ class _ModelCompiler:
                 self.monitors.append(self._monitor(annotation, call))
                 return
             _refuse_monitor_settings(annotation)
-            limits = limits_of(annotation, self._severity(annotation), self._predicate)
+            limits = thresholds.limits_of(annotation, self._severity(annotation), self._predicate)
             if limits is None:
-                limits = CheckLimits(Limit(self._predicate(annotation), ""))
+                limits = thresholds.CheckLimits(thresholds.Limit(self._predicate(annotation), ""))
             self.checks.append(self._check(annotation, limits))
         except DqsqlError as error:
             self.rejected.append(error if error.span else _at(error, annotation.span))
@@ -220,7 +213,7 @@ class _ModelCompiler:
                 operand.set("this", exp.to_identifier("value", quoted=True))
         return ast, metrics, bounds
 
-    def _check(self, annotation: Annotation, limits: CheckLimits) -> Check:
+    def _check(self, annotation: Annotation, limits: thresholds.CheckLimits) -> Check:
         ast, metrics, bounds = self._measured(limits.fails.predicate, annotation)
         alias = f"c{len(self.checks)}"
         warning = None
@@ -267,7 +260,7 @@ class _ModelCompiler:
 
     def _monitor(self, annotation: Annotation, call: MonitorCall) -> Monitor:
         _check_options(annotation, call.kind)
-        refuse_idle_after(annotation, self._severity(annotation))
+        thresholds.refuse_idle_after(annotation, self._severity(annotation))
         watched = self._watched(annotation, call)
         about = {w.about for w in watched if w.about}
         named = monitor_specs()[call.kind].compared and len(about) == 1

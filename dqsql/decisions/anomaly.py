@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions import strategies_limits
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
@@ -38,12 +39,6 @@ from dqsql.decisions.strategies import (
 )
 from dqsql.decisions.strategies_auto import Auto
 from dqsql.decisions.strategies_holt_winters import HoltWinters
-from dqsql.decisions.strategies_limits import (
-    AbsoluteChange,
-    RateOfChange,
-    RelativeRateOfChange,
-    Threshold,
-)
 from dqsql.decisions.strategies_models import model_strategy, models
 from dqsql.errors import DecisionError, nearest
 
@@ -53,10 +48,10 @@ STRATEGIES: Mapping[str, type[Strategy]] = {
     kind.name: kind
     for kind in (
         Auto,
-        Threshold,
-        AbsoluteChange,
-        RateOfChange,
-        RelativeRateOfChange,
+        strategies_limits.Threshold,
+        strategies_limits.AbsoluteChange,
+        strategies_limits.RateOfChange,
+        strategies_limits.RelativeRateOfChange,
         OnlineNormal,
         BatchNormal,
         HoltWinters,

@@ -40,23 +40,15 @@ import scipy
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
-from dqsql.model.metric_traits import (
-    CLT_METRICS,
-    COMPLETENESS_METRICS,
-    COUNT_METRICS,
-    DAY_METRICS,
-    DISTANCE_METRICS,
-    EXTREME_METRICS,
-    QUARTILES,
-    UNIT_METRICS,
-)
+from dqsql.model import metric_traits
 
 Bounds = Literal["paper", "calibrated"]
 Method = Literal["equality", "chebyshev", "cantelli", "clt", "student_t"]
 
 _RANGES = {
     **dict.fromkeys(
-        ["unique_ratio", "upper_ratio", "lower_ratio", *COMPLETENESS_METRICS], (0.0, 1.0)
+        ["unique_ratio", "upper_ratio", "lower_ratio", *metric_traits.COMPLETENESS_METRICS],
+        (0.0, 1.0),
     ),
     **dict.fromkeys(["row_count", "dist_val_count", "range"], (0.0, np.inf)),
     **dict.fromkeys(["str_len", "char_len", "digit_len", "punc_len"], (0.0, np.inf)),
@@ -106,9 +98,9 @@ def paper_method(metric: str) -> Method:
     Distances get Cantelli (Proposition 2), averages and counts of rows the central limit theorem
     (Proposition 3), all others Chebyshev (Proposition 1).
     """
-    if metric in DISTANCE_METRICS:
+    if metric in metric_traits.DISTANCE_METRICS:
         return "cantelli"
-    return "clt" if metric in CLT_METRICS else "chebyshev"
+    return "clt" if metric in metric_traits.CLT_METRICS else "chebyshev"
 
 
 def paper_fpr(method: Method, k: npt.ArrayLike) -> FloatArray:
@@ -152,8 +144,12 @@ def tail_dof(history: int, metric: str, difference: bool = False) -> float:
     difference and a distance hang on two batches, either of which can be the odd one, and an
     extreme hangs on a single row.
     """
-    most = TAIL_DOF_OF_TWO_BATCHES if difference or metric in DISTANCE_METRICS else TAIL_DOF
-    if metric in EXTREME_METRICS:
+    most = (
+        TAIL_DOF_OF_TWO_BATCHES
+        if difference or metric in metric_traits.DISTANCE_METRICS
+        else TAIL_DOF
+    )
+    if metric in metric_traits.EXTREME_METRICS:
         most = TAIL_DOF_OF_EXTREMES
     return min(most, (history - 1.0) / 3.0)
 
@@ -213,15 +209,15 @@ def spread_floor(
         widest: largest max - min that the column had.
     """
     floor = RELATIVE_RESOLUTION * level
-    if metric in COUNT_METRICS:
+    if metric in metric_traits.COUNT_METRICS:
         floor = max(floor, COUNT_RESOLUTION)
-    if metric in DAY_METRICS:
+    if metric in metric_traits.DAY_METRICS:
         floor = max(floor, DAY_RESOLUTION)
-    if metric in UNIT_METRICS:
+    if metric in metric_traits.UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
-    if metric in QUARTILES and level == 0.0:
+    if metric in metric_traits.QUARTILES and level == 0.0:
         floor = max(floor, RESOLUTION_OF_ZERO_QUARTILES * widest)
-    if metric in DISTANCE_METRICS and level == 0.0:
+    if metric in metric_traits.DISTANCE_METRICS and level == 0.0:
         # The earth mover's distance has the column's unit.
         floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else DISTANCE_RESOLUTION
     floor = max(floor, EQUALITY_TOLERANCE)

@@ -18,19 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from dqsql.decisions import strategies
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import NO_SLOT, IntArray, median_of
-from dqsql.decisions.strategies import (
-    DEFAULT_MIN_HISTORY,
-    LearnedStrategy,
-    Prediction,
-    Series,
-    TimeArray,
-    TooLittleHistoryError,
-    Undecidable,
-    recursive_residuals,
-)
 
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
@@ -47,7 +38,7 @@ _SEASONS = {
 _LEAST_ROUNDS = 2
 
 
-def seasons_of(many: Sequence[Series], length: int) -> dict[str, IntArray]:
+def seasons_of(many: Sequence[strategies.Series], length: int) -> dict[str, IntArray]:
     """Slots by season, S x (length + 1): of the newest values and, last, of the one to decide on.
 
     A series without times, or whose batches are too far apart or too few for a season, has no
@@ -63,20 +54,20 @@ def seasons_of(many: Sequence[Series], length: int) -> dict[str, IntArray]:
     return _slots(times)
 
 
-def seasons_at(times: TimeArray, series: int) -> dict[str, IntArray]:
+def seasons_at(times: strategies.TimeArray, series: int) -> dict[str, IntArray]:
     """As `seasons_of`, of so many series that have the same times; the last is the newest."""
     found = _slots(times[None])
     return {name: np.repeat(slots, series, axis=0) for name, slots in found.items()}
 
 
-def several_a_day(series: Series) -> bool:
+def several_a_day(series: strategies.Series) -> bool:
     """Whether a day has several batches, by the median distance between them."""
     if series.times is None or series.times.size < 2:
         return False
     return bool(_apart(series.times[None])[0] <= _SEASONS["hour"][1])
 
 
-def _slots(times: TimeArray) -> dict[str, IntArray]:
+def _slots(times: strategies.TimeArray) -> dict[str, IntArray]:
     apart = _apart(times)
     known = ~np.isnat(times)
     hours = times.astype("datetime64[h]").astype(np.int64)
@@ -105,7 +96,7 @@ def _slots(times: TimeArray) -> dict[str, IntArray]:
     return found
 
 
-def _apart(times: TimeArray) -> npt.NDArray[np.float64]:
+def _apart(times: strategies.TimeArray) -> npt.NDArray[np.float64]:
     """Median distance between neighbouring times, in microseconds; infinite where unknown."""
     steps = np.diff(times, axis=1).astype("timedelta64[us]").astype(float)
     steps[np.isnat(np.diff(times, axis=1))] = np.nan
@@ -128,7 +119,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class SeasonalBaseline(LearnedStrategy):
+class SeasonalBaseline(strategies.LearnedStrategy):
     """Base of baselines by the calendar: mean of past values of the same slot.
 
     Attributes:
@@ -146,11 +137,11 @@ class SeasonalBaseline(LearnedStrategy):
     cycle: ClassVar[tuple[str, int, int]] = ("D", 0, 1)
 
     def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
+        strategies.LearnedStrategy.__post_init__(self)
         self._check("min_per_slot", check.integer, low=2, example="min_per_slot => 3")
         self._check("spread", check.choice, known=SPREADS)
 
-    def slots(self, times: TimeArray) -> npt.NDArray[np.int64]:
+    def slots(self, times: strategies.TimeArray) -> npt.NDArray[np.int64]:
         """Number of the slot of each time; -1 for none."""
         unit, start, length = self.cycle
         units = times.astype(f"datetime64[{unit}]").astype(np.int64)
@@ -160,17 +151,17 @@ class SeasonalBaseline(LearnedStrategy):
         """A slot in words, plural."""
         raise NotImplementedError
 
-    def predict(self, series: Series) -> Prediction:
+    def predict(self, series: strategies.Series) -> strategies.Prediction:
         """Mean of the slot's values, and the spread chosen."""
         if series.times is None or series.time is None or np.isnat(series.time):
-            raise Undecidable(f"{self.name} needs batches with a time")
+            raise strategies.Undecidable(f"{self.name} needs batches with a time")
         known = ~np.isnan(series.values)
         values, slots = series.values[known], self.slots(series.times[known])
         slot = int(self.slots(np.array([series.time]))[0])
         mine = values[slots == slot]
         name = self.slot_name(slot)
         if mine.size < self.min_per_slot:
-            raise TooLittleHistoryError(
+            raise strategies.TooLittleHistoryError(
                 f"{mine.size} earlier {name}, {self.min_per_slot} are needed"
             )
         mean = float(mine.mean())
@@ -178,12 +169,12 @@ class SeasonalBaseline(LearnedStrategy):
         if self.spread == "auto" and mine.size >= _OWN_SPREAD:
             use_own = _varies_by_slot(values, slots, slot)
         if use_own:
-            away, degrees, errors = mine - mean, mine.size - 1, recursive_residuals(mine)
+            away, degrees, errors = mine - mean, mine.size - 1, strategies.recursive_residuals(mine)
         else:
             away, degrees, errors = _pooled(values, slots)
         spread = float(np.sqrt(np.dot(away, away) / max(degrees, 1)))
         basis, size = f"mean of {mine.size} {name}", int(mine.size)
-        return Prediction(mean, basis, size, (), spread, errors, 1 / size)
+        return strategies.Prediction(mean, basis, size, (), spread, errors, 1 / size)
 
 
 def _varies_by_slot(values: FloatArray, slots: npt.NDArray[np.int64], slot: int) -> bool:
@@ -212,7 +203,7 @@ def _pooled(values: FloatArray, slots: npt.NDArray[np.int64]) -> tuple[FloatArra
     order = np.argsort(slots, kind="stable")
     by_slot = np.split(values[order], np.flatnonzero(np.diff(slots[order])) + 1)
     away = np.concatenate([v - v.mean() for v in by_slot])
-    errors = np.concatenate([recursive_residuals(v) for v in by_slot])
+    errors = np.concatenate([strategies.recursive_residuals(v) for v in by_slot])
     return away, values.size - len(by_slot), errors
 
 
@@ -286,7 +277,7 @@ def filled(values: FloatArray, period: int) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Stl(LearnedStrategy):
+class Stl(strategies.LearnedStrategy):
     """Trend at the newest batch plus the season of a period before, by STL.
 
     Decomposition follows the noise of the values that it sees, so its residuals are smaller than
@@ -306,27 +297,27 @@ class Stl(LearnedStrategy):
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
+        strategies.LearnedStrategy.__post_init__(self)
         self._check("period", check.integer, low=2, example="stl(period => 7)")
         self._check("robust", check.flag)
 
     @property
     def min_history(self) -> int:
         """Three seasons, for one residual per place in the season to be more than none."""
-        return max(DEFAULT_MIN_HISTORY, _LEAST_SEASONS * self.period)
+        return max(strategies.DEFAULT_MIN_HISTORY, _LEAST_SEASONS * self.period)
 
     @property
     def reach(self) -> int | None:
         """The newest twelve seasons."""
         return _MOST_SEASONS * self.period
 
-    def predict(self, series: Series) -> Prediction:
+    def predict(self, series: strategies.Series) -> strategies.Prediction:
         """Decompose, and carry trend and season on by one batch."""
         given = series.values[-_MOST_SEASONS * self.period :]
         measured = ~np.isnan(given)
         known, least = int(np.count_nonzero(measured)), _LEAST_SEASONS * self.period
         if known < least:
-            raise TooLittleHistoryError(
+            raise strategies.TooLittleHistoryError(
                 f"{least} values are needed (three seasons), there are {known}"
             )
         values = filled(given, self.period)
@@ -339,7 +330,7 @@ class Stl(LearnedStrategy):
         spread = float(np.sqrt(np.mean(np.square(errors))))
         basis = f"trend and season of {self.period} batches, over {known} batches"
         # The inflation counts the uncertainty of what is expected.
-        return Prediction(expected, basis, known, (), spread, errors)
+        return strategies.Prediction(expected, basis, known, (), spread, errors)
 
 
 def decompose(values: FloatArray, period: int, robust: bool = False) -> tuple[float, FloatArray]:

@@ -15,17 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from dqsql.decisions import strategies
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
 from dqsql.decisions.seasonal import seasons_of
-from dqsql.decisions.strategies import (
-    DEFAULT_RELEARN_AFTER,
-    LearnedStrategy,
-    Prediction,
-    Series,
-    TooLittleHistoryError,
-)
 from dqsql.model.wording import plural
 
 _MOST_BATCHES = 730
@@ -34,7 +28,7 @@ _LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Auto(LearnedStrategy):
+class Auto(strategies.LearnedStrategy):
     """Season, trend, memory and scale by back-testing.
 
     Attributes:
@@ -42,35 +36,35 @@ class Auto(LearnedStrategy):
             is the normal one, >= 2.
     """
 
-    relearn_after: int = DEFAULT_RELEARN_AFTER
+    relearn_after: int = strategies.DEFAULT_RELEARN_AFTER
     name: ClassVar[str] = "auto"
 
     def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
+        strategies.LearnedStrategy.__post_init__(self)
         self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
 
-    def obstacle(self, series: Series) -> Exception | None:
+    def obstacle(self, series: strategies.Series) -> Exception | None:
         """Why a history cannot be modelled, or None."""
         known = series.known.size
         if known >= _LEAST:
             return None
-        return TooLittleHistoryError(f"{_LEAST} values are needed, there are {known}")
+        return strategies.TooLittleHistoryError(f"{_LEAST} values are needed, there are {known}")
 
     @property
     def reach(self) -> int | None:
         """The newest 730."""
         return _MOST_BATCHES
 
-    def predict(self, series: Series) -> Prediction:
+    def predict(self, series: strategies.Series) -> strategies.Prediction:
         """As `predict_many` for one."""
         obstacle = self.obstacle(series)
         if obstacle is not None:
             raise obstacle
         return self.predict_many([series])[0]
 
-    def predict_many(self, many: Sequence[Series]) -> list[Prediction]:
+    def predict_many(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         """Forecast the next value of each series; those of like length together."""
-        found: dict[int, Prediction] = {}
+        found: dict[int, strategies.Prediction] = {}
         order = sorted(range(len(many)), key=lambda i: many[i].values.size)
         for start in range(0, len(order), _CHUNK):
             chunk = order[start : start + _CHUNK]
@@ -78,7 +72,7 @@ class Auto(LearnedStrategy):
                 found[i] = one
         return [found[i] for i in range(len(many))]
 
-    def _together(self, many: Sequence[Series]) -> list[Prediction]:
+    def _together(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         length = min(max(s.values.size for s in many), _MOST_BATCHES)
         values = np.full((len(many), length), np.nan)
         for row, series in enumerate(many):
@@ -92,13 +86,13 @@ class Auto(LearnedStrategy):
         return [_prediction(found, row, values[row]) for row in range(len(many))]
 
 
-def _prediction(found: Forecasts, row: int, values: FloatArray) -> Prediction:
+def _prediction(found: Forecasts, row: int, values: FloatArray) -> strategies.Prediction:
     chosen, ratios = found.chosen, bool(found.ratios[row])
     errors = chosen.errors[row]
     errors = errors[~np.isnan(errors)]
     size = int(np.count_nonzero(~np.isnan(values)))
     spread = float(np.sqrt(np.mean(np.square(errors)))) if errors.size else 0.0
-    return Prediction(
+    return strategies.Prediction(
         expected=float(np.exp(chosen.expected[row]) if ratios else chosen.expected[row]),
         basis=_basis(chosen, row, size, int(found.steps[row]), ratios),
         size=size,

@@ -17,16 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from dqsql.decisions import strategies
 from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.seasonal import filled
-from dqsql.decisions.strategies import (
-    LearnedStrategy,
-    Prediction,
-    Series,
-    TooLittleHistoryError,
-    Undecidable,
-)
 from dqsql.errors import DecisionError
 
 KINDS = ("additive", "multiplicative")
@@ -46,7 +40,7 @@ _LOW, _HIGH = 1e-4, 0.9999
 
 
 @dataclass(frozen=True, slots=True)
-class HoltWinters(LearnedStrategy):
+class HoltWinters(strategies.LearnedStrategy):
     """Expected is the forecast one step ahead; the spread is that of the errors one step ahead.
 
     `period` counts batches; a batch without a value keeps its place and is filled by the value of
@@ -70,7 +64,7 @@ class HoltWinters(LearnedStrategy):
     positional: ClassVar[tuple[str, ...]] = ("period",)
 
     def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
+        strategies.LearnedStrategy.__post_init__(self)
         self._check("period", check.integer, low=2, example="holt_winters(period => 7)")
         for name, known in (("trend", TRENDS), ("seasonal", KINDS)):
             value = getattr(self, name)
@@ -91,11 +85,11 @@ class HoltWinters(LearnedStrategy):
         """Two seasons, at least ten values."""
         return max(_LEAST, 2 * self.period)
 
-    def predict(self, series: Series) -> Prediction:
+    def predict(self, series: strategies.Series) -> strategies.Prediction:
         """Fit and forecast one step."""
         return self.predict_many([series])[0]
 
-    def predict_many(self, many: Sequence[Series]) -> list[Prediction]:
+    def predict_many(self, many: Sequence[strategies.Series]) -> list[strategies.Prediction]:
         """As `predict` for many series; `fast` fits those of equal length together.
 
         Raises:
@@ -103,7 +97,7 @@ class HoltWinters(LearnedStrategy):
             Undecidable: one of them cannot be modelled.
         """
         values = [self._usable(series) for series in many]
-        found: list[Prediction | None] = [None] * len(many)
+        found: list[strategies.Prediction | None] = [None] * len(many)
         if self.fit == "fast":
             lengths = np.array([v.size for v in values])
             for length in np.unique(lengths):
@@ -119,29 +113,31 @@ class HoltWinters(LearnedStrategy):
                 found[i] = self._prediction(series, forecast, error)
         return [p for p in found if p is not None]
 
-    def obstacle(self, series: Series) -> Exception | None:
+    def obstacle(self, series: strategies.Series) -> Exception | None:
         """Why a history cannot be modelled, or None."""
         try:
             self._usable(series)
-        except (TooLittleHistoryError, Undecidable) as reason:
+        except (strategies.TooLittleHistoryError, strategies.Undecidable) as reason:
             return reason
         return None
 
-    def _usable(self, series: Series) -> FloatArray:
+    def _usable(self, series: strategies.Series) -> FloatArray:
         known = series.known
         least = max(_LEAST, 2 * self.period)
         if known.size < least:
-            raise TooLittleHistoryError(
+            raise strategies.TooLittleHistoryError(
                 f"{least} values are needed (two seasons), there are {known.size}"
             )
         if "multiplicative" in (self.trend, self.seasonal) and known.min() <= 0:
-            raise Undecidable(
+            raise strategies.Undecidable(
                 "multiplicative Holt-Winters needs values above 0, the least in the history is"
                 f" {known.min():g}"
             )
         return filled(series.values, self.period)
 
-    def _prediction(self, series: Series, forecast: float, errors: FloatArray) -> Prediction:
+    def _prediction(
+        self, series: strategies.Series, forecast: float, errors: FloatArray
+    ) -> strategies.Prediction:
         errors = errors[~np.isnan(series.values)]
         # Starting states and smoothing parameters were fitted to the same errors.
         fitted = self.period + (3 if self.trend == "none" else 5) - 1
@@ -152,7 +148,7 @@ class HoltWinters(LearnedStrategy):
         # How uncertain both are is taken to be as if each place in the season had a mean, and all a
         # trend: simulations of tests/decisions bear it out.
         own = errors * math.sqrt(size / left)
-        return Prediction(forecast, basis, size, (), spread, own, self.period / size)
+        return strategies.Prediction(forecast, basis, size, (), spread, own, self.period / size)
 
     def _by_statsmodels(self, values: FloatArray) -> tuple[float, FloatArray]:
         if np.ptp(values) == 0:
@@ -175,7 +171,7 @@ class HoltWinters(LearnedStrategy):
             forecast = float(fitted.forecast(1)[0])
         errors = np.asarray(fitted.resid, dtype=float)
         if not np.isfinite(forecast) or not np.isfinite(errors).all():
-            raise Undecidable("Holt-Winters could not be fitted to the history")
+            raise strategies.Undecidable("Holt-Winters could not be fitted to the history")
         return forecast, errors
 
     def fast(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:

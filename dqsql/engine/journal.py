@@ -18,16 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import DqsqlError
+from dqsql.model import tables
 from dqsql.model.table import Table
-from dqsql.model.tables import (
-    BATCHES,
-    FINDINGS,
-    METRICS,
-    PROGRAMS,
-    RESULT_HISTORY,
-    RESULTS,
-    state_table_name,
-)
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
@@ -87,7 +79,7 @@ class Journal:
     def reopen(self, ledger: Sequence[Mapping[str, Any]]) -> None:
         """Write a ledger with batches that are about to be checked again. Raises StorageError."""
         with self._writing:
-            self.store.replace_partition(BATCHES, ledger)
+            self.store.replace_partition(tables.BATCHES, ledger)
 
     @property
     def due(self) -> bool:
@@ -133,20 +125,22 @@ class Journal:
             parts = [work.parts[table] for work in works if table in work.parts]
             writes.append(partial(self.store.replace_batches, table, parts))
         for table, rows in (
-            (PROGRAMS, [row for work in works for row in work.programs]),
-            (FINDINGS, [row for work in works for row in work.findings]),
+            (tables.PROGRAMS, [row for work in works for row in work.programs]),
+            (tables.FINDINGS, [row for work in works for row in work.findings]),
         ):
             if rows:
                 writes.append(partial(self.store.replace_partition, table, rows))
         replaced = [row for work in works for row in work.replaced]
         if replaced:
-            writes.append(partial(self.store.append, RESULT_HISTORY, replaced))
+            writes.append(partial(self.store.append, tables.RESULT_HISTORY, replaced))
         self._do(writes)
-        self.store.replace_partition(BATCHES, [row for w in works for row in self._vouched(w)])
+        self.store.replace_partition(
+            tables.BATCHES, [row for w in works for row in self._vouched(w)]
+        )
 
     def _vouched(self, work: Work) -> list[Mapping[str, Any]]:
         """The ledger's rows with the versions of the tables that have the batches of this run."""
-        names = (METRICS.name, RESULTS.name, state_table_name(work.model))
+        names = (tables.METRICS.name, tables.RESULTS.name, tables.state_table_name(work.model))
         versions = json.dumps(self.store.versions(names), sort_keys=True)
         batches = set(work.batches)
         return [{**r, "versions": versions} if r["batch"] in batches else r for r in work.ledger]

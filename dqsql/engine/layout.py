@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dqsql.model.tables import (
-    frequency_table_name,
-    frequency_total_table_name,
-    state_table_name,
-    total_table_name,
-)
+from dqsql.model import tables
 
 
 @dataclass(frozen=True)
@@ -32,10 +27,10 @@ class TableFamily:
         return self.keys[1:]
 
 
-STATES = TableFamily(state_table_name, total_table_name, ("batch", "segment"))
+STATES = TableFamily(tables.state_table_name, tables.total_table_name, ("batch", "segment"))
 COUNTS = TableFamily(
-    frequency_table_name,
-    frequency_total_table_name,
+    tables.frequency_table_name,
+    tables.frequency_total_table_name,
     ("batch", "segment", "counted", "value"),
     large=True,
 )

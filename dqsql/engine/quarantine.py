@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.marked_rows import (
-    FAILED_CHECKS,
-    OWN_COLUMNS,
-    QUARANTINED,
-    REASONS,
-    ROW_BATCH,
-    SplitQuery,
-    kept_columns,
-)
+from dqsql.compiler import marked_rows
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
@@ -96,7 +88,7 @@ class RowSplitter:
         found = self._row_checks()
         failed = failed_batches(r for r in results if _fails(r))
         with ExitStack() as lent:
-            statement = SplitQuery(
+            statement = marked_rows.SplitQuery(
                 plan=self.plan,
                 failing=found,
                 batches=batches,
@@ -131,26 +123,29 @@ class RowSplitter:
 
         frame = sorting_if_too_large(self.spark, rows)
         columns = self._columns(batches.types)
-        kept = kept_columns(columns, batches.types, self._private())
-        stored = [*map(self._text, kept), quoted(ROW_BATCH)]
-        bad, rest = frame.where(quoted(QUARANTINED)), frame.where(f"not {quoted(QUARANTINED)}")
+        kept = marked_rows.kept_columns(columns, batches.types, self._private())
+        stored = [*map(self._text, kept), quoted(marked_rows.ROW_BATCH)]
+        bad, rest = (
+            frame.where(quoted(marked_rows.QUARANTINED)),
+            frame.where(f"not {quoted(marked_rows.QUARANTINED)}"),
+        )
         told = bad.selectExpr(
             *stored,
-            quoted(FAILED_CHECKS),
-            quoted(REASONS),
+            quoted(marked_rows.FAILED_CHECKS),
+            quoted(marked_rows.REASONS),
             f"{text_literal(self.run_id)} as {RUN_ID}",
             f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as {QUARANTINED_AT}",
         )
         place = self.quarantine
         target = replace(self.project.target, schema=place.schema, warehouse=place.warehouse)
         store = open_store(self.spark, target)
-        store.replace_rows(quarantined, told, ROW_BATCH, replaced)
-        store.replace_rows(good, rest.selectExpr(*stored), ROW_BATCH, replaced)
+        store.replace_rows(quarantined, told, marked_rows.ROW_BATCH, replaced)
+        store.replace_rows(good, rest.selectExpr(*stored), marked_rows.ROW_BATCH, replaced)
         with translated(f"cannot count the rows in {quarantined}"):
-            counts = bad.groupBy(ROW_BATCH).count().toArrow().to_pylist()
+            counts = bad.groupBy(marked_rows.ROW_BATCH).count().toArrow().to_pylist()
         store.tidy()
-        passed = rest.drop(*OWN_COLUMNS)
-        return passed, {row[ROW_BATCH]: row["count"] for row in counts}
+        passed = rest.drop(*marked_rows.OWN_COLUMNS)
+        return passed, {row[marked_rows.ROW_BATCH]: row["count"] for row in counts}
 
     def _text(self, expression: exp.Expr) -> str:
         """The SQL of an expression, with the project's key in it."""
@@ -196,7 +191,7 @@ class RowSplitter:
         return frozenset() if self.quarantine.private == KEEP else pii_columns(self.plan.model)
 
     def _refuse_names(self, types: Mapping[str, str]) -> None:
-        taken = sorted(OWN_COLUMNS.intersection(name.lower() for name in types))
+        taken = sorted(marked_rows.OWN_COLUMNS.intersection(name.lower() for name in types))
         if taken:
             name = self.plan.model.name
             raise ConfigError(

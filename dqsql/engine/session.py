@@ -17,19 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from dqsql.engine import launching
 from dqsql.engine.archive import archive_options, remove_archive
 from dqsql.engine.early_context import APP_NAME, bound_session
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
 from dqsql.engine.head_start import Found, Launch, has_session, note_launch, taken
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
-from dqsql.engine.launching import (
-    command_of_process,
-    embedded_settings,
-    java_options,
-    sized_options,
-    wanted_by,
-)
 from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target
@@ -97,7 +91,7 @@ def _warm(target: Target) -> Iterator[Target | None]:
     if target.method != "session" or has_session():
         yield None
         return
-    with warm_target(target, embedded_settings(target)) as warm:
+    with warm_target(target, launching.embedded_settings(target)) as warm:
         yield warm
 
 
@@ -244,11 +238,11 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
 
     # The JVM's Python workers must be this interpreter, not the first python3 on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = embedded_settings(target)
+    settings = launching.embedded_settings(target)
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
-    small = sized_options(settings, scale)
-    wanted = wanted_by(settings, small)
+    small = launching.sized_options(settings, scale)
+    wanted = launching.wanted_by(settings, small)
     log = log_dir / "spark.log"
     try:
         with _own_interrupts(), taken(wanted) as (found, process):
@@ -260,17 +254,19 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
             java = find_java()
             with _own_interrupts(), _output_to(log):
                 try:
-                    session = _built(java_options(settings, [*archive_options(java), *small]))
+                    session = _built(
+                        launching.java_options(settings, [*archive_options(java), *small])
+                    )
                 except PySparkRuntimeError:
                     # Nothing of Spark's was reached. A JVM dies of an archive that it cannot use.
                     if not remove_archive(java):
                         raise
-                    return _built(java_options(settings, small))
+                    return _built(launching.java_options(settings, small))
     except _START_FAILURES as error:
         raise SessionError(
             f"Spark did not start: {first_sentence(error)}", hint=f"see {log}"
         ) from error
-    if (started := command_of_process(process or _own_process())) is not None:
+    if (started := launching.command_of_process(process or _own_process())) is not None:
         command, variables = started
         record = str(place_of(settings).record)
         note_launch(Launch(command, str(log.absolute()), wanted, record, variables))
@@ -299,20 +295,20 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
 
     `idle` are the seconds without use after which it stops. Raises DqsqlError.
     """
-    settings = embedded_settings(target)
+    settings = launching.embedded_settings(target)
     if (there := present_session(settings)) is not None:
         return there, False
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
     java = find_java()
-    options = java_options(settings, archive_options(java))
+    options = launching.java_options(settings, archive_options(java))
     try:
         return start_session(settings, options, idle), True
     except SessionError:
         # A server that does not come up may have died of the archive.
         if not remove_archive(java):
             raise
-        return start_session(settings, java_options(settings, ()), idle), True
+        return start_session(settings, launching.java_options(settings, ()), idle), True
 
 
 @contextmanager

@@ -25,25 +25,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine import storage_sql
-from dqsql.engine.delta_log import (
-    LoggedFile,
-    add_action,
-    among,
-    compact,
-    delete_unread,
-    delta_fields,
-    logged_files,
-    nullable,
-    other_types,
-    rows_of,
-    selected,
-    sentence,
-    settle_columns,
-    spark_schema,
-    version_of,
-    was_slower,
-)
+from dqsql.engine import delta_log, storage_sql
+from dqsql.engine.delta_log import among
 from dqsql.engine.layout import TableFamily
 from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
 from dqsql.errors import ConfigError, StorageError
@@ -96,7 +79,7 @@ class DeltaFolderStore(Store):
             found = self.table(table.name)
             if found is None:
                 return []
-            rows = selected(found, table, wanted, where or {})
+            rows = delta_log.selected(found, table, wanted, where or {})
         absent = [name for name in wanted if name not in rows.column_names]
         for name in absent:
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
@@ -141,7 +124,7 @@ class DeltaFolderStore(Store):
             if present is None:
                 self._create(name, added, table.partitions)
                 return
-            settle_columns(name, present, Schema.from_arrow(added.schema))
+            delta_log.settle_columns(name, present, Schema.from_arrow(added.schema))
             write_deltalake(present, added, mode="append", schema_mode="merge")
 
         self._commit(name, write)
@@ -153,7 +136,9 @@ class DeltaFolderStore(Store):
             table = self.table(name)
             if table is None:
                 return None
-            files = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
+            files = [
+                f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
+            ]
             frame = self._read(table, files)
         return frame if batches is None else frame.where(storage_sql.among("`batch`", batches))
 
@@ -165,7 +150,7 @@ class DeltaFolderStore(Store):
         family: TableFamily,
     ) -> None:
         if isinstance(rows, pa.Table):
-            self._replace_rows(name, nullable(rows), batches)
+            self._replace_rows(name, delta_log.nullable(rows), batches)
         else:
             self._exchange(name, rows, batches, large=family.large)
 
@@ -182,7 +167,7 @@ class DeltaFolderStore(Store):
         """See `Store.replace_rows`."""
         from dqsql.engine import row_files
 
-        wanted = Schema.from_json(delta_fields(rows.schema))
+        wanted = Schema.from_json(delta_log.delta_fields(rows.schema))
 
         def write() -> None:
             table = self.table(name)
@@ -192,7 +177,7 @@ class DeltaFolderStore(Store):
             table = self._widened(name, table, rows)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
-                held = nullable(rows.toArrow())
+                held = delta_log.nullable(rows.toArrow())
                 write_deltalake(table, held, mode="overwrite", predicate=condition)
             elif actions := self._row_files(name, table, by).replaced(rows, batches):
                 table.create_write_transaction(actions, "append", table.schema())
@@ -218,7 +203,7 @@ class DeltaFolderStore(Store):
 
     def _version(self, name: str) -> int | None:
         if self.folder is not None:
-            return version_of(self.folder / name)
+            return delta_log.version_of(self.folder / name)
         table = self.table(name)
         return None if table is None else table.version()
 
@@ -228,7 +213,7 @@ class DeltaFolderStore(Store):
             table = self.table(name)
             if table is None:
                 return None
-            files = logged_files(table)
+            files = delta_log.logged_files(table)
         found: Counter[str] = Counter()
         for file in files:
             found[file.model or ""] += file.rows
@@ -246,7 +231,7 @@ class DeltaFolderStore(Store):
                 table = self.table(name)
                 if table is not None:
                     self._compact(name, table)
-                    delete_unread(table)
+                    delta_log.delete_unread(table)
             except (*FAILURES, StorageError) as error:
                 logging.getLogger(__name__).info("could not compact %s: %s", name, error)
         self._written.clear()
@@ -254,7 +239,7 @@ class DeltaFolderStore(Store):
     def _compact(self, name: str, table: DeltaTable) -> None:
         by = self._batched_by.get(name)
         if by is None or self._is_out_of_reach:
-            compact(table)
+            delta_log.compact(table)
         elif actions := self._row_files(name, table, by).compacted():
             # What replaces a batch meanwhile takes out a file, too: the later commit fails.
             table.create_write_transaction(actions, "append", table.schema())
@@ -285,7 +270,7 @@ class DeltaFolderStore(Store):
                 if rows.num_rows:
                     self._create(name, rows, partitions)
                 return
-            settle_columns(name, table, Schema.from_arrow(rows.schema))
+            delta_log.settle_columns(name, table, Schema.from_arrow(rows.schema))
             write_deltalake(table, rows, mode="overwrite", schema_mode="merge", predicate=condition)
 
         self._commit(name, write)
@@ -306,14 +291,16 @@ class DeltaFolderStore(Store):
             if batches is None:
                 write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
                 return
-            changed = other_types(table, Schema.from_arrow(rows.schema))
+            changed = delta_log.other_types(table, Schema.from_arrow(rows.schema))
             if not changed:
                 condition = among("batch", batches)
                 write_deltalake(
                     table, rows, mode="overwrite", schema_mode="merge", predicate=condition
                 )
                 return
-            kept = rows_of(table).to_table(filter=~pc.field("batch").isin(sorted(batches)))
+            kept = delta_log.rows_of(table).to_table(
+                filter=~pc.field("batch").isin(sorted(batches))
+            )
             whole = pa.concat_tables([kept.drop_columns(changed), rows], promote_options="default")
             write_deltalake(table, whole, mode="overwrite", schema_mode="overwrite")
 
@@ -336,7 +323,7 @@ class DeltaFolderStore(Store):
                 try:
                     write()
                 except DeltaError as error:
-                    if not left or not was_slower(error):
+                    if not left or not delta_log.was_slower(error):
                         raise
                     time.sleep(_PAUSE)
                 else:
@@ -349,24 +336,24 @@ class DeltaFolderStore(Store):
         try:
             yield
         except FAILURES as error:
-            if was_slower(error):
+            if delta_log.was_slower(error):
                 raise StorageError(
                     f"{doing}: other runs keep writing to the same table",
                     hint="this write stored nothing; run again",
                 ) from error
             raise StorageError(
-                f"{doing}: {sentence(error)}",
+                f"{doing}: {delta_log.sentence(error)}",
                 hint=f"the warehouse is {self.location}; `dqsql doctor` shows what is damaged",
             ) from error
 
     # --- what Spark reads and writes -----------------------------------------------------------
 
-    def _read(self, table: DeltaTable, files: Sequence[LoggedFile]) -> DataFrame:
+    def _read(self, table: DeltaTable, files: Sequence[delta_log.LoggedFile]) -> DataFrame:
         """Files of a table as Spark reads them, with all columns of the table."""
         from dqsql.engine.failures import SPARK_FAILURES
         from dqsql.engine.paths import escaped
 
-        schema = spark_schema(table.schema().to_json())
+        schema = delta_log.spark_schema(table.schema().to_json())
         if self._is_out_of_reach:
             # A server may be on another machine: it gets the rows instead of the files.
             return self._sent(table, files, schema)
@@ -394,7 +381,9 @@ class DeltaFolderStore(Store):
         """Whether the tables are in a folder of this machine and Spark may be on another."""
         return self.folder is not None and ".connect." in type(self._spark).__module__
 
-    def _sent(self, table: DeltaTable, files: Sequence[LoggedFile], schema: Any) -> DataFrame:
+    def _sent(
+        self, table: DeltaTable, files: Sequence[delta_log.LoggedFile], schema: Any
+    ) -> DataFrame:
         handler = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
         parts = [pq.read_table(file.path, filesystem=handler) for file in files]
         rows = pa.concat_tables(parts, promote_options="default") if parts else None
@@ -415,14 +404,14 @@ class DeltaFolderStore(Store):
         Files that hold other batches as well are written again without the replaced ones.
         """
         if self._is_out_of_reach:
-            self._replace_rows(name, nullable(rows.toArrow()), batches)
+            self._replace_rows(name, delta_log.nullable(rows.toArrow()), batches)
             return
         with self.telling(f"cannot read {name}"):
             present = self.table(name)
-        if present is not None and other_types(
-            present, Schema.from_json(delta_fields(rows.schema))
+        if present is not None and delta_log.other_types(
+            present, Schema.from_json(delta_log.delta_fields(rows.schema))
         ):
-            self._replace_rows(name, nullable(rows.toArrow()), batches)
+            self._replace_rows(name, delta_log.nullable(rows.toArrow()), batches)
             return
 
         def write() -> None:
@@ -431,7 +420,9 @@ class DeltaFolderStore(Store):
                 table = self._create_empty(name, rows)
             else:
                 table = self._widened(name, table, rows)
-            old = [f for f in logged_files(table) if batches is None or f.may_have(batches)]
+            old = [
+                f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
+            ]
             whole = rows
             if batches is not None and old:
                 kept = self._read(table, old).where(f"not {storage_sql.among('`batch`', batches)}")
@@ -449,12 +440,12 @@ class DeltaFolderStore(Store):
         self._commit(name, write)
 
     def _create_empty(self, name: str, rows: DataFrame) -> DeltaTable:
-        schema = Schema.from_json(delta_fields(rows.schema))
+        schema = Schema.from_json(delta_log.delta_fields(rows.schema))
         return DeltaTable.create(self._uri(name), schema, configuration=_CONFIGURATION)
 
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""
-        wanted = Schema.from_json(delta_fields(rows.schema))
+        wanted = Schema.from_json(delta_log.delta_fields(rows.schema))
         present = {field.name for field in table.schema().fields}
         added = [field for field in wanted.fields if field.name not in present]
         if not added:
@@ -469,7 +460,7 @@ class DeltaFolderStore(Store):
         from dqsql.engine.row_files import written_files
 
         files, written = written_files(table, self._uri(name), rows.write)
-        added = [add_action(files, found.path, found.size, by) for found in written]
+        added = [delta_log.add_action(files, found.path, found.size, by) for found in written]
         if not added:
             raise StorageError(
                 f"the files that Spark wrote for {name} cannot be seen in {self.location}",

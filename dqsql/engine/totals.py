@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from dqsql.compiler import cumulative
 from dqsql.compiler.counts import (
     COUNT_TYPES,
     counted_states,
@@ -27,14 +28,6 @@ from dqsql.compiler.counts import (
     tables_of,
     total_counts,
     with_counted,
-)
-from dqsql.compiler.cumulative import (
-    BATCHES,
-    batches_without,
-    cumulative_states,
-    missing_query,
-    prefix_query,
-    total_query,
 )
 from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import quoted, to_sql
@@ -231,7 +224,7 @@ class CumulativeRun:
         states = self._states()
         if not states.use(history, good):
             self._note_left_out(self._never_computed(states, history), "these were not measured")
-        query = prefix_query(self._merged, len(self.batches), states.view)
+        query = cumulative.prefix_query(self._merged, len(self.batches), states.view)
         if self._counted:
             counts, of_counts = self._counts(), self._history(self._tables)
             if not counts.use(of_counts, good):
@@ -255,7 +248,7 @@ class CumulativeRun:
         if not counted or self._passed != frozenset(names).intersection(self.batches):
             return
         states = self._states()
-        total = total_query(self._merged, states.view)
+        total = cumulative.total_query(self._merged, states.view)
         states.store_total(total, names, fingerprint(counted, self._parts))
         if self._counted:
             counts = self._counts()
@@ -264,7 +257,7 @@ class CumulativeRun:
 
     @property
     def _merged(self) -> tuple[StateColumn, ...]:
-        return cumulative_states(self.part.states, self.part.metrics)
+        return cumulative.cumulative_states(self.part.states, self.part.metrics)
 
     @property
     def _counted(self) -> tuple[StateColumn, ...]:
@@ -310,9 +303,11 @@ class CumulativeRun:
         """Of how many counted batches a state is missing, or all that was stored of them."""
         if not history.counted:
             return 0
-        rows = states.query(missing_query(self._merged, states.view)).toArrow().to_pylist()
-        gone = len(history.counted) - int(rows[0][BATCHES])
-        return gone + batches_without(rows[0], self._merged)
+        rows = (
+            states.query(cumulative.missing_query(self._merged, states.view)).toArrow().to_pylist()
+        )
+        gone = len(history.counted) - int(rows[0][cumulative.BATCHES])
+        return gone + cumulative.batches_without(rows[0], self._merged)
 
     def _never_counted(self, counts: Kept, history: StateHistory) -> int:
         """Of how many batches a table of values is missing; each counted batch has its mark."""

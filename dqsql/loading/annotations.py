@@ -18,16 +18,8 @@ import yaml
 
 from dqsql.dialect import prefix_end, shortened
 from dqsql.errors import AnnotationError, DqsqlError, Span, SqlSyntaxError, error_of
+from dqsql.loading import hints
 from dqsql.loading.documents import DEPTH, LimitedLoader, load_yaml
-from dqsql.loading.hints import (
-    bracketed_setting,
-    curly_quotes,
-    dotted_range,
-    expression_hint,
-    loose_setting,
-    rest_hint,
-    unit_hint,
-)
 from dqsql.loading.scanner import TextProblem
 from dqsql.loading.settings import read_check_settings
 from dqsql.loading.suspects import lost_escape, stray_names
@@ -281,16 +273,16 @@ def _expression(text: str, offset: int) -> str:
 
 def _refuse_other_signs(expression: str, offset: int) -> None:
     """Refuse `[severity: warn]`, `1..5` and curly quotes, which SQL reads in its own way."""
-    at = bracketed_setting(expression)
+    at = hints.bracketed_setting(expression)
     if at is not None:
         shown = expression[at:].strip()
         raise AnnotationProblem(
             "settings go in braces", offset + at, shown, f"write {{{shown.strip('[]() ')}}}"
         )
-    if (hint := curly_quotes(expression)) is not None:
+    if (hint := hints.curly_quotes(expression)) is not None:
         shown = f"@{expression.strip()}"
         raise AnnotationProblem("these quotes do not work in SQL", offset, shown, hint)
-    values = dotted_range(expression)
+    values = hints.dotted_range(expression)
     if values is not None:
         raise AnnotationProblem(
             f"SQL has no ranges of numbers: {shortened(expression)!r}",
@@ -334,7 +326,7 @@ def _expression_problem(text: str, offset: int, error: DqsqlError) -> Annotation
     detail = _POSITION.sub("", error.message).rpartition("': ")[2]
     # sqlglot's messages about its own classes and texts say nothing to a user.
     detail = "" if "class" in detail or "\n" in detail or "'" in detail else f": {detail}"
-    hint = expression_hint(shown) or "put prose before the @"
+    hint = hints.expression_hint(shown) or "put prose before the @"
     return AnnotationProblem(
         f"cannot parse the expression {shown!r}{detail}", offset, f"@{shown}", hint
     )
@@ -399,7 +391,7 @@ def _refuse_repeated(text: str, offset: int) -> None:
 def _check_prose(expression: str, text: str, offset: int, known_names: Collection[str]) -> None:
     rest = text.strip()
     at = offset + len(text) - len(text.lstrip())
-    if loose_setting(rest) or unit_hint(expression, rest):
+    if hints.loose_setting(rest) or hints.unit_hint(expression, rest):
         _refuse_rest(expression, rest, at)
     if not _PROSE.fullmatch(rest) or _NUMBER.search(rest):
         _refuse_rest(expression, rest, at)
@@ -418,7 +410,7 @@ def _refuse_rest(expression: str, rest: str, offset: int) -> None:
         f"text after the annotation: {shortened(rest)!r}",
         offset,
         rest,
-        rest_hint(expression.strip(), rest),
+        hints.rest_hint(expression.strip(), rest),
     )
 
 

@@ -11,14 +11,7 @@ from typing import Any
 import yaml
 
 from dqsql.errors import ConfigError, DqsqlError, Span, UsageError, error_of
-from dqsql.loading.documents import (
-    Document,
-    files_below,
-    load_yaml,
-    read_document,
-    read_text,
-    relative_to,
-)
+from dqsql.loading import documents
 from dqsql.loading.settings import project_settings, read_model_settings
 from dqsql.model.project import MacroFile, NoData, Project, Severity
 from dqsql.model.settings import Reader, as_names, as_text, one_of
@@ -62,7 +55,7 @@ class ProjectConfig:
     """The project file as read. `document` is kept for the places of its keys."""
 
     name: str
-    document: Document
+    document: documents.Document
     profile: str | None = None
     model_paths: tuple[str, ...] = ("checks",)
     macro_paths: tuple[str, ...] = ("macros",)
@@ -119,7 +112,7 @@ def parse_vars(text: str) -> dict[str, Any]:
     """The value of `--vars`: a YAML mapping. Raises UsageError."""
     hint = "write --vars '{name: value}'"
     try:
-        values = load_yaml(text)
+        values = documents.load_yaml(text)
     except (yaml.YAMLError, ValueError):
         # Neither the text nor YAML's words about it: values may be secret.
         raise UsageError("--vars is not YAML", hint=hint) from None
@@ -144,7 +137,7 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
             hint="`dqsql init` writes one; --project-dir names another folder",
         )
     library = MacroLibrary((), base_context(overrides, None))
-    document = read_document(file, FILE_NAME, library.render)
+    document = documents.read_document(file, FILE_NAME, library.render)
     values = normalised(document)
     name = project_name(document, values)
     variables = document.mapping(values.get("vars"), "vars", what="'vars'")
@@ -156,7 +149,7 @@ def read_project_file(root: Path, overrides: Mapping[str, Any]) -> ProjectConfig
 
 
 def build_config(
-    document: Document, values: Mapping[str, Any], name: str, variables: Mapping[str, Any]
+    document: documents.Document, values: Mapping[str, Any], name: str, variables: Mapping[str, Any]
 ) -> ProjectConfig:
     """The configuration in `values`, the top level of `document`. Raises ConfigError."""
     fields = {
@@ -175,7 +168,7 @@ def build_config(
     )
 
 
-def normalised(document: Document) -> dict[str, Any]:
+def normalised(document: documents.Document) -> dict[str, Any]:
     """The top level with `-` and `_` in keys taken for the same, every key known."""
     values: dict[str, Any] = {}
     known = known_keys()
@@ -192,7 +185,7 @@ def known_keys() -> frozenset[str]:
     return _OTHER_KEYS.union(_FIELDS, _TARGET_KEYS, project_settings())
 
 
-def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
+def _project_settings(document: documents.Document, values: Mapping[str, Any]) -> dict[str, Any]:
     readers = project_settings()
     return {
         key: document.read(values, key, readers[key])
@@ -201,7 +194,7 @@ def _project_settings(document: Document, values: Mapping[str, Any]) -> dict[str
     }
 
 
-def project_name(document: Document, values: Mapping[str, Any]) -> str:
+def project_name(document: documents.Document, values: Mapping[str, Any]) -> str:
     """The project's name. Raises ConfigError: there is none, or it is no identifier."""
     name = document.read(values, "name", as_text)
     if not name:
@@ -215,7 +208,7 @@ def project_name(document: Document, values: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def _target_defaults(document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
+def _target_defaults(document: documents.Document, values: Mapping[str, Any]) -> dict[str, Any]:
     """`warehouse: path`, or a mapping of warehouse settings, and the same keys at the top."""
     defaults = {k: v for k, v in values.items() if k in _TARGET_KEYS and v is not None}
     warehouse = defaults.get("warehouse")
@@ -229,7 +222,7 @@ def _target_defaults(document: Document, values: Mapping[str, Any]) -> dict[str,
 
 
 def _folder_defaults(
-    document: Document, values: Mapping[str, Any], name: str
+    document: documents.Document, values: Mapping[str, Any], name: str
 ) -> list[FolderDefaults]:
     models = document.mapping(values.get("models"), "models", what="'models'")
     result: list[FolderDefaults] = []
@@ -242,7 +235,7 @@ def _folder_defaults(
 
 
 def _collect(
-    document: Document,
+    document: documents.Document,
     values: Mapping[str, Any],
     keys: tuple[str, ...],
     folder: tuple[str, ...],
@@ -262,7 +255,9 @@ def _collect(
         _collect(document, child, (*keys, key), (*folder, key), result)
 
 
-def _settings(document: Document, own: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def _settings(
+    document: documents.Document, own: Mapping[str, Any], keys: tuple[str, ...]
+) -> dict[str, Any]:
     plain: dict[str, Any] = {key.removeprefix("+"): value for key, value in own.items()}
     settings, problems = read_model_settings(plain)
     if problems:
@@ -289,8 +284,8 @@ def place_of(project: Project, key: str) -> Span:
 
 def shipped_macros() -> tuple[MacroFile, ...]:
     """The checks and metrics that come with dqsql, by absolute path."""
-    files = files_below(resource_dir("macros"), (".",), (".sql",))
-    return tuple(MacroFile(str(f), read_text(f, str(f))) for f in files)
+    files = documents.files_below(resource_dir("macros"), (".",), (".sql",))
+    return tuple(MacroFile(str(f), documents.read_text(f, str(f))) for f in files)
 
 
 def macro_files(
@@ -301,10 +296,10 @@ def macro_files(
     What cannot be read is appended to `errors`.
     """
     files = [*shipped_macros()]
-    for file in files_below(root, config.macro_paths, (".sql",)):
-        shown = relative_to(file, root)
+    for file in documents.files_below(root, config.macro_paths, (".sql",)):
+        shown = documents.relative_to(file, root)
         try:
-            files.append(MacroFile(shown, read_text(file, shown)))
+            files.append(MacroFile(shown, documents.read_text(file, shown)))
         except DqsqlError as error:
             errors.append(error)
     return tuple(files)

@@ -14,13 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from dqsql.errors import PatternError
-from dqsql.patterns.characters import (
-    ASCII_CLASSES,
-    DIGIT,
-    JAVA_CLASSES,
-    leaf_class,
-    unicode_classes,
-)
+from dqsql.patterns import characters
 from dqsql.patterns.language import Branch, Pattern, Token, TokenGroup, pattern_of
 
 # Which leaf classes (see `characters`) each token's characters can have, and which symbols.
@@ -32,7 +26,7 @@ _MEMBERS: dict[str, frozenset[str]] = {
     "alphanum": frozenset("Aax0"),
     "num": frozenset("Aa0+-."),
 }
-_STARTS = {"num": frozenset("0+-"), "all": frozenset(DIGIT)}
+_STARTS = {"num": frozenset("0+-"), "all": frozenset(characters.DIGIT)}
 
 # Each number can end at up to three places: the number of readings grows with their number.
 _MAX_NUMBERS = 7
@@ -44,7 +38,7 @@ def spark_regex(pattern: Pattern) -> str:
     The expression holds ASCII characters only. As a SQL literal its backslashes need escaping,
     unless `spark.sql.parser.escapedStringLiterals` is set or a raw literal (`r'..'`) is used.
     """
-    body = _alternatives(pattern, JAVA_CLASSES, _java_constant)
+    body = _alternatives(pattern, characters.JAVA_CLASSES, _java_constant)
     return rf"\A(?:{body})\z"
 
 
@@ -77,7 +71,7 @@ def token_regex(token: Token, classes: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: Pattern, *, ascii_only: bool) -> re.Pattern[str]:
-    classes = ASCII_CLASSES if ascii_only else unicode_classes()
+    classes = characters.ASCII_CLASSES if ascii_only else characters.unicode_classes()
     return re.compile(_alternatives(pattern, classes, re.escape))
 
 
@@ -188,7 +182,7 @@ def _separated(first: Token, between: list[Token], second: Token) -> bool:
     start = _STARTS.get(second.kind) or _members(second)
     if first.kind == "num":
         # A number has one place to end after each of its three parts, unless digits follow.
-        return DIGIT not in (places[0] if places else start)
+        return characters.DIGIT not in (places[0] if places else start)
     if first.kind == "all":
         return any(place.isdisjoint(_members(second)) for place in places)
     if second.kind == "all":
@@ -201,12 +195,12 @@ def _members(token: Token) -> frozenset[str]:
     if token.kind != "set":
         return _MEMBERS[token.kind]
     classes = (_MEMBERS[name] for name in token.classes)
-    return frozenset(map(leaf_class, token.text)).union(*classes)
+    return frozenset(map(characters.leaf_class, token.text)).union(*classes)
 
 
 def _memberships(token: Token) -> Iterator[frozenset[str]]:
     """Yield, for each position of a bounded token, the leaf classes or symbols it can hold."""
     if token.kind == "const":
-        yield from (frozenset(leaf_class(character)) for character in token.text)
+        yield from (frozenset(characters.leaf_class(character)) for character in token.text)
     elif token.kind != "all":
         yield _members(token)

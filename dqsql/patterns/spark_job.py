@@ -21,15 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dqsql.errors import PatternError, UsageError
+from dqsql.patterns import store
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
 from dqsql.patterns.infer import TaggedColumn
-from dqsql.patterns.store import (
-    CONTRIBUTION_SCHEMA,
-    SizeReport,
-    contribution_rows,
-    read_meta,
-    replace_tables,
-)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -158,7 +152,7 @@ def build_index(
     folder: str | os.PathLike[str],
     tables: Mapping[str, DataFrame],
     settings: IndexSettings | None = None,
-) -> SizeReport:
+) -> store.SizeReport:
     """Add tables to the index in a folder, or make it; what tables in it contributed is replaced.
 
     Only string columns count; of each the first `max_values` non-null values that Spark returns are
@@ -167,18 +161,18 @@ def build_index(
     if not tables:
         raise PatternError("no tables to index")
     if (Path(folder) / "index.json").exists():
-        existing = read_meta(Path(folder)).settings
+        existing = store.read_meta(Path(folder)).settings
         if settings is not None and settings != existing:
             raise PatternError(f"pattern index {folder} was built with {existing}")
         settings = existing
     settings = settings or IndexSettings()
     names = sorted(tables)
-    report: SizeReport | None = None
+    report: store.SizeReport | None = None
     for start in range(0, len(names), _TABLES_PER_GROUP):
         group = {name: tables[name] for name in names[start : start + _TABLES_PER_GROUP]}
         rows, totals = _contributions(group, settings)
         last = start + _TABLES_PER_GROUP >= len(names)
-        report = replace_tables(folder, rows, totals, settings, serve=last)
+        report = store.replace_tables(folder, rows, totals, settings, serve=last)
     assert report is not None
     return report
 
@@ -202,7 +196,7 @@ def _contributions(
     summed = generated.groupBy("table", "pattern").agg(
         *(F.sum(name).cast("bigint").alias(name) for name in COUNTS)
     )
-    collected = summed.toArrow().cast(CONTRIBUTION_SCHEMA).sort_by("pattern")
+    collected = summed.toArrow().cast(store.CONTRIBUTION_SCHEMA).sort_by("pattern")
     rows: dict[str, pa.Table] = {}
     for name in tables:
         own = collected.filter(pc.equal(collected["table"], name))
@@ -295,7 +289,7 @@ class _Generator:
                 contribution.add_column(batch.column("values")[row].as_py(), self._settings)
                 totals = [contribution.columns, contribution.value_bytes]
                 contribution.patterns[_TOTALS] = totals + [0] * (len(COUNTS) - 2)
-                yield from contribution_rows(table, contribution).to_batches()
+                yield from store.contribution_rows(table, contribution).to_batches()
 
 
 def _ddl() -> str:

@@ -10,16 +10,8 @@ from dqsql.model.events import RunListener
 from dqsql.model.project import Severity
 from dqsql.model.results import ModelResult, RunResult, Status
 from dqsql.model.wording import first_of, plural
+from dqsql.report import findings
 from dqsql.report.errors import print_error
-from dqsql.report.findings import (
-    FindingGroup,
-    RepeatedFinding,
-    describe,
-    describe_batch,
-    group_findings,
-    repeated,
-    tally,
-)
 from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import duration, file_size, padded, printable, shorten
@@ -146,7 +138,7 @@ class ConsoleListener(RunListener):
         if not result.models:
             self._say("Nothing to do.")
             return
-        counts = tally(*result.models)
+        counts = findings.tally(*result.models)
         self._print_batches(result)
         self._print("")
         self._say(f"{_work_done(result)} in {duration(result.seconds)}.")
@@ -155,7 +147,7 @@ class ConsoleListener(RunListener):
         self._say(f"Done. {numbers} TOTAL={sum(counts.values())}")
 
     def _print_findings(self, result: ModelResult) -> None:
-        groups = group_findings(result.results)
+        groups = findings.group_findings(result.results)
         if self._quiet:
             groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
         for group in groups[:MAX_FINDINGS]:
@@ -173,7 +165,8 @@ class ConsoleListener(RunListener):
         """
         several = (g for m in result.models for g in m.groups if len(g.findings) > 1)
         found = sorted(
-            reversed(repeated(several)), key=lambda g: g.newest.severity is not Severity.ERROR
+            reversed(findings.repeated(several)),
+            key=lambda g: g.newest.severity is not Severity.ERROR,
         )
         if not found:
             return
@@ -186,21 +179,23 @@ class ConsoleListener(RunListener):
             batches = sum(len(g.batches) for g in found[MAX_BATCHES:])
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
-    def _batch(self, group: RepeatedFinding) -> str:
+    def _batch(self, group: findings.RepeatedFinding) -> str:
         newest = group.newest
         status = Status.FAIL if newest.severity is Severity.ERROR else Status.WARN
         where = f"{printable(newest.model)} {group.extent}".strip()
-        return f"{styled_label(status, self._out)} {where}: {shorten(describe_batch(newest), 400)}"
+        text = shorten(findings.describe_batch(newest), 400)
+        return f"{styled_label(status, self._out)} {where}: {text}"
 
-    def _finding(self, group: FindingGroup, batches: int) -> str:
+    def _finding(self, group: findings.FindingGroup, batches: int) -> str:
         # A run need not list its batches (one without `batch_by` may not), the findings do.
         known = max(batches, group.batches)
         place = self._places.get(group.check_id)
-        text = f"{styled_label(group.status, self._out)} {shorten(describe(group, known), 400)}"
+        described = shorten(findings.describe(group, known), 400)
+        text = f"{styled_label(group.status, self._out)} {described}"
         return text if place is None else f"{text} {self._out.style(f'({place})', 'dim')}"
 
     def _verdict(self, result: RunResult) -> str:
-        counts = tally(*result.models)
+        counts = findings.tally(*result.models)
         problems = []
         if n := counts[Status.ERROR]:
             problems.append(f"{plural(n, 'error')} ({Status.ERROR.words})")
@@ -245,7 +240,7 @@ def _outcome(result: ModelResult) -> str:
         return printable(result.skipped)
     if not result.batches and not result.results:
         return "nothing new, every batch has been checked"
-    counts = tally(result)
+    counts = findings.tally(result)
     parts = [f"{n:,} {status.words}" for status, n in counts.items() if n]
     return (
         f"{plural(len(result.batches), 'batch')}, {plural(result.checks, 'check')}, "

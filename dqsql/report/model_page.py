@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dqsql.model import results
 from dqsql.model.batches import batch_order
-from dqsql.model.results import (
-    CONSTRAINT,
-    FINDINGS,
-    RESOLVED,
-    STATUS_ORDER,
-    Result,
-    Status,
-    worst_status,
-)
 from dqsql.model.wording import plural
 from dqsql.report.findings import check_label, observation
 from dqsql.report.page import LETTERS, ModelFacts, causes_of, label_of, letter_of, profile_record
@@ -29,12 +21,12 @@ _MAX_MESSAGES = 30
 def model_record(facts: ModelFacts) -> Record:
     """What the pages of one model need."""
     batches = [str(row["batch"]) for row in facts.batches]
-    by_check: dict[str, list[Result]] = {}
+    by_check: dict[str, list[results.Result]] = {}
     for result in facts.results:
         by_check.setdefault(result.check_id, []).append(result)
     # What nobody has resolved may be about older batches than those of the report.
     for row in facts.findings:
-        if row["state"] != RESOLVED:
+        if row["state"] != results.RESOLVED:
             by_check.setdefault(row["check_id"], [])
     told = {row["check_id"]: row for row in facts.findings}
     dimensions = {row["check_id"]: row for row in facts.checks}
@@ -76,7 +68,7 @@ def model_record(facts: ModelFacts) -> Record:
 
 
 def _check(
-    verdicts: Sequence[Result],
+    verdicts: Sequence[results.Result],
     row: Mapping[str, Any],
     batches: Sequence[str],
     values: MetricValues,
@@ -88,11 +80,12 @@ def _check(
     first = verdicts[0] if verdicts else None
     name = first.check_name if first else row["check_name"]
     column = first.column if first else row["column_name"]
-    statuses: dict[str, list[Status]] = {}
+    statuses: dict[str, list[results.Status]] = {}
     for result in verdicts:
         statuses.setdefault(result.batch or "", []).append(result.status)
     bad = sorted(
-        (r for r in verdicts if r.status in FINDINGS), key=lambda r: batch_order(r.batch or "")
+        (r for r in verdicts if r.status in results.FINDINGS),
+        key=lambda r: batch_order(r.batch or ""),
     )
     written = None if first is None else first.details.get("expression")
     return {
@@ -100,7 +93,7 @@ def _check(
         "label": check_label(name, column),
         "name": printable(name),
         "column": printable(column or ""),
-        "detector": first.detector if first else row.get("detector") or CONSTRAINT,
+        "detector": first.detector if first else row.get("detector") or results.CONSTRAINT,
         "severity": first.severity.value if first else row["severity"],
         "rank": _rank(statuses.get(batches[-1], ()) if batches else (), bool(bad)),
         "strip": "".join(letter_of(statuses.get(b, ())) for b in batches),
@@ -127,13 +120,13 @@ def _check(
     }
 
 
-def _rank(now: Iterable[Status], ever: bool) -> int:
+def _rank(now: Iterable[results.Status], ever: bool) -> int:
     """What is wrong now before what was wrong once."""
-    worst = worst_status(now)
-    return STATUS_ORDER.index(worst) if worst in FINDINGS else 5 if ever else 9
+    worst = results.worst_status(now)
+    return results.STATUS_ORDER.index(worst) if worst in results.FINDINGS else 5 if ever else 9
 
 
-def _basis(result: Result) -> str:
+def _basis(result: results.Result) -> str:
     """What history a learned verdict rests on, in words."""
     history = result.details.get("history")
     if not isinstance(history, Sequence) or len(history) != 3:

@@ -23,13 +23,7 @@ from dqsql.runner.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
-from dqsql.suggestions.column_metrics import (
-    ProfiledColumn,
-    has_few,
-    order_metrics,
-    order_of,
-    with_values,
-)
+from dqsql.suggestions import column_metrics
 from dqsql.suggestions.profiles import Kind, Profile
 
 if TYPE_CHECKING:
@@ -89,7 +83,7 @@ def measured_profile(
 
 def _measured(measurer: Measurer, subject: Subject, step: Step) -> ProfileWithSketches:
     columns = [
-        ProfiledColumn(f"c{i}", n, t, n.lower() in subject.private)
+        column_metrics.ProfiledColumn(f"c{i}", n, t, n.lower() in subject.private)
         for i, (n, t) in enumerate(subject.types.items())
     ]
     step(f"{subject.name}: counts and moments")
@@ -99,7 +93,7 @@ def _measured(measurer: Measurer, subject: Subject, step: Step) -> ProfileWithSk
     for each in columns:
         first |= each.counts()
     for a, b in pairs:
-        first |= order_metrics(a, b)
+        first |= column_metrics.order_metrics(a, b)
     values = measurer.measure(first)
     rows = int(values["rows"])
     known = [c.profile(values, rows) for c in columns]
@@ -112,17 +106,17 @@ def _measured(measurer: Measurer, subject: Subject, step: Step) -> ProfileWithSk
         values |= measurer.measure(second, sketches=True)
         known = [c.with_sketches(p, values) for c, p in zip(columns, known, strict=True)]
         passes += 1
-    few = {c.key: c for c, p in zip(columns, known, strict=True) if has_few(p)}
+    few = {c.key: c for c, p in zip(columns, known, strict=True) if column_metrics.has_few(p)}
     if few and rows:
         step(f"{subject.name}: values")
         third = {f"{k}.values": f"value_profile({quoted(c.name)})" for k, c in few.items()}
         values |= measurer.measure(third)
         known = [
-            with_values(p, values.get(f"{c.key}.values"))
+            column_metrics.with_values(p, values.get(f"{c.key}.values"))
             for c, p in zip(columns, known, strict=True)
         ]
         passes += 1
-    orders = tuple(order_of(a, b, values) for a, b in pairs)
+    orders = tuple(column_metrics.order_of(a, b, values) for a, b in pairs)
     sketches = {c.name: values.get(f"sketch:{c.key}.distinct") for c in columns}
     return ProfileWithSketches(
         Profile(subject.name, rows, tuple(known), orders, passes),

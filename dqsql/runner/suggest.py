@@ -31,29 +31,12 @@ from dqsql.runner.subjects import Subject, Subjects, check_names
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
-from dqsql.suggestions.across import (
-    KeyColumn,
-    column_sets,
-    date_orders,
-    dependencies,
-    dependency_candidates,
-    foreign_key_pairs,
-    foreign_keys,
-    is_key,
-)
+from dqsql.suggestions import across, rules
 from dqsql.suggestions.batches import DayCounts, ProposedBatches, day_columns, proposed_batches
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.names import unique_names
 from dqsql.suggestions.outcomes import decide
 from dqsql.suggestions.profiles import Profile
-from dqsql.suggestions.rules import (
-    MONITOR,
-    ColumnEvidence,
-    column_suggestions,
-    pattern_suggestion,
-    volume_suggestion,
-    wants_pattern,
-)
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 if TYPE_CHECKING:
@@ -309,9 +292,9 @@ class _Suggesting:
 
     def _candidates(self, measured: ProfileWithSketches, batches: int) -> list[Suggestion]:
         profile = measured.profile
-        volume = volume_suggestion(batches)
+        volume = rules.volume_suggestion(batches)
         ordered = self.subject.model is None
-        evidence = ColumnEvidence(profile, self.subject.table, unique_names(), ordered)
+        evidence = rules.ColumnEvidence(profile, self.subject.table, unique_names(), ordered)
         found = [
             Suggestion(
                 "RetainType",
@@ -321,10 +304,10 @@ class _Suggesting:
                 f"{len(profile.columns)} columns with their types",
                 takes_column=False,
             ),
-            *column_suggestions(evidence),
+            *rules.column_suggestions(evidence),
             *self._patterns(profile),
             *self._foreign_keys(measured),
-            *date_orders(profile),
+            *across.date_orders(profile),
             *self._dependencies(profile),
             *([volume] if volume is not None and not self._watches_volume() else []),
         ]
@@ -344,7 +327,7 @@ class _Suggesting:
         from dqsql.patterns.infer import LearnedPattern, infer_pattern, specified
         from dqsql.patterns.regex import spark_regex
 
-        wanted = [c for c in profile.columns if wants_pattern(c)]
+        wanted = [c for c in profile.columns if rules.wants_pattern(c)]
         if not wanted:
             return
         self.step(f"{self.subject.name}: patterns")
@@ -358,12 +341,12 @@ class _Suggesting:
                 continue
             share = found.nonconforming / max(1, found.rows)
             why = f"all values match; the risk of a false alarm is about {found.fpr:.1%}"
-            wide = pattern_suggestion(each, found.pattern, found.spark_regex, share, why)
+            wide = rules.pattern_suggestion(each, found.pattern, found.spark_regex, share, why)
             narrow = specified(found.parsed, values)
             made = None
             if narrow != found.parsed:
                 why = f"all of {len(values):,} values have this form"
-                made = pattern_suggestion(
+                made = rules.pattern_suggestion(
                     each, narrow.text, spark_regex(narrow), share, why, weaker=wide
                 )
             if (suggested := made or wide) is not None:
@@ -374,14 +357,14 @@ class _Suggesting:
         from dqsql.engine.statements import union_sizes
 
         keys = list(self._keys())
-        pairs = foreign_key_pairs(measured.profile, self.subject.table, keys)
+        pairs = across.foreign_key_pairs(measured.profile, self.subject.table, keys)
         sketches = [(measured.sketches[c.name], k.sketch) for c, k in pairs]
         sketches += [(k.sketch, k.sketch) for _, k in pairs]
         sizes = union_sizes(self.spark, sketches)
         unions, alone = sizes[: len(pairs)], sizes[len(pairs) :]
-        yield from foreign_keys(self.subject.table, pairs, unions, alone)
+        yield from across.foreign_keys(self.subject.table, pairs, unions, alone)
 
-    def _keys(self) -> Iterator[KeyColumn]:
+    def _keys(self) -> Iterator[across.KeyColumn]:
         """The columns of the project's other relations that may be keys."""
         for name in self.subjects.others(self.subject):
             self.step(f"{self.subject.name}: keys of {name}")
@@ -395,8 +378,8 @@ class _Suggesting:
             yield from key_columns(measurer, other)
 
     def _dependencies(self, profile: Profile) -> list[Suggestion]:
-        candidates = dependency_candidates(profile)
-        sets = column_sets(candidates)
+        candidates = across.dependency_candidates(profile)
+        sets = across.column_sets(candidates)
         if not sets:
             return []
         self.step(f"{self.subject.name}: dependencies")
@@ -407,7 +390,7 @@ class _Suggesting:
         }
         values = measurer.measure(metrics)
         distinct = {names: float(values[f"d{i}"]) for i, names in enumerate(sets)}
-        return dependencies(profile, candidates, distinct)
+        return across.dependencies(profile, candidates, distinct)
 
     # --- validation ----------------------------------------------------------------------------
 
@@ -416,7 +399,7 @@ class _Suggesting:
         tried = {
             f"s{i}": c
             for i, c in enumerate(candidates)
-            if c.verdict is not SuggestionVerdict.EXISTS and c.call not in ("schema", MONITOR)
+            if c.verdict is not SuggestionVerdict.EXISTS and c.call not in ("schema", rules.MONITOR)
         }
         validator = Validator(
             self.spark,
@@ -437,7 +420,7 @@ class _Suggesting:
         return found
 
 
-def key_columns(measurer: Measurer, other: Subject) -> Iterator[KeyColumn]:
+def key_columns(measurer: Measurer, other: Subject) -> Iterator[across.KeyColumn]:
     """The columns of a relation that may be its key, with their sketches, by one pass."""
     from dqsql.suggestions.profiles import ColumnProfile, Kind, kind_of
 
@@ -457,9 +440,9 @@ def key_columns(measurer: Measurer, other: Subject) -> Iterator[KeyColumn]:
         found = ColumnProfile(
             name, kind, int(values["rows"]), int(values[f"{key}.count"]), float(values[key] or 0)
         )
-        if is_key(found):
+        if across.is_key(found):
             relation = other.name
-            yield KeyColumn(
+            yield across.KeyColumn(
                 relation,
                 other.table,
                 name,

@@ -20,15 +20,7 @@ from dqsql.model.project import Annotation, CheckModel, Project
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner.subjects import (
-    Subject,
-    check_names,
-    declared_name,
-    file_of,
-    files_of,
-    is_pattern,
-    source_of_file,
-)
+from dqsql.runner import subjects
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document
@@ -165,17 +157,17 @@ def require_place(project: Project, relation: str) -> None:
             "a dbt project has no separate check files",
             hint="name a model of dbt, or leave --write out to see the suggestions",
         )
-    path, example = file_of(project, relation), None
-    pattern = path is None and is_pattern(relation)
+    path, example = subjects.file_of(project, relation), None
+    pattern = path is None and subjects.is_pattern(relation)
     if pattern:
-        path, files = files_of(project, relation)
+        path, files = subjects.files_of(project, relation)
         example = next(iter(files), None)
-    source = None if path is None else source_of_file(project, path)
+    source = None if path is None else subjects.source_of_file(project, path)
     if path is None or source is not None:
         _refuse_taken(project, relation if source is None else source.full_name)
         return
     shown = relative_to(path, project.root.resolve())
-    name, table = declared_name(project, path)
+    name, table = subjects.declared_name(project, path)
     file = next((s.span.file for s in project.sources), None)
     what = "a pattern of files" if pattern else "a file"
     where = f"`sources:` of {file}" if file is not None else f"{_folder(project)}/sources.yml"
@@ -191,7 +183,7 @@ def _refuse_taken(project: Project, relation: str) -> None:
     source = next((s for s in project.sources if s.full_name == relation), None)
     for model in project.models:
         reads = source is not None and source.unique_id in model.depends_on
-        if model.name in check_names(relation) and (reads or relation in model.raw_sql):
+        if model.name in subjects.check_names(relation) and (reads or relation in model.raw_sql):
             return
     path = f"{_folder(project)}/{_free_name(project, relation)}.sql"
     if (project.root / path).exists():
@@ -200,7 +192,7 @@ def _refuse_taken(project: Project, relation: str) -> None:
 
 def _free_name(project: Project, relation: str) -> str:
     """What a new check model is called: as the table, unless something else is called so."""
-    short, long = check_names(relation)
+    short, long = subjects.check_names(relation)
     taken = any(m.name == short for m in project.models)
     return long if taken or (project.root / _folder(project) / f"{short}.sql").exists() else short
 
@@ -282,7 +274,9 @@ def _replace(file: Path, text: str) -> None:
     write_atomically(file, f"\ufeff{text}" if marked else text, redacted=False)
 
 
-def edited(project: Project, subject: Subject, suggestion: Suggestion, text: str) -> Suggestion:
+def edited(
+    project: Project, subject: subjects.Subject, suggestion: Suggestion, text: str
+) -> Suggestion:
     """A suggestion with the annotation that a person wrote instead.
 
     `text` is the annotation, with or without `@`. Raises DqsqlError: it does not parse or compile.

@@ -13,15 +13,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Relations,
-    first_state,
-    merge_with,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Plan, StateColumn
@@ -71,14 +63,16 @@ def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
     return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]
 
 
-def _fact(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def _fact(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     name = str(aggregate.args[0].this) if aggregate.args else ""
     if name not in FACTS:
         raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(FACTS))}")
     # Known without any row, and not worth a buffer of its own.
     scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
-    component = Component(name, scan, merge_with("max"), whole_only=name in ABOUT_THE_RELATION)
-    return Lowering((component,), first_state)
+    component = base.Component(
+        name, scan, base.merge_with("max"), whole_only=name in ABOUT_THE_RELATION
+    )
+    return base.Lowering((component,), base.first_state)
 
 
-AGGREGATES = (Aggregate((FACT,), _fact, own=True, subject=lambda aggregate: "model"),)
+AGGREGATES = (base.Aggregate((FACT,), _fact, own=True, subject=lambda aggregate: "model"),)

@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Relations,
-    SourcePass,
-    scan_pass,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import FrequencyScan, whole_number, whole_tuple
 from dqsql.compiler.aggregates.quantiles import NumberScan
 from dqsql.compiler.aggregates.trigrams import TrigramScan
@@ -39,11 +31,11 @@ TRIGRAMS = "trigrams"
 _FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
 
 
-def _frequency(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def _frequency(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     return _over_frequencies(aggregate, aggregate.args)
 
 
-def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Lowering:
+def _over_frequencies(aggregate: base.AggregateCall, args: Sequence[exp.Expr]) -> base.Lowering:
     """`frequency(expression, columns..)`: an expression of aggregates over a frequency table."""
     if len(args) < 2:
         raise UnsupportedExpressionError(
@@ -54,7 +46,7 @@ def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Low
     table = _table(columns, aggregate.where)
     aggregates = list(dict.fromkeys(to_sql(a) for a in outermost_aggregates(expression)))
     components = tuple(
-        Component(f"freq{i}", a, None, source=table)
+        base.Component(f"freq{i}", a, None, source=table)
         for i, a in enumerate(parse_expression(text) for text in aggregates)
     )
 
@@ -62,10 +54,10 @@ def _over_frequencies(aggregate: AggregateCall, args: Sequence[exp.Expr]) -> Low
         by_text = dict(zip(aggregates, states, strict=True))
         return map_aggregates(expression, lambda a: by_text[to_sql(a)].copy())
 
-    return Lowering(components, finish)
+    return base.Lowering(components, finish)
 
 
-def count_distinct(aggregate: AggregateCall) -> Lowering:
+def count_distinct(aggregate: base.AggregateCall) -> base.Lowering:
     """`count(distinct a, b)`: tuples with a null do not count."""
     conditions = [not_null(a.copy()) for a in aggregate.args] if len(aggregate.args) > 1 else []
     where = [exp.Paren(this=aggregate.where.copy())] if aggregate.where is not None else []
@@ -97,7 +89,7 @@ def _table(columns: tuple[exp.Expr, ...], where: exp.Expr | None) -> FrequencyTa
 
 
 @dataclass(frozen=True)
-class FrequencyPass(SourcePass, ABC):
+class FrequencyPass(base.SourcePass, ABC):
     """A pass that counts values and takes states over the counts."""
 
     one_row: bool = True
@@ -166,7 +158,7 @@ _BY_ENTRIES: dict[Entries, FrequencyPass] = {
 }
 
 
-@scan_pass.register
+@base.scan_pass.register
 def _(source: FrequencyTable, columns: Mapping[str, str]) -> FrequencyPass:
     if source.entries is not Entries.VALUES:
         return _BY_ENTRIES[source.entries]
@@ -180,7 +172,7 @@ def _columns(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
 
 
 AGGREGATES = (
-    Aggregate(
+    base.Aggregate(
         (FREQUENCY,),
         _frequency,
         own=True,

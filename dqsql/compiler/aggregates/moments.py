@@ -17,16 +17,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Merge,
-    Relations,
-    as_double,
-    merge_with,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import not_null
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import column, fill, formula, literal, operand
@@ -39,30 +30,32 @@ _HIGH = f"({{0}} * {_SPLITTER} - ({{0}} * {_SPLITTER} - {{0}}))"
 _MOMENTS = ("count", "pivot", "mean", "m2", "m3", "m4")
 
 
-def _moments(order: int, finish: str) -> Callable[[AggregateCall, Relations], Lowering | None]:
+def _moments(
+    order: int, finish: str
+) -> Callable[[base.AggregateCall, base.Relations], base.Lowering | None]:
     """An aggregate over n, mean and central moments up to `order`.
 
     In `finish` the states are {0} n, {1} pivot, {2} mean from there, {3} m2, {4} m3, {5} m4.
     """
 
-    def lower(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    def lower(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering | None:
         if len(aggregate.args) != 1:
             return None
-        return Lowering(_moment_components(aggregate, order), lambda s: formula(finish, *s))
+        return base.Lowering(_moment_components(aggregate, order), lambda s: formula(finish, *s))
 
     return lower
 
 
-def _comoments(finish: str) -> Callable[[AggregateCall, Relations], Lowering | None]:
+def _comoments(finish: str) -> Callable[[base.AggregateCall, base.Relations], base.Lowering | None]:
     """An aggregate over n, two means, two second moments and the co-moment of two columns.
 
     In `finish` the states are {0} n, {1} mean x, {2} mean y, {3} co-moment, {4} m2 x, {5} m2 y.
     """
 
-    def lower(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+    def lower(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering | None:
         if len(aggregate.args) != 2:
             return None
-        return Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
+        return base.Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
 
     return lower
 
@@ -72,20 +65,22 @@ def _comoments(finish: str) -> Callable[[AggregateCall, Relations], Lowering | N
 # These trees are large. They are made once, for any column, and then filled in.
 
 
-def _moment_components(aggregate: AggregateCall, order: int) -> tuple[Component, ...]:
+def _moment_components(aggregate: base.AggregateCall, order: int) -> tuple[base.Component, ...]:
     scans = _filled(_moment_scans(aggregate.where is not None), aggregate)
     names = _MOMENTS[: order + 2]
-    merges = (merge_with("sum"), *(_pairwise(_MOMENT_UPDATES, name) for name in names[1:]))
-    return tuple(Component(n, scans[n], m) for n, m in zip(names, merges, strict=True))
+    merges = (base.merge_with("sum"), *(_pairwise(_MOMENT_UPDATES, name) for name in names[1:]))
+    return tuple(base.Component(n, scans[n], m) for n, m in zip(names, merges, strict=True))
 
 
-def _comoment_components(aggregate: AggregateCall) -> tuple[Component, ...]:
+def _comoment_components(aggregate: base.AggregateCall) -> tuple[base.Component, ...]:
     scans = _filled(_comoment_scans(aggregate.where is not None), aggregate)
     merges = {name: _pairwise(_COMOMENT_UPDATES, name) for name in _COMOMENT_UPDATES}
-    return tuple(Component(n, s, merges.get(n, merge_with("sum"))) for n, s in scans.items())
+    return tuple(
+        base.Component(n, s, merges.get(n, base.merge_with("sum"))) for n, s in scans.items()
+    )
 
 
-def _filled(scans: Mapping[str, exp.Expr], aggregate: AggregateCall) -> dict[str, exp.Expr]:
+def _filled(scans: Mapping[str, exp.Expr], aggregate: base.AggregateCall) -> dict[str, exp.Expr]:
     where = () if aggregate.where is None else (aggregate.where,)
     return {name: fill(scan, *aggregate.args, *where) for name, scan in scans.items()}
 
@@ -93,8 +88,8 @@ def _filled(scans: Mapping[str, exp.Expr], aggregate: AggregateCall) -> dict[str
 @lru_cache
 def _moment_scans(filtered: bool) -> dict[str, exp.Expr]:
     """The states over operand 0, over the rows that meet operand 1 where they are `filtered`."""
-    over = AggregateCall("moments", (operand(0),), where=operand(1) if filtered else None)
-    x = as_double(operand(0))
+    over = base.AggregateCall("moments", (operand(0),), where=operand(1) if filtered else None)
+    x = base.as_double(operand(0))
     n = over.aggregate("count", operand(0))
     low = formula(f"({{0}} - {_HIGH})", x)
     least, most = (formula(_HIGH, over.aggregate(f, x)) for f in ("min", "max"))
@@ -127,8 +122,8 @@ def _comoment_scans(filtered: bool) -> dict[str, exp.Expr]:
     x, y = operand(0), operand(1)
     both = exp.and_(not_null(x.copy()), not_null(y.copy()))
     where = where_met(operand(2), both) if filtered else both
-    over = AggregateCall("comoments", (x, y), where=where)
-    dx, dy = as_double(x), as_double(y)
+    over = base.AggregateCall("comoments", (x, y), where=where)
+    dx, dy = base.as_double(x), base.as_double(y)
     count = over.aggregate("count", literal(1))
 
     def times_n(name: str, *args: exp.Expr) -> exp.Expr:
@@ -169,7 +164,7 @@ _COMOMENT_UPDATES = {
 }
 
 
-def _pairwise(updates: dict[str, str], result: str) -> Merge:
+def _pairwise(updates: dict[str, str], result: str) -> base.Merge:
     """Fold the state rows pairwise and take field `result` of the merged state.
 
     They are sorted first, since the order in which Spark collects them varies, and the last digits
@@ -195,17 +190,19 @@ def _pairwise(updates: dict[str, str], result: str) -> Merge:
 
 
 AGGREGATES = (
-    Aggregate(("variance", "var_samp"), _moments(2, _VARIANCE % (1, 1))),
-    Aggregate(("var_pop",), _moments(2, _VARIANCE % (0, 0))),
-    Aggregate(("stddev", "std", "stddev_samp"), _moments(2, _STDDEV % (1, 1))),
-    Aggregate(("stddev_pop",), _moments(2, _STDDEV % (0, 0))),
-    Aggregate(
+    base.Aggregate(("variance", "var_samp"), _moments(2, _VARIANCE % (1, 1))),
+    base.Aggregate(("var_pop",), _moments(2, _VARIANCE % (0, 0))),
+    base.Aggregate(("stddev", "std", "stddev_samp"), _moments(2, _STDDEV % (1, 1))),
+    base.Aggregate(("stddev_pop",), _moments(2, _STDDEV % (0, 0))),
+    base.Aggregate(
         ("skewness",), _moments(3, "case when {3} > 0 then sqrt({0}) * {4} / power({3}, 1.5) end")
     ),
-    Aggregate(("kurtosis",), _moments(4, "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end")),
-    Aggregate(("covar_pop",), _comoments("case when {0} > 0 then {3} / {0} end")),
-    Aggregate(("covar_samp",), _comoments("case when {0} > 1 then {3} / ({0} - 1) end")),
-    Aggregate(
+    base.Aggregate(
+        ("kurtosis",), _moments(4, "case when {3} > 0 then {0} * {5} / ({3} * {3}) - 3 end")
+    ),
+    base.Aggregate(("covar_pop",), _comoments("case when {0} > 0 then {3} / {0} end")),
+    base.Aggregate(("covar_samp",), _comoments("case when {0} > 1 then {3} / ({0} - 1) end")),
+    base.Aggregate(
         ("corr",), _comoments("case when {4} > 0 and {5} > 0 then {3} / sqrt({4} * {5}) end")
     ),
 )

@@ -27,16 +27,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Finishes,
-    Lowering,
-    Relations,
-    SourcePass,
-    scan_pass,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.trees import has_aggregate
@@ -100,14 +91,14 @@ class Classification(StateSource):
         return Classification(change(self.target), features, self.buckets, where)
 
 
-def _naive_bayes(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def _naive_bayes(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     learned = _classification(aggregate.args, aggregate.where)
     measure = _measure(aggregate.args)
-    component = Component(
+    component = base.Component(
         "nb", exp.Null(), lambda name, group: formula(_MERGE, column(name)), source=learned
     )
     # `_with_scores` replaces the word by the measure of the state column.
-    return Lowering(
+    return base.Lowering(
         (component,), lambda states: call(SCORE, states[0].copy(), measure, learned.buckets)
     )
 
@@ -416,7 +407,7 @@ class _Asked:
         return cls(state.name, measure.name, int(buckets.name))
 
 
-def _with_scores(finishes: Finishes, relation: exp.Expr) -> tuple[Finishes, exp.Expr]:
+def _with_scores(finishes: base.Finishes, relation: exp.Expr) -> tuple[base.Finishes, exp.Expr]:
     """The relation of state rows with a column for each measure of a state that finishes read."""
     found = (_Asked.of(c) for finish in finishes for c in finish.find_all(exp.Anonymous))
     asked = list(dict.fromkeys(a for a in found if a is not None))
@@ -466,7 +457,7 @@ def _measures(states: Mapping[str, int], relation: exp.Expr) -> exp.Select:
 
 
 @dataclass(frozen=True)
-class _LearningPass(SourcePass):
+class _LearningPass(base.SourcePass):
     def query(self, scan: Scan, states: Sequence[StateColumn]) -> exp.Select:
         return _NaiveBayesScan(scan, tuple(states)).query()
 
@@ -474,13 +465,13 @@ class _LearningPass(SourcePass):
 _LEARNED = _LearningPass("what naive Bayes learns from", 50)
 
 
-@scan_pass.register
-def _(source: Classification, columns: Mapping[str, str]) -> SourcePass:
+@base.scan_pass.register
+def _(source: Classification, columns: Mapping[str, str]) -> base.SourcePass:
     return _LEARNED
 
 
 AGGREGATES = (
-    Aggregate(
+    base.Aggregate(
         (NAIVE_BAYES,),
         _naive_bayes,
         own=True,

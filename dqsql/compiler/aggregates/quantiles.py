@@ -19,15 +19,7 @@ from typing import cast
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Relations,
-    as_double,
-    first_state,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import (
     TABLE,
     VALUE,
@@ -51,7 +43,7 @@ _LARGEST = 1e290
 _ROUNDED = "dqsql_rounded"
 
 
-def _quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+def _quantile(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering | None:
     if not 2 <= len(aggregate.args) <= 3:
         return None
     value, rank, *accuracy = aggregate.args
@@ -61,7 +53,9 @@ def _quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None
         )
     table = FrequencyTable((value,), aggregate.where, Entries.NUMBERS)
     kind = "array<double>" if is_array(rank) else "double"
-    return Lowering((Component("quantile", _at(rank, kind), None, source=table),), first_state)
+    return base.Lowering(
+        (base.Component("quantile", _at(rank, kind), None, source=table),), base.first_state
+    )
 
 
 def _at(rank: exp.Expr, kind: str) -> exp.Expr:
@@ -100,7 +94,7 @@ class NumberScan(FrequencyScan):
         return query.from_(self._counts().subquery("numbers"))
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
-        numbers = formula("nullif({0}, cast('NaN' as double))", as_double(table.columns[0]))
+        numbers = formula("nullif({0}, cast('NaN' as double))", base.as_double(table.columns[0]))
         return where_counted(table, numbers)
 
     def _entries(self) -> exp.Select:
@@ -160,7 +154,7 @@ def _rounded(value: exp.Expr) -> exp.Expr:
 
 def counted_numbers(stored: exp.Select, keys: Sequence[str]) -> exp.Select:
     """The rows that quantiles read, from stored counts: `keys`, value, n."""
-    value = aliased(as_double(column(VALUE)), VALUE)
+    value = aliased(base.as_double(column(VALUE)), VALUE)
     return exp.select(*map(column, keys), value, column(N)).from_(stored.subquery("stored"))
 
 
@@ -169,5 +163,5 @@ def _value_only(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
 
 
 AGGREGATES = (
-    Aggregate(("approx_percentile", "percentile_approx"), _quantile, in_state=_value_only),
+    base.Aggregate(("approx_percentile", "percentile_approx"), _quantile, in_state=_value_only),
 )

@@ -11,24 +11,15 @@ from pkgutil import iter_modules
 from sqlglot import exp
 
 from dqsql.compiler import aggregates
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Finishes,
-    Lowering,
-    Relations,
-    filtered,
-    first_state,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.dialect import call
 from dqsql.model.functions import AGGREGATES, SCALARS
 from dqsql.model.plan import Buffer
 
-_BY_NAME: dict[str, Aggregate] = {}
+_BY_NAME: dict[str, base.Aggregate] = {}
 
 
-def register(aggregate: Aggregate) -> None:
+def register(aggregate: base.Aggregate) -> None:
     """Make an aggregate known under all its names."""
     _BY_NAME.update(dict.fromkeys(aggregate.names, aggregate))
     AGGREGATES.update(aggregate.names)
@@ -46,18 +37,18 @@ def names(*, own: bool) -> frozenset[str]:
     return frozenset(name for name, rule in _BY_NAME.items() if rule.own is own)
 
 
-def find(name: str) -> Aggregate | None:
+def find(name: str) -> base.Aggregate | None:
     """The aggregate of that name, in lower case; None for one that does not decompose."""
     return _BY_NAME.get(name)
 
 
-def find_own(node: exp.Expr) -> Aggregate | None:
+def find_own(node: exp.Expr) -> base.Aggregate | None:
     """The aggregate of dqsql's own that a node calls; None for any other node."""
     found = find(str(node.this).lower()) if isinstance(node, exp.Anonymous) else None
     return found if found is not None and found.own else None
 
 
-def lower(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def lower(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     """Split an aggregate into state, merge and finish; keep it whole where that cannot be done.
 
     `relations` are the other relations that the checks of the model read, by their SQL text.
@@ -71,7 +62,7 @@ def lower(aggregate: AggregateCall, relations: Relations) -> Lowering:
     return lowering or _whole(aggregate)
 
 
-def _whole(aggregate: AggregateCall) -> Lowering:
+def _whole(aggregate: base.AggregateCall) -> base.Lowering:
     """The aggregate as one value that does not merge."""
     args: list[exp.Expr] = [a.copy() for a in aggregate.args]
     if aggregate.distinct:
@@ -81,11 +72,11 @@ def _whole(aggregate: AggregateCall) -> Lowering:
         node = exp.WithinGroup(this=node, expression=aggregate.within_group.copy())
     buffer = Buffer.DISTINCT if aggregate.distinct else Buffer.OBJECT
     suffix = f"{aggregate.name}_distinct" if aggregate.distinct else aggregate.name
-    component = Component(suffix, filtered(node, aggregate.where), None, buffer)
-    return Lowering((component,), first_state)
+    component = base.Component(suffix, base.filtered(node, aggregate.where), None, buffer)
+    return base.Lowering((component,), base.first_state)
 
 
-def with_scores(finishes: Finishes, relation: exp.Expr) -> tuple[Finishes, exp.Expr]:
+def with_scores(finishes: base.Finishes, relation: exp.Expr) -> tuple[base.Finishes, exp.Expr]:
     """Finishes and the relation that they read, with what aggregates compute by own queries."""
     for rule in dict.fromkeys(_BY_NAME.values()):
         if rule.scores is not None:

@@ -12,26 +12,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Relations,
-    SourcePass,
-    first_state,
-    merge_with,
-    scan_pass,
-)
+from dqsql.compiler import trees
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, relation_table, segment_label
 from dqsql.compiler.pruning import typed
-from dqsql.compiler.trees import (
-    filtered_by,
-    function_name,
-    guarded,
-    map_aggregates,
-    outermost_aggregates,
-)
 from dqsql.dialect import aliased, call, column, literal, parse_expression
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Relation, StateColumn
@@ -43,17 +27,17 @@ METRIC_OF = "metric"
 _HINT = "for example: metric('ledger', 'sum(amount)')"
 
 
-def _relation_rows(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def _relation_rows(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     if len(aggregate.args) != 1:
         raise UnsupportedExpressionError("relation_rows takes one relation")
     relation = relations[aggregate.args[0].this]
-    merge = merge_with("max" if relation.batch is None else "sum")
+    merge = base.merge_with("max" if relation.batch is None else "sum")
     rows = call("count", exp.Star())
-    component = Component("rows", rows, merge, source=relation, whole_only=True)
-    return Lowering((component,), first_state)
+    component = base.Component("rows", rows, merge, source=relation, whole_only=True)
+    return base.Lowering((component,), base.first_state)
 
 
-def _metric(aggregate: AggregateCall, relations: Relations) -> Lowering:
+def _metric(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     """The states of the aggregates in the expression, each taken over the relation."""
     # The registry finds this file.
     from dqsql.compiler.aggregates.registry import lower
@@ -63,34 +47,34 @@ def _metric(aggregate: AggregateCall, relations: Relations) -> Lowering:
         raise UnsupportedExpressionError(message, hint=_HINT)
     relation, text = relations[aggregate.args[0].this], aggregate.args[1].this
     expression = parse_expression(str(text))
-    inner = list(dict.fromkeys(outermost_aggregates(expression)))
+    inner = list(dict.fromkeys(trees.outermost_aggregates(expression)))
     if not inner:
         raise UnsupportedExpressionError(f"{text} is not a metric", hint=_HINT)
-    lowered = {a: lower(AggregateCall.of(_restricted(a, aggregate)), relations) for a in inner}
+    lowered = {a: lower(base.AggregateCall.of(_restricted(a, aggregate)), relations) for a in inner}
     if any(c.source is not None for one in lowered.values() for c in one.components):
         raise UnsupportedExpressionError(
             f"{METRIC_OF} does not count the values of another relation",
             hint="take sums, counts, extremes, moments and sketches of another relation",
         )
-    components: list[Component] = []
+    components: list[base.Component] = []
     places: dict[exp.Expr, slice] = {}
     for node, one in lowered.items():
         places[node] = slice(len(components), len(components) + len(one.components))
         components += [_of_relation(c, places[node], relation) for c in one.components]
 
     def finish(states: Sequence[exp.Expr]) -> exp.Expr:
-        return map_aggregates(
+        return trees.map_aggregates(
             expression, lambda a: exp.Paren(this=lowered[a].finish(states[places[a]]))
         )
 
-    return Lowering(tuple(components), finish)
+    return base.Lowering(tuple(components), finish)
 
 
-def _restricted(node: exp.Expr, aggregate: AggregateCall) -> exp.Expr:
-    return node if aggregate.where is None else filtered_by(node, aggregate.where)
+def _restricted(node: exp.Expr, aggregate: base.AggregateCall) -> exp.Expr:
+    return node if aggregate.where is None else trees.filtered_by(node, aggregate.where)
 
 
-def _of_relation(component: Component, place: slice, relation: Relation) -> Component:
+def _of_relation(component: base.Component, place: slice, relation: Relation) -> base.Component:
     """A state over the relation; what is not told by batch does not add up over batches."""
     inner = component.merge
     merge = None
@@ -103,7 +87,7 @@ def _of_relation(component: Component, place: slice, relation: Relation) -> Comp
 
 
 @dataclass(frozen=True)
-class _RelationPass(SourcePass):
+class _RelationPass(base.SourcePass):
     """Measures one other relation by a query of its own."""
 
     relation: str = ""
@@ -114,7 +98,7 @@ class _RelationPass(SourcePass):
         batch = _batch_text(relation)
         query = exp.select(aliased(batch or segment_label(()), BATCH))
         query = query.select(aliased(segment_label(()), SEGMENT))
-        values = (aliased(guarded(s.scan), s.name) for s in states)
+        values = (aliased(trees.guarded(s.scan), s.name) for s in states)
         query = query.select(*values)
         query = query.from_(relation_table(relation.sql))
         if relation.batch is None or batch is None:
@@ -141,14 +125,14 @@ class _RelationPass(SourcePass):
         """The state in the joined row; a count is 0 for a batch that the relation does not have."""
         whole = exp.Is(this=column(SEGMENT, rows), expression=exp.Null())
         value: exp.Expr = column(state.name, counted)
-        if function_name(state.scan) in ("count", "count_if"):
+        if trees.function_name(state.scan) in ("count", "count_if"):
             value = call("coalesce", value, literal(0))
         return aliased(exp.Case(ifs=[exp.If(this=whole, true=value)]), state.name)
 
     def without_rows(self, state: StateColumn, batch: str) -> exp.Expr:
         """The state for one batch by itself, as a scalar subquery."""
         relation = _relation(state)
-        query = exp.select(guarded(state.scan.copy())).from_(relation_table(relation.sql))
+        query = exp.select(trees.guarded(state.scan.copy())).from_(relation_table(relation.sql))
         own = _batch_text(relation)
         if own is not None:
             query = query.where(exp.EQ(this=own, expression=exp.Literal.string(batch)))
@@ -166,13 +150,13 @@ def _batch_text(relation: Relation) -> exp.Expr | None:
     return exp.Cast(this=relation.batch.copy(), to=exp.DataType.build("string"))
 
 
-@scan_pass.register
-def _(source: Relation, columns: Mapping[str, str]) -> SourcePass:
+@base.scan_pass.register
+def _(source: Relation, columns: Mapping[str, str]) -> base.SourcePass:
     return _RelationPass("rows of another relation", 100, reads=0, relation=source.sql)
 
 
 AGGREGATES = (
-    Aggregate(
+    base.Aggregate(
         ("relation_rows",),
         _relation_rows,
         own=True,
@@ -180,7 +164,7 @@ AGGREGATES = (
         subject=lambda aggregate: str(aggregate.args[0].this).strip("`"),
         names_relation=True,
     ),
-    Aggregate(
+    base.Aggregate(
         (METRIC_OF,),
         _metric,
         own=True,

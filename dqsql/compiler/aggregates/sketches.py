@@ -8,16 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dqsql.compiler.aggregates.base import (
-    SORTED_ENTRIES,
-    Aggregate,
-    AggregateCall,
-    Component,
-    Lowering,
-    Relations,
-    as_double,
-    merge_with,
-)
+from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import not_null
 from dqsql.dialect import call, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
@@ -27,7 +18,9 @@ HLL_LOG2_REGISTERS = 12
 KLL_K = 400
 
 
-def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+def _approx_count_distinct(
+    aggregate: base.AggregateCall, relations: base.Relations
+) -> base.Lowering | None:
     if not 1 <= len(aggregate.args) <= 2:
         return None
     registers = HLL_LOG2_REGISTERS
@@ -37,11 +30,13 @@ def _approx_count_distinct(aggregate: AggregateCall, relations: Relations) -> Lo
     # The sketch takes integers, strings and binary only, and xxhash64 of null is a number.
     hashed = exp.If(this=not_null(value), true=call("xxhash64", value))
     scan = aggregate.aggregate("hll_sketch_agg", exp.Case(ifs=[hashed]), literal(registers))
-    component = Component(f"hll{registers}", scan, merge_with("hll_union_agg"), Buffer.OBJECT)
+    component = base.Component(
+        f"hll{registers}", scan, base.merge_with("hll_union_agg"), Buffer.OBJECT
+    )
     # A sketch that was never merged is estimated by the order in which its values came (Cohen's and
     # Ting's historic inverse probability, 2014); one that was merged, with itself too, by what it
     # holds.
-    return Lowering(
+    return base.Lowering(
         (component,), lambda s: formula("hll_sketch_estimate(hll_union({0}, {0}))", s[0])
     )
 
@@ -55,7 +50,7 @@ def with_hashed_maps(state: StateColumn, maps: Collection[str]) -> StateColumn:
         return state
     scan = state.scan.copy()
     for value in list(_hashed(scan, maps)):
-        value.replace(formula(SORTED_ENTRIES, value.copy()))
+        value.replace(formula(base.SORTED_ENTRIES, value.copy()))
     return replace(state, scan=scan)
 
 
@@ -78,19 +73,21 @@ def _hll_registers(relative_sd: float) -> int:
     return min(21, max(4, registers))
 
 
-def _kll_quantile(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
+def _kll_quantile(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering | None:
     if not 2 <= len(aggregate.args) <= 3:
         return None
     k = KLL_K if len(aggregate.args) == 2 else _kll_k(number(aggregate.args[2]))
-    x = as_double(aggregate.args[0])
+    x = base.as_double(aggregate.args[0])
     rank = aggregate.args[1]
     scan = aggregate.aggregate("kll_sketch_agg_double", x, literal(k))
-    component = Component(f"kll{k}", scan, merge_with("kll_merge_agg_double"), Buffer.OBJECT)
+    component = base.Component(
+        f"kll{k}", scan, base.merge_with("kll_merge_agg_double"), Buffer.OBJECT
+    )
 
     def finish(states: Sequence[exp.Expr]) -> exp.Expr:
         return quantile_of_sketch(states[0], rank)
 
-    return Lowering((component,), finish)
+    return base.Lowering((component,), finish)
 
 
 def quantile_of_sketch(sketch: exp.Expr, rank: exp.Expr) -> exp.Expr:
@@ -129,6 +126,6 @@ def _first(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
 
 
 AGGREGATES = (
-    Aggregate(("approx_count_distinct",), _approx_count_distinct, in_state=_first),
-    Aggregate(("kll_quantile",), _kll_quantile, in_state=_first),
+    base.Aggregate(("approx_count_distinct",), _approx_count_distinct, in_state=_first),
+    base.Aggregate(("kll_quantile",), _kll_quantile, in_state=_first),
 )

@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dqsql.compiler.privacy import hides_values
-from dqsql.decisions.silence import (
-    became_constant,
-    largest_share,
-    listed,
-    lost_values,
-    taken_over,
-)
+from dqsql.decisions import silence
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import MetricProfile, Result, Status
 from dqsql.model.settings import as_rate, at_least
+from dqsql.monitors import recompute
 from dqsql.monitors.context import (
     MonitorByMonitor,
     failed_status,
@@ -29,16 +24,6 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    rests_on,
-    shown_key,
-    status_again,
-    stored_key,
-)
 from dqsql.monitors.settings import read_settings
 
 _NAME = "alive"
@@ -77,10 +62,10 @@ class AliveDetector(MonitorByMonitor):
             result_of(monitor, batch, status, "; ".join(found)),
             found=found,
             seen=seen.seen(batch, measured),
-            series={name: shown_key(key) for name, key in series.items()},
+            series={name: recompute.shown_key(key) for name, key in series.items()},
             fpr=fpr,
             min_history=need,
-            **rests_on(history, measured),
+            **recompute.rests_on(history, measured),
         )
 
 
@@ -139,13 +124,13 @@ class _AliveColumn:
         low, high = (self._value(name, batch) for name in ("min", "max"))
         spread, distinct = (self._value(n, batch) for n in ("stddev", "approx_count_distinct"))
         # Infinities may be equal, and have no distance.
-        return largest_share(rows, spread, 0.0 if low == high else high - low, distinct)
+        return silence.largest_share(rows, spread, 0.0 if low == high else high - low, distinct)
 
     def _constant(self, batch: str, past: Sequence[str], fpr: float, need: int) -> str | None:
         rows = self._value("count", batch)
         before = [self._most(b) for b in past]
         constant = self._most(batch) == 1
-        if not constant or not became_constant(before, rows, fpr, need):
+        if not constant or not silence.became_constant(before, rows, fpr, need):
             return None
         return (
             f"{self.name} has become constant: {rows:,.0f} rows have one value, and it"
@@ -156,7 +141,7 @@ class _AliveColumn:
         found = []
         for name, words in (("nan_ratio", "NaN"), ("null_ratio", "null")):
             now, before = self._share(name, batch, past)
-            if taken_over(before, now, need):
+            if silence.taken_over(before, now, need):
                 found.append(f"{now:.0%} of the rows are {words}, at most {max(before):.1%} before")
         return f"{self.name}: {'; '.join(found)}" if found else None
 
@@ -167,28 +152,28 @@ class _AliveColumn:
             return None
         before = [_shares(p) for b in past if (p := self._profile(b)) is not None]
         rows = sum(now.counts) + now.other
-        found = lost_values(before, _shares(now), rows, fpr, need)
-        return f"{self.name}: no longer occurs: {listed(found)}" if found else None
+        found = silence.lost_values(before, _shares(now), rows, fpr, need)
+        return f"{self.name}: no longer occurs: {silence.listed(found)}" if found else None
 
 
-def _recomputed(stored: StoredVerdict) -> Recomputed:
+def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the stored metrics and values of the column."""
     details, past = stored.details, stored.past
     if not past:
-        return NOT_DECIDED
-    series = {name: stored_key(key) for name, key in details["series"].items()}
+        return recompute.NOT_DECIDED
+    series = {name: recompute.stored_key(key) for name, key in details["series"].items()}
     column = _AliveColumn(stored.row["column_name"] or "", stored.history, series)
     found = column.found(stored.batch, past, details["fpr"], details["min_history"])
     compared = [
-        status_again(stored, broken=bool(found)),
-        Compared("found", details["found"], found),
+        recompute.status_again(stored, broken=bool(found)),
+        recompute.Compared("found", details["found"], found),
     ]
     now = column.seen(stored.batch, past)
     for name, numbers in details["seen"].items():
         again = now.get(name, [None, None])
-        compared.append(Compared(f"share of {name}", numbers[0], again[0]))
-        compared.append(Compared(f"largest share of {name} before", numbers[1], again[1]))
-    return Recomputed(tuple(compared))
+        compared.append(recompute.Compared(f"share of {name}", numbers[0], again[0]))
+        compared.append(recompute.Compared(f"largest share of {name} before", numbers[1], again[1]))
+    return recompute.Recomputed(tuple(compared))
 
 
 def _shares(profile: MetricProfile) -> dict[str, float]:

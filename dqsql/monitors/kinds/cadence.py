@@ -7,17 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from dqsql.decisions.cadence import (
-    Cadence,
-    CadenceError,
-    Gap,
-    Lateness,
-    gap_before,
-    lateness,
-    learn_cadence,
-    live_delays,
-    read_cadence,
-)
+from dqsql.decisions import cadence
 from dqsql.errors import AnnotationError, CompileError
 from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
@@ -25,16 +15,9 @@ from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, Result, Status
 from dqsql.model.settings import as_rate, as_text, at_least
+from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-    rests_on,
-    status_again,
-)
 from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME = "cadence"
@@ -62,9 +45,9 @@ class _Rules:
         }
 
     @property
-    def declared(self) -> Cadence | None:
+    def declared(self) -> cadence.Cadence | None:
         """The declared rhythm."""
-        return None if self.text is None else read_cadence(self.text)
+        return None if self.text is None else cadence.read_cadence(self.text)
 
 
 class CadenceDetector(MonitorByMonitor):
@@ -83,7 +66,11 @@ class CadenceDetector(MonitorByMonitor):
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
         found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
         decided = found.decided(_plain(self.context.now))
-        details = {**rests_on(self.context.history, known), **rules.details(), **decided.details()}
+        details = {
+            **recompute.rests_on(self.context.history, known),
+            **rules.details(),
+            **decided.details(),
+        }
         if decided.is_late:
             # Else the tables would say which batch was the newest of a run.
             details["delays"] = [d.total_seconds() for d in found.delays or ()]
@@ -110,9 +97,9 @@ class _CadenceVerdict:
 
     rules: _Rules
     start: dt.datetime
-    rhythm: Cadence | None
-    gap: Gap | None
-    late: Lateness | None
+    rhythm: cadence.Cadence | None
+    gap: cadence.Gap | None
+    late: cadence.Lateness | None
 
     @property
     def is_late(self) -> bool:
@@ -167,20 +154,20 @@ class _SeenTimes:
         """What is missing, by the time in UTC."""
         rules, times = self.rules, [*self.past, self.start]
         fpr = rules.fpr or 0.0
-        gap = gap_before(self.past, self.start, fpr, rules.declared, rules.min_history)
+        gap = cadence.gap_before(self.past, self.start, fpr, rules.declared, rules.min_history)
         late = None
         if self.delays is not None:
-            late = lateness(times, self.delays, now, rules.declared, rules.grace)
+            late = cadence.lateness(times, self.delays, now, rules.declared, rules.grace)
         return _CadenceVerdict(
-            rules, self.start, rules.declared or learn_cadence(self.past), gap, late
+            rules, self.start, rules.declared or cadence.learn_cadence(self.past), gap, late
         )
 
 
-def _recomputed(stored: StoredVerdict) -> Recomputed:
+def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the names of the batches and the stored delays."""
     details, start = stored.details, wall_time_of(stored.batch)
     if "cadence" not in details or start is None:
-        return NOT_DECIDED
+        return recompute.NOT_DECIDED
     rules = _Rules(
         details["cadence"],
         details["fpr"],
@@ -193,11 +180,11 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
         _plain(stored.row["evaluated_at"])
     )
     now = decided.details()
-    return Recomputed(
+    return recompute.Recomputed(
         (
-            status_again(stored, broken=bool(decided.missing)),
-            *compared_by(("missing", "chance"), details, now),
-            *compared_by(
+            recompute.status_again(stored, broken=bool(decided.missing)),
+            *recompute.compared_by(("missing", "chance"), details, now),
+            *recompute.compared_by(
                 ("rhythm", "missing", "due by"), details["compared_with"], now["compared_with"]
             ),
         )
@@ -208,7 +195,9 @@ def _times(batches: Sequence[str]) -> list[dt.datetime]:
     return [t for b in batches if (t := wall_time_of(b)) is not None]
 
 
-def _gap_words(gap: Gap, rhythm: Cadence | None, declared: Cadence | None) -> str:
+def _gap_words(
+    gap: cadence.Gap, rhythm: cadence.Cadence | None, declared: cadence.Cadence | None
+) -> str:
     one = len(gap.missing) == 1
     number = "1 batch is" if one else f"{len(gap.missing):,} batches are"
     words = rhythm.words if rhythm is not None else ""
@@ -216,7 +205,7 @@ def _gap_words(gap: Gap, rhythm: Cadence | None, declared: Cadence | None) -> st
     return f"{number} missing before this one: {gap.words}; one comes {words}, {basis}"
 
 
-def _late_words(late: Lateness, newest: dt.datetime) -> str:
+def _late_words(late: cadence.Lateness, newest: dt.datetime) -> str:
     return (
         f"no batch has come since {newest:%Y-%m-%d %H:%M}: {late.words} should have come;"
         f" the first was due by {late.due:%Y-%m-%d %H:%M} UTC"
@@ -241,9 +230,9 @@ def rules_of(monitor: Monitor) -> _Rules:
     try:
         text = str(found[0]) if found else None
         if text is not None:
-            read_cadence(text)
-        grace = read_cadence(given["grace"]).step if "grace" in given else None
-    except CadenceError as error:
+            cadence.read_cadence(text)
+        grace = cadence.read_cadence(given["grace"]).step if "grace" in given else None
+    except cadence.CadenceError as error:
         raise AnnotationError(
             f"@cadence takes {error}", span=monitor.span, hint="@cadence('daily')"
         ) from error
@@ -254,7 +243,7 @@ def _delays_of(
     rules: _Rules, times: Sequence[dt.datetime], ledger: Mapping[str, BatchRecord]
 ) -> list[dt.timedelta] | None:
     """How long after their end batches came; None where there is no rhythm to be late in."""
-    rhythm = rules.declared or learn_cadence(times)
+    rhythm = rules.declared or cadence.learn_cadence(times)
     if rhythm is None or not times:
         return None
     step = rhythm.after(times[-1]) - times[-1]
@@ -264,7 +253,7 @@ def _delays_of(
         for r in known
         if r.end is not None and r.checked_at is not None
     ]
-    return live_delays(checked, step)
+    return cadence.live_delays(checked, step)
 
 
 def _plain(moment: dt.datetime) -> dt.datetime:
@@ -277,11 +266,11 @@ def _next(
     times: Sequence[dt.datetime],
     ledger: Mapping[str, BatchRecord],
     now: dt.datetime,
-) -> Lateness | None:
+) -> cadence.Lateness | None:
     delays = _delays_of(rules, times, ledger)
     if delays is None:
         return None
-    return lateness(times, delays, _plain(now), rules.declared, rules.grace)
+    return cadence.lateness(times, delays, _plain(now), rules.declared, rules.grace)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:

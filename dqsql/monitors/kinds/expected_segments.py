@@ -13,20 +13,10 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import as_rate, at_least
 from dqsql.model.wording import first_of, plural
+from dqsql.monitors import recompute
 from dqsql.monitors.context import MonitorByMonitor, failed_status, result_of, with_details
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-    rests_on,
-    shown_key,
-    status_again,
-    stored_key,
-)
 from dqsql.monitors.settings import literal_value, read_settings
 
 _NAME, _METRIC = "expected_segments", "row_count"
@@ -50,7 +40,7 @@ class SegmentsDetector(MonitorByMonitor):
         series = key_of(metric)
         if names:
             decided = _decided_by_names(names, _present(history, series, batch))
-            return _told(monitor, batch, decided, series=shown_key(series), listed=names)
+            return _told(monitor, batch, decided, series=recompute.shown_key(series), listed=names)
         usual = self.context.usual(monitor, batch, given.get("window", _WINDOW))
         need = given.get("min_history", 7)
         if len(usual) < need:
@@ -58,9 +48,15 @@ class SegmentsDetector(MonitorByMonitor):
             return result_of(monitor, batch, Status.SKIPPED, text)
         fpr = given.get("fpr") or self.context.fpr(monitor)
         decided = _decided_by_history(history, series, batch, usual, fpr, need)
-        rest = rests_on(history, usual)
+        rest = recompute.rests_on(history, usual)
         return _told(
-            monitor, batch, decided, series=shown_key(series), fpr=fpr, min_history=need, **rest
+            monitor,
+            batch,
+            decided,
+            series=recompute.shown_key(series),
+            fpr=fpr,
+            min_history=need,
+            **rest,
         )
 
 
@@ -116,12 +112,12 @@ def _present(history: History, series: MetricKey, batch: str) -> frozenset[str]:
     )
 
 
-def _recomputed(stored: StoredVerdict) -> Recomputed:
+def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the stored numbers of rows of segments."""
     details, history = stored.details, stored.history
     if "series" not in details:
-        return NOT_DECIDED
-    series = stored_key(details["series"])
+        return recompute.NOT_DECIDED
+    series = recompute.stored_key(details["series"])
     if "listed" in details:
         now = _present(history, series, stored.batch)
         decided = _decided_by_names(details["listed"], now)
@@ -130,12 +126,12 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
             history, series, stored.batch, stored.past, details["fpr"], details["min_history"]
         )
     shown = _compared_with(decided)
-    return Recomputed(
+    return recompute.Recomputed(
         (
-            status_again(stored, broken=bool(decided.missing)),
-            Compared("observed", stored.row["observed"], float(len(decided.missing))),
-            Compared("missing", details["missing"], list(decided.missing)),
-            *compared_by(tuple(shown), details["compared_with"], shown),
+            recompute.status_again(stored, broken=bool(decided.missing)),
+            recompute.Compared("observed", stored.row["observed"], float(len(decided.missing))),
+            recompute.Compared("missing", details["missing"], list(decided.missing)),
+            *recompute.compared_by(tuple(shown), details["compared_with"], shown),
         )
     )
 

@@ -11,6 +11,7 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor
 from dqsql.model.results import Result, Status
 from dqsql.model.settings import at_least
+from dqsql.monitors import recompute
 from dqsql.monitors.context import (
     MonitorByMonitor,
     failed_status,
@@ -20,16 +21,6 @@ from dqsql.monitors.context import (
 )
 from dqsql.monitors.history import History, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Compared,
-    Recomputed,
-    StoredVerdict,
-    rests_on,
-    shown_key,
-    status_again,
-    stored_key,
-)
 from dqsql.monitors.settings import read_settings
 
 _NAME = "stays_unique"
@@ -62,7 +53,9 @@ class UniqueDetector(MonitorByMonitor):
         )
         status = failed_status(monitor.severity) if broken else Status.PASS
         found = result_of(monitor, batch, status, message if broken else "")
-        found = with_details(found, **rests_on(history, known), series=shown_key(key_of(metric)))
+        found = with_details(
+            found, **recompute.rests_on(history, known), series=recompute.shown_key(key_of(metric))
+        )
         return replace(found, observed=_known(now), upper=0.0 if was_key else None)
 
 
@@ -75,17 +68,17 @@ def _known(number: float) -> float | None:
     return number if number >= 0 else None
 
 
-def _recomputed(stored: StoredVerdict) -> Recomputed:
+def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the stored numbers of repeated values."""
     if not stored.past:
-        return NOT_DECIDED
-    key, row = stored_key(stored.details["series"]), stored.row
+        return recompute.NOT_DECIDED
+    key, row = recompute.stored_key(stored.details["series"]), stored.row
     now, was_key = _seen(stored.history, key, stored.batch, stored.past)
-    return Recomputed(
+    return recompute.Recomputed(
         (
-            status_again(stored, broken=was_key and now > 0),
-            Compared("observed", row["observed"], _known(now)),
-            Compared("largest that passes", row["upper_bound"], 0.0 if was_key else None),
+            recompute.status_again(stored, broken=was_key and now > 0),
+            recompute.Compared("observed", row["observed"], _known(now)),
+            recompute.Compared("largest that passes", row["upper_bound"], 0.0 if was_key else None),
         ),
         series=key,
     )

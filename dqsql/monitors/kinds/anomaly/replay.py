@@ -14,20 +14,13 @@ from dqsql.errors import DecisionError
 from dqsql.model.metric_traits import PROPORTIONAL_METRICS
 from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
+from dqsql.monitors import recompute
 from dqsql.monitors.history import key_of
 from dqsql.monitors.kinds.anomaly.detector import (
     AnomalyCall,
     AnomalyDetector,
     input_of,
     places,
-)
-from dqsql.monitors.recompute import (
-    NOT_DECIDED,
-    Recomputed,
-    StoredVerdict,
-    compared_by,
-    stored_key,
-    stored_number,
 )
 from dqsql.monitors.replay import Replayed, Tally
 
@@ -167,15 +160,17 @@ def _as_written(result: Replayed) -> Replayed:
     return replace(result, note=text)
 
 
-def recomputed(stored: StoredVerdict) -> Recomputed:
+def recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     """Decide again by the stored strategy and settings."""
     details, history = stored.details, stored.history
     then = details.get("decision")
     if then is None:
-        return NOT_DECIDED
-    key = stored_key(details["series"])._replace(segment=stored.row["segment"])
+        return recompute.NOT_DECIDED
+    key = recompute.stored_key(details["series"])._replace(segment=stored.row["segment"])
     given = dict(details["strategy"])
-    chosen = strategy(str(given.pop("name")), **{k: stored_number(v) for k, v in given.items()})
+    chosen = strategy(
+        str(given.pop("name")), **{k: recompute.stored_number(v) for k, v in given.items()}
+    )
     odd, left_out = set(details.get("excluded") or ()), list(details.get("left_out") or ())
     asked = replace(
         input_of(chosen, history, key, stored.past, left_out, stored.batch),
@@ -183,4 +178,4 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
         excluded=then["status"] == "excluded",
     )
     now = evaluate_many(chosen, [asked], AnomalySettings(**details["settings"]))[0].to_dict()
-    return Recomputed(compared_by(_RECOMPUTED, then, now), series=key)
+    return recompute.Recomputed(recompute.compared_by(_RECOMPUTED, then, now), series=key)

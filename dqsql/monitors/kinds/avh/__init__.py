@@ -14,13 +14,7 @@ from dqsql.model.plan import Family, Monitor
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.history import RECURS
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.kinds.avh.detector import (
-    NAME,
-    SETTINGS,
-    AvhDetector,
-    avh_settings,
-    rate_note,
-)
+from dqsql.monitors.kinds.avh import detector
 from dqsql.monitors.kinds.avh.evidence import TEXT_DISTANCES
 from dqsql.monitors.kinds.avh.learning import AvhLearner, recomputed
 
@@ -102,13 +96,13 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
-    settings = avh_settings(monitor, defaults)
+    settings = detector.avh_settings(monitor, defaults)
     # Batches that it found far out count for nothing, unless there are many of them.
     return Reach(settings.window + settings.refit_every + RECURS)
 
 
-def _detector(place: Workplace, context: MonitorContext) -> AvhDetector:
-    return AvhDetector(context, place.injector(), place.matching)
+def _detector(place: Workplace, context: MonitorContext) -> detector.AvhDetector:
+    return detector.AvhDetector(context, place.injector(), place.matching)
 
 
 def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:
@@ -117,8 +111,8 @@ def _learner(place: Workplace, context: MonitorContext) -> AvhLearner:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=NAME,
-        settings=SETTINGS,
+        name=detector.NAME,
+        settings=detector.SETTINGS,
         watches=_watches,
         about_column=True,
         symptom="distribution",
@@ -130,5 +124,5 @@ KIND = MonitorKind(
     replayer=_learner,
     learner=_learner,
     recompute=recomputed,
-    note=rate_note,
+    note=detector.rate_note,
 )

@@ -13,15 +13,10 @@ from dqsql.compiler.issues import ISSUES_VERSION
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import CategoricalState, NumericState, numeric_distances
 from dqsql.decisions.running_numbers import TextState, text_distances
-from dqsql.model.metric_traits import (
-    CATEGORICAL_DISTANCES,
-    FACTOR_METRICS,
-    PATTERN_DISTANCES,
-    SIGNED_METRICS,
-)
+from dqsql.model import metric_traits
 from dqsql.model.results import MetricProfile
 
-TEXT_DISTANCES = (*CATEGORICAL_DISTANCES, *PATTERN_DISTANCES)
+TEXT_DISTANCES = (*metric_traits.CATEGORICAL_DISTANCES, *metric_traits.PATTERN_DISTANCES)
 
 
 class ColumnDistribution:
@@ -128,11 +123,11 @@ class IssueEvidence:
                 continue
             # What is larger than any double is infinite.
             with np.errstate(over="ignore", invalid="ignore"):
-                if name in FACTOR_METRICS and clean != 0:
+                if name in metric_traits.FACTOR_METRICS and clean != 0:
                     out[:, place] = newest[place] * variants / clean
                 else:
                     out[:, place] = newest[place] + variants - clean
-            if name not in SIGNED_METRICS:
+            if name not in metric_traits.SIGNED_METRICS:
                 out[:, place] = np.maximum(out[:, place], 0.0)
             if name.endswith("_ratio"):
                 out[:, place] = np.minimum(out[:, place], 1.0)

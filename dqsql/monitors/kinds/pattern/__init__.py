@@ -15,13 +15,8 @@ from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family
 from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.kind import MonitorKind, Reach
+from dqsql.monitors.kinds.pattern import training
 from dqsql.monitors.kinds.pattern.detector import PatternDetector, PatternReplay, recomputed
-from dqsql.monitors.kinds.pattern.training import (
-    NAME,
-    SETTINGS,
-    learn_before_scan,
-    with_known_patterns,
-)
 
 
 def _watches(use: MonitorUse) -> list[WatchedMetric]:
@@ -35,8 +30,8 @@ def _detector(place: Workplace, context: MonitorContext) -> PatternDetector:
 
 KIND = MonitorKind(
     MonitorSpec(
-        name=NAME,
-        settings=SETTINGS,
+        name=training.NAME,
+        settings=training.SETTINGS,
         watches=_watches,
         about_column=True,
         symptom="types and patterns",
@@ -46,6 +41,6 @@ KIND = MonitorKind(
     reach=lambda monitor, defaults: Reach(1),
     replayer=lambda place, context: PatternReplay(_detector(place, context)),
     recompute=recomputed,
-    before_scan=learn_before_scan,
-    with_learned=with_known_patterns,
+    before_scan=training.learn_before_scan,
+    with_learned=training.with_known_patterns,
 )
