@@ -32,7 +32,7 @@ def complete_check(ctx: click.Context, param: click.Parameter, text: str) -> lis
     """The ids of the checks that begin with a text."""
     found = _manifest(ctx).get("checks") or {}
     return [
-        CompletionItem(name, help=_words(entry))
+        CompletionItem(name, help=(entry.get("expression") if isinstance(entry, dict) else None))
         for name, entry in sorted(found.items())
         if name.startswith(text)
     ]
@@ -47,10 +47,6 @@ def complete_selector(
     tags = {f"tag:{t}" for m in _entries(manifest, "models") for t in m.get("tags") or ()}
     names = [*sorted(_models(manifest)), *sorted(tags)]
     return _items((f"{before}{name}" for name in names), text)
-
-
-def _words(entry: Any) -> str | None:
-    return entry.get("expression") if isinstance(entry, dict) else None
 
 
 def _models(manifest: dict[str, Any]) -> list[str]:

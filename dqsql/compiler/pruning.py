@@ -91,7 +91,7 @@ def interval_condition(
     """
     parts = _typed_range(exp.Paren(this=batch_by.copy()), start, end, batch_type)
     bare = batch_by.unnest()
-    if not isinstance(bare, exp.Column) and _reads_time(bare, batch_type):
+    if not isinstance(bare, exp.Column) and (batch_type in TIMES or _pattern(bare) is not None):
         below = _below(bare, start, end, types)
         parts += [below] if below is not None else []
     return exp.and_(*parts) if parts else None
@@ -108,11 +108,6 @@ def _below(
         return _time_range(bare, Interval(first, last), types)
     except OverflowError:
         return None
-
-
-def _reads_time(bare: exp.Expr, batch_type: str) -> bool:
-    """Whether batches are read as the moments that the function below them truncates to."""
-    return batch_type in TIMES or _pattern(bare) is not None
 
 
 def batch_moment(batch_by: exp.Expr, batch: str) -> dt.datetime | None:

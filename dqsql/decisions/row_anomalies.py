@@ -208,7 +208,7 @@ class RowModel:
             .reshape(len(part), groups, self.size)
             .min(axis=2)
             .mean(axis=1)
-            for part in _chunks(numbers)
+            for part in [numbers[i : i + _CHUNK] for i in range(0, len(numbers), _CHUNK)]
         ]
         near = np.concatenate(found) if found else np.zeros(0)
         return near + missing @ self.nulls
@@ -231,10 +231,6 @@ class RowModel:
         raw = np.column_stack([f.numbers(columns[f.column]) for f in self.features])
         missing = np.isnan(raw)
         return np.where(missing, 0.0, raw), missing.astype(float)
-
-
-def _chunks(rows: FloatArray) -> list[FloatArray]:
-    return [rows[i : i + _CHUNK] for i in range(0, len(rows), _CHUNK)]
 
 
 def fit_rows(

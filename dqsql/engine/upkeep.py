@@ -93,7 +93,7 @@ class Upkeep:
         table = self._table(name)
         if table is None:
             return []
-        files = _filesystem(table)
+        files = pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
         return [
             BrokenFile(file, why)
             for file in logged_files(table)
@@ -271,10 +271,6 @@ def _export_duckdb(
         raise ConfigError(f"{path} cannot be written: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _filesystem(table: DeltaTable) -> pa_fs.FileSystem:
-    return pa_fs.PyFileSystem(DeltaStorageHandler.from_table(table._table))
 
 
 def _broken(files: pa_fs.FileSystem, file: LoggedFile) -> str | None:

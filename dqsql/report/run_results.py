@@ -78,7 +78,7 @@ def run_record(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]:
 
 def _entries(model: ModelResult, plan: Plan | None) -> Iterator[dict[str, Any]]:
     """One entry for each check; the two checks of a test with two thresholds share one."""
-    definitions = _definitions(plan)
+    definitions = {check.id: check for check in plan.declared} if plan else {}
     by_check: dict[str, list[Result]] = {check_id: [] for check_id in definitions}
     for verdict in model.results:
         by_check.setdefault(verdict.check_id, []).append(verdict)
@@ -102,11 +102,6 @@ def _unique_id(check_id: str, definitions: Mapping[str, Check | Monitor]) -> str
     definition = definitions.get(check_id)
     found = definition.settings.options.get(DBT_TEST) if definition else None
     return check_id if found is None else str(found)
-
-
-def _definitions(plan: Plan | None) -> dict[str, Check | Monitor]:
-    """What is known of the checks without running them."""
-    return {check.id: check for check in plan.declared} if plan else {}
 
 
 def _entry(

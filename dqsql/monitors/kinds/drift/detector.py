@@ -315,7 +315,7 @@ def _measured(
     segments = model.config.segment_by
     segmented = bool(segments) and {s.lower() for s in segments} <= {t.lower() for t in types}
     batch_by = None if relation.batch is None else to_sql(relation.batch)
-    fitting = [w for w in wanted if _fits(w, types)]
+    fitting = [w for w in wanted if fits(w.family, type_of(w.about, types), (w.family,))]
     reference = replace(
         made_up_model(name, {}, path=model.path),
         config=ModelConfig(batch_by=batch_by, segment_by=segments if segmented else ()),
@@ -346,7 +346,3 @@ def _measured(
         batch_by is not None,
         segmented,
     )
-
-
-def _fits(wanted: Wanted, types: Mapping[str, str]) -> bool:
-    return fits(wanted.family, type_of(wanted.about, types), (wanted.family,))
