@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dqsql.decisions.arrays import BoolArray, FloatArray
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
 from dqsql.errors import DecisionError
-
-IntArray = npt.NDArray[np.int64]
 
 SHORTEST_FOR_ADF = 4
 _SINGULAR = 1e-6

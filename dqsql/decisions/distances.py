@@ -117,9 +117,7 @@ def cohens_d(
     return difference / pooled
 
 
-def numeric_histograms(
-    reference: NumericState, new: NumericState, bins: int = _HISTOGRAM_BINS
-) -> tuple[FloatArray, FloatArray]:
+def numeric_histograms(reference: NumericState, new: NumericState) -> tuple[FloatArray, FloatArray]:
     """Return both batches' counts over bins cut at quantiles of the reference.
 
     The bins have nearly equal mass in the reference, so one far outlier cannot squeeze all other
@@ -132,7 +130,7 @@ def numeric_histograms(
     p, q = _quantiles(reference.quantiles), _quantiles(new.quantiles)
     if not p.size or not q.size:
         return np.zeros(0), np.zeros(0)
-    picks = np.linspace(0, p.size - 1, min(bins, p.size)).round().astype(int)
+    picks = np.linspace(0, p.size - 1, min(_HISTOGRAM_BINS, p.size)).round().astype(int)
     edges = np.unique(p[picks])
     # Each edge closes the bin on its left and, as an atom, starts the one on its right.
     cuts = np.unique(np.concatenate([edges, np.nextafter(edges, -np.inf)]))

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.distances import (
     CategoricalState,
     align_counts,
@@ -34,8 +35,6 @@ from dqsql.decisions.distances import (
     js_divergence,
     kl_divergence,
 )
-
-FloatArray = npt.NDArray[np.float64]
 
 MEASURES = ("psi", "js", "kl", "ks", "wasserstein", "chi2")
 # Measures of numbers only, of categories only, and those that have a p-value.

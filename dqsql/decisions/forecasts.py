@@ -19,11 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from dqsql.decisions.arrays import BoolArray, FloatArray
-
-IntArray = npt.NDArray[np.int64]
+from dqsql.decisions.arrays import BoolArray, FloatArray, IntArray
 
 NO_SLOT = -1
 # Shares of the last miss, and weights of the newest in a mean of misses; 0 corrects nothing.

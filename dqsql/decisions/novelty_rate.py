@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.forecasts import IntArray, forecast
+from dqsql.decisions.arrays import FloatArray, IntArray
+from dqsql.decisions.forecasts import forecast
 from dqsql.decisions.magnitudes import LARGEST
 from dqsql.decisions.tails import fit_tails
 

@@ -401,6 +401,8 @@ def _number(value: float) -> str:
 
 
 # What an injected issue stands for, by the longest of these that its name begins with.
+# Kinds of issues that a description names.
+_MOST_WORDS = 4
 _ISSUE_WORDS = {
     "missing": "missing values",
     "null": "empty or zero values",
@@ -424,7 +426,8 @@ def issue_word(name: str) -> str:
     return next(known, name.split("_", maxsplit=1)[0])
 
 
-def _issue_words(names: Sequence[str], most: int = 4) -> list[str]:
+def _issue_words(names: Sequence[str]) -> list[str]:
     kinds = list(dict.fromkeys(issue_word(name) for name in names))
-    more = len(kinds) - most
-    return [*kinds[:most], f"{more} more kind{'s' if more > 1 else ''}"] if more > 0 else kinds
+    more = len(kinds) - _MOST_WORDS
+    shown = kinds[:_MOST_WORDS]
+    return [*shown, f"{more} more kind{'s' if more > 1 else ''}"] if more > 0 else kinds

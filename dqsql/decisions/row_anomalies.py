@@ -336,19 +336,20 @@ def learn_rows(
     for half in (0, 1):
         others, mine = np.flatnonzero(halves != half), np.flatnonzero(halves == half)
         if len(others) and len(mine):
-            unseen[mine] = fit_rows(features, columns, others).scores(_rows(columns, mine))
+            unseen[mine] = fit_rows(features, columns, others).scores(rows_at(columns, mine))
     threshold = _quantile(unseen, contamination)
     names = np.unique(batches)
     counts = [int((unseen[batches == b] > threshold).sum()) for b in names]
     sizes = [int((batches == b).sum()) for b in names]
     model = fit_rows(features, columns, np.arange(len(batches)))
     some = np.linspace(0, len(batches) - 1, min(len(batches), _USUAL_ROWS)).astype(int)
-    usual = model.parts(_rows(columns, some)).mean(axis=0)
+    usual = model.parts(rows_at(columns, some)).mean(axis=0)
     odd = learn(counts, sizes, rate)
     return RowDetector(model, threshold, odd, rate, left_out, len(batches), usual)
 
 
-def _rows(columns: Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:
+def rows_at(columns: Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:
+    """The values of some rows, column by column."""
     return {
         name: values[places]
         if isinstance(values, np.ndarray)

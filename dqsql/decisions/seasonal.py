@@ -20,8 +20,8 @@ import scipy
 
 from dqsql.decisions import strategies
 from dqsql.decisions import strategies_parameters as check
-from dqsql.decisions.arrays import FloatArray
-from dqsql.decisions.forecasts import NO_SLOT, IntArray, median_of
+from dqsql.decisions.arrays import FloatArray, IntArray
+from dqsql.decisions.forecasts import NO_SLOT, median_of
 
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR

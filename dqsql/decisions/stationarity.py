@@ -172,15 +172,13 @@ def is_stationary(
     return result
 
 
-def choose_transforms(
-    series: npt.ArrayLike, significance: float = SIGNIFICANCE, min_values: int = MIN_VALUES
-) -> list[Transform | None]:
+def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
     """Choose the transform of each of many histories of equal length (paper, Algorithm 5).
+
+    A lag must leave `MIN_VALUES` differences (choice; the paper goes down to one).
 
     Args:
         series: n x K; what is not finite was left out.
-        significance: level of the ADF test.
-        min_values: fewest differences that a lag must leave (choice; the paper goes down to one).
 
     Returns:
         n transforms; None where no transform made the history stationary: drop the metric. The
@@ -190,14 +188,14 @@ def choose_transforms(
     chosen: list[Transform | None] = [None] * len(values)
     known = np.isfinite(values)
     positive = ((values > 0) & known).sum(axis=1) == known.sum(axis=1)
-    need = max(min_values, SHORTEST_FOR_ADF)
+    need = max(MIN_VALUES, SHORTEST_FOR_ADF)
     most = int(known.sum(axis=1).max(initial=0)) - need
     open_rows = np.arange(len(values))
     for tries in _tries(most):
         rows = open_rows[positive[open_rows]] if tries[0].log else open_rows
         if not rows.size:
             continue
-        passed = _passed(values[rows], tries, need, significance)
+        passed = _passed(values[rows], tries, need, SIGNIFICANCE)
         found = np.flatnonzero(passed.any(axis=1))
         for row, first in zip(rows[found], passed[found].argmax(axis=1), strict=True):
             chosen[row] = tries[first]

@@ -153,11 +153,10 @@ class Lake:
             return []
         found = find_batches(self.spark, model.name, query)
         history = sorted((b for b in found.rows if b is not None), key=batch_order)
-        return _spread(history, _BATCHES_OF_HISTORY)
+        return _spread(history)
 
 
-def _spread(items: Sequence[str], limit: int) -> list[str]:
-    """At most `limit` of the items, evenly spread and in order, the first and last among them."""
-    if len(items) <= limit:
-        return list(items)
-    return [items[round(i * (len(items) - 1) / (limit - 1))] for i in range(limit)]
+def _spread(batches: list[str]) -> list[str]:
+    """At most so many of the batches, evenly spread, the first and last among them."""
+    step = (len(batches) - 1) / (_BATCHES_OF_HISTORY - 1)
+    return batches if step <= 1 else [batches[round(i * step)] for i in range(_BATCHES_OF_HISTORY)]

@@ -324,17 +324,12 @@ class TaggedColumn:
 
 
 def tag_pattern(
-    values: Iterable[str | None],
-    index: PatternIndex,
-    *,
-    max_false_negatives: float = 0.1,
-    m: int | None = None,
+    values: Iterable[str | None], index: PatternIndex, *, max_false_negatives: float = 0.1
 ) -> TagPattern | NoPattern:
     """The most restrictive pattern of the domain of an example column, of which nulls are left out.
 
     `max_false_negatives` is the largest share of values missed, in the column and, on the mean, in
-    the columns of the corpus that match, in [0, 1). `m` is the least coverage, as in
-    `InferenceSettings`. Raises PatternError.
+    the columns of the corpus that match, in [0, 1). Raises PatternError.
     """
     if not 0 <= max_false_negatives < 1:
         raise PatternError(f"max_false_negatives {max_false_negatives} is not in [0, 1)")
@@ -345,7 +340,7 @@ def tag_pattern(
     masks = hypotheses(sample, tau=index.settings.tau, min_share=1 - max_false_negatives)
     texts = list(masks)
     evidence = index.lookup(texts)
-    least = InferenceSettings(m=m).min_coverage(index.columns)
+    least = InferenceSettings().min_coverage(index.columns)
     feasible = np.flatnonzero((evidence.coverage >= least) & (evidence.fpr <= max_false_negatives))
     if not len(feasible):
         return NoPattern(

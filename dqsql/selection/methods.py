@@ -11,11 +11,11 @@ check: all checks of a model share its scan, and a batch is checked whole or not
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from dqsql.errors import SelectionError, nearest
@@ -33,10 +33,6 @@ _CRITERION = re.compile(
 )
 
 
-def _matches(value: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(value, pattern)
-
-
 def _dbt(model: CheckModel) -> Mapping[str, object]:
     """What dbt says about a model of a dbt project; empty for other models."""
     found = model.config.extra.get("dbt")
@@ -44,7 +40,7 @@ def _dbt(model: CheckModel) -> Mapping[str, object]:
 
 
 def _by_name(model: CheckModel, _: str, value: str) -> bool:
-    return _matches(model.name, value) or _matches(str(_dbt(model).get("name", "")), value)
+    return fnmatchcase(model.name, value) or fnmatchcase(str(_dbt(model).get("name", "")), value)
 
 
 def _by_fqn(project: str) -> Method:
@@ -94,7 +90,7 @@ def _is_qualified(fqn: Sequence[str], value: str, versioned: bool) -> bool:
         return False
     for at, part in enumerate(parts):
         if _GLOB.search(part):
-            return _matches(".".join(names[at:]), ".".join(parts[at:]))
+            return fnmatchcase(".".join(names[at:]), ".".join(parts[at:]))
         if names[at] != part:
             return False
     return True
@@ -103,7 +99,7 @@ def _is_qualified(fqn: Sequence[str], value: str, versioned: bool) -> bool:
 def _by_package(project: str) -> Method:
     def method(model: CheckModel, _: str, value: str) -> bool:
         own = str(_dbt(model).get("package") or project)
-        return _matches(own, project if value == "this" else value)
+        return fnmatchcase(own, project if value == "this" else value)
 
     return method
 
@@ -111,20 +107,20 @@ def _by_package(project: str) -> Method:
 def _by_tag(model: CheckModel, _: str, value: str) -> bool:
     of_checks = (a.settings for a in model.annotations)
     tags = (*model.config.tags, *(tag for s in of_checks if s.enabled for tag in s.tags))
-    return any(_matches(tag, value) for tag in tags)
+    return any(fnmatchcase(tag, value) for tag in tags)
 
 
 def _by_path(model: CheckModel, _: str, value: str) -> bool:
     path = PurePosixPath(model.path)
     wanted = str(PurePosixPath(value))
-    return any(_matches(str(p), wanted) for p in (path, *path.parents) if str(p) != ".") or (
+    return any(fnmatchcase(str(p), wanted) for p in (path, *path.parents) if str(p) != ".") or (
         wanted == "."
     )
 
 
 def _by_file(model: CheckModel, _: str, value: str) -> bool:
     path = PurePosixPath(model.path)
-    return _matches(path.name, value) or _matches(path.stem, value)
+    return fnmatchcase(path.name, value) or fnmatchcase(path.stem, value)
 
 
 def _by_config(model: CheckModel, argument: str, value: str) -> bool:
@@ -140,8 +136,8 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
     if found is None:
         return False
     if isinstance(found, list | tuple | set | frozenset):
-        return any(_matches(_text(item), value) for item in found)
-    return _matches(_text(found), value)
+        return any(fnmatchcase(_text(item), value) for item in found)
+    return fnmatchcase(_text(found), value)
 
 
 def _text(value: object) -> str:
@@ -154,7 +150,7 @@ def _by_source(model: CheckModel, _: str, value: str) -> bool:
         return False
     parts = value.split(".")
     wanted = f"source.{value}" if len(parts) > 1 else f"source.{value}.*"
-    return any(_matches(uid, wanted) for uid in model.depends_on)
+    return any(fnmatchcase(uid, wanted) for uid in model.depends_on)
 
 
 def _is_source(model: CheckModel) -> bool:
@@ -165,15 +161,12 @@ def _by_resource_type(model: CheckModel, _: str, value: str) -> bool:
     return value == _dbt(model).get("resource_type", "model")
 
 
-def _by_dbt(key: str) -> Method:
-    def method(model: CheckModel, _: str, value: str) -> bool:
-        return _matches(str(_dbt(model).get(key) or ""), value)
-
-    return method
+def _by_group(model: CheckModel, _: str, value: str) -> bool:
+    return fnmatchcase(str(_dbt(model).get("group") or ""), value)
 
 
 def _by_owner(model: CheckModel, _: str, value: str) -> bool:
-    return model.config.owner is not None and _matches(model.config.owner, value)
+    return model.config.owner is not None and fnmatchcase(model.config.owner, value)
 
 
 def _of_checks(matches: Callable[[CheckModel, Annotation, str], bool]) -> Method:
@@ -186,11 +179,11 @@ def _of_checks(matches: Callable[[CheckModel, Annotation, str], bool]) -> Method
 
 
 def _check_named(_: CheckModel, annotation: Annotation, value: str) -> bool:
-    return _matches(annotation.settings.name or annotation.expression, value)
+    return fnmatchcase(annotation.settings.name or annotation.expression, value)
 
 
 def _check_on(_: CheckModel, annotation: Annotation, value: str) -> bool:
-    return annotation.column is not None and _matches(annotation.column, value)
+    return annotation.column is not None and fnmatchcase(annotation.column, value)
 
 
 def _check_severity(model: CheckModel, annotation: Annotation, value: str) -> bool:
@@ -202,7 +195,7 @@ def _check_test(_: CheckModel, annotation: Annotation, value: str) -> bool:
     """The name of dbt's generic test, or the first word of the annotation."""
     word = re.match(r"\w+", annotation.expression)
     name = annotation.settings.options.get(DBT_TEST_NAME) or (word.group() if word else "")
-    return _matches(str(name), value)
+    return fnmatchcase(str(name), value)
 
 
 def _check_type(_: CheckModel, annotation: Annotation, value: str) -> bool:
@@ -219,7 +212,7 @@ METHODS: dict[str, Method] = {
     "source": _by_source,
     "resource_type": _by_resource_type,
     "package": _by_package(""),
-    "group": _by_dbt("group"),
+    "group": _by_group,
     "owner": _by_owner,
     "check": _of_checks(_check_named),
     "column": _of_checks(_check_on),

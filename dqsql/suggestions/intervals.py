@@ -32,11 +32,11 @@ def floor_to(value: float, digits: int = 2) -> float:
     return math.floor(value * scale + 1e-9) / scale
 
 
-def round_down(value: float, digits: int = 3) -> float:
-    """The value rounded down to some significant digits."""
+def round_down(value: float) -> float:
+    """The value rounded down to three significant digits."""
     if value == 0 or not math.isfinite(value):
         return value
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - digits + 1)
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
     steps = math.floor(value / unit + 1e-9)
     return steps * unit if unit >= 1 else steps / round(1 / unit)
 

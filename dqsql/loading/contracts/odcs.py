@@ -90,17 +90,17 @@ class _Object:
             name=str(self.data.get("physicalName") or self.data.get("name") or ""),
             columns=columns,
             checks=checks,
-            closed=self._custom(CLOSED) is True,
+            closed=self._is_closed(),
             span=self.document.span(*self.keys),
             version=str(self.document.data.get("version") or ""),
             description=str(self.data.get("description") or ""),
             left=tuple(self.left),
         )
 
-    def _custom(self, name: str) -> Any:
+    def _is_closed(self) -> bool:
         given = self.data.get("customProperties")
         entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
-        return next((e.get("value") for e in entries if e.get("property") == name), None)
+        return next((e.get("value") for e in entries if e.get("property") == CLOSED), None) is True
 
     def _column(self, data: Any, index: int) -> ContractColumn:
         name = data.get("physicalName") or data.get("name") if isinstance(data, dict) else None

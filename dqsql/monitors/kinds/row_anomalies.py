@@ -16,7 +16,7 @@ from dqsql.compiler.marked_rows import ROW_BATCH
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.row_samples import ROW, RowSample, comparable, is_textual
 from dqsql.compiler.scan import BatchFilter
-from dqsql.decisions.row_anomalies import RowDetector, learn_rows
+from dqsql.decisions.row_anomalies import RowDetector, learn_rows, rows_at
 from dqsql.dialect import unquoted
 from dqsql.errors import AnnotationError, DecisionError, QueryError
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
@@ -311,7 +311,7 @@ class RowAnomalyDetector:
         values = self._values(unit, rows)
         scores = detector.model.scores(values)
         odd = np.flatnonzero(scores > detector.threshold)
-        reasons = detector.reasons(_taken(values, odd)) if len(odd) else []
+        reasons = detector.reasons(rows_at(values, odd)) if len(odd) else []
         return _Found(rows.num_rows, len(odd), _columns(reasons))
 
     def _scored_by_spark(self, unit: _Unit, detector: RowDetector, batch: str) -> _Found:
@@ -421,13 +421,6 @@ def _values(found: pa.ChunkedArray, is_text: bool) -> Any:
     if is_text:
         return found.to_pylist()
     return found.to_numpy(zero_copy_only=False).astype(float)
-
-
-def _taken(values: Mapping[str, Any], places: np.ndarray[Any, Any]) -> dict[str, Any]:
-    return {
-        name: column[places] if isinstance(column, np.ndarray) else [column[int(p)] for p in places]
-        for name, column in values.items()
-    }
 
 
 def _columns(reasons: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, float]:
