@@ -366,7 +366,11 @@ def identifier(name: str) -> exp.Identifier:
 
 
 def quoted(*parts: str) -> str:
-    """A name of one or several parts as SQL text in backticks, safe for any name."""
+    """A name of one or several parts as SQL text in backticks, safe for any name.
+
+    >>> quoted("sales", "order`s")
+    '`sales`.`order``s`'
+    """
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 

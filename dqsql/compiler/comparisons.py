@@ -62,7 +62,12 @@ def measured_side(compared: exp.Expr) -> tuple[exp.Expr, type[exp.Binary] | None
 
 
 def demand_text(compared: exp.Expr) -> str:
-    """What a comparison demands of what it is about: `< 0.25`, `between 1 and 2`."""
+    """What a comparison demands of what it is about.
+
+    >>> from dqsql.dialect import parse_expression
+    >>> demand_text(parse_expression("3 < mean(price)"))
+    '> 3'
+    """
     measured, operator = measured_side(compared)
     if operator is None:
         return to_sql(compared)[len(to_sql(measured)) :].strip()

@@ -107,7 +107,11 @@ def _days(year: int, month: int) -> int:
 
 
 def read_cadence(text: str) -> Cadence:
-    """A declared rhythm: `daily`, `weekdays`, `monthly`, `6 hours`. Raises CadenceError."""
+    """A declared rhythm. Raises CadenceError.
+
+    >>> [read_cadence(text).words for text in ("daily", "monthly", "6 hours")]
+    ['every day', 'every month', 'every 6 hours']
+    """
     word = text.strip().lower()
     if word in _MONTHS:
         return Cadence(months=_MONTHS[word])

@@ -28,7 +28,11 @@ _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 def batch_order(batch: str) -> tuple[int, Decimal, str]:
-    """A sort key: numbers by value, everything else (dates among it) as text."""
+    """A sort key: numbers by value, everything else (dates among it) as text.
+
+    >>> sorted(["10", "9", "2024-02"], key=batch_order)
+    ['9', '10', '2024-02']
+    """
     if _NUMBER.fullmatch(batch):
         return (0, Decimal(batch), batch)
     return (1, Decimal(0), batch)
@@ -44,7 +48,11 @@ def moment_reader(spark_type: str) -> Reader | None:
 
 
 def read_time(text: str) -> dt.datetime | None:
-    """An ISO date or timestamp (`2013-02`, `2013-02-08`, `2013-02-08T10:00+01:00`) in UTC."""
+    """An ISO date or timestamp in UTC.
+
+    >>> str(read_time("2013-02")), str(read_time("2013-02-08T10:00+01:00"))
+    ('2013-02-01 00:00:00', '2013-02-08 09:00:00')
+    """
     text = text.strip()
     short = _YEAR_OR_MONTH.fullmatch(text)
     if short:

@@ -75,7 +75,8 @@ _SHAPES = _ShapeTable({code_point: leaf_class(chr(code_point)) for code_point in
 def shape(value: str) -> str:
     """Return the value with every letter and digit replaced by the code of its leaf class.
 
-    The result has the same length as the value: `"Mar 01"` gives `"Aaa 00"`.
+    >>> shape("Mar 01")
+    'Aaa 00'
     """
     return value.translate(_SHAPES)
 

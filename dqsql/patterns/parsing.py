@@ -31,7 +31,10 @@ _UNESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 def parse_pattern(text: str) -> Pattern:
     """Read a pattern in printable form.
 
-    `<digit>` without a count means exactly one. Inside plain text `{` and `+` may stand unescaped
+    >>> parse_pattern("<digit>:<digit>{2}") == parse_pattern("<digit>{1}:<digit>{2}")
+    True
+
+    Inside plain text `{` and `+` may stand unescaped
     where they do not follow a class token.
 
     Raises:

@@ -33,17 +33,26 @@ _MAX_NUMBERS = 7
 
 
 def spark_regex(pattern: Pattern) -> str:
-    """Return the pattern as an anchored Java regular expression for Spark's `rlike`.
+    r"""Return the pattern as an anchored Java regular expression for Spark's `rlike`.
 
     The expression holds ASCII characters only. As a SQL literal its backslashes need escaping,
     unless `spark.sql.parser.escapedStringLiterals` is set or a raw literal (`r'..'`) is used.
+
+    >>> from dqsql.patterns.parsing import parse_pattern
+    >>> print(spark_regex(parse_pattern("<upper>{2}-<digit>+")))
+    \A(?:\p{Lu}{2}\-\p{Nd}+)\z
     """
     body = _alternatives(pattern, characters.JAVA_CLASSES, _java_constant)
     return rf"\A(?:{body})\z"
 
 
 def matches(pattern: Pattern, value: str) -> bool:
-    """Whether the whole value matches the pattern, exactly as Spark's `rlike` would say."""
+    """Whether the whole value matches the pattern, exactly as Spark's `rlike` would say.
+
+    >>> from dqsql.patterns.parsing import parse_pattern
+    >>> matches(parse_pattern("<upper>{2}-<digit>+"), "AB-12")
+    True
+    """
     return matcher(pattern)(value)
 
 
