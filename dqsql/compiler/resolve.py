@@ -12,39 +12,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dqsql.compiler import misuse, predicates
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.aggregates.relations import METRIC_OF
 from dqsql.compiler.arguments import argument_text, named_text, plain, split_arguments
 from dqsql.compiler.calls import compared, refuse_wrong_call
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
-from dqsql.compiler.misuse import (
-    is_bare_name,
-    locate,
-    name_and_args,
-    refuse_aggregate,
-    refuse_broken_regex,
-    refuse_chains,
-    refuse_empty_ranges,
-    refuse_impossible_dates,
-    refuse_is,
-    refuse_null,
-    refuse_ranks,
-    refuse_share_of_check,
-    refuse_text_for_number,
-    require_column,
-)
-from dqsql.compiler.predicates import (
-    Label,
-    Predicate,
-    marked_as_check,
-    marked_as_metric,
-    metric_name,
-    refuse_idle,
-    require_conditions,
-    restrict,
-    split,
-)
+from dqsql.compiler.misuse import is_bare_name, locate, name_and_args
 from dqsql.compiler.references import AS_WRITTEN, RelationNames
 from dqsql.compiler.trees import map_children
 from dqsql.dialect import column, parse_expression, to_sql
@@ -125,11 +100,13 @@ class Resolver:
             None if compared is None else demand_text(compared),
         )
 
-    def predicate(self, annotation: Annotation, columns: tuple[str, ...] | None) -> Predicate:
+    def predicate(
+        self, annotation: Annotation, columns: tuple[str, ...] | None
+    ) -> predicates.Predicate:
         """Expand and split a constraint. Raises CompileError and its kin."""
         ast = parse_expression(annotation.expression, annotation.span)
-        refuse_chains(ast, annotation.span)
-        refuse_is(ast, annotation.span)
+        misuse.refuse_chains(ast, annotation.span)
+        misuse.refuse_is(ast, annotation.span)
         self._require_check(ast, annotation)
         home = annotation.column or _named_candidate(ast, annotation, columns)
         context = _Context(annotation.column, home, annotation.span, columns or ())
@@ -137,32 +114,32 @@ class Resolver:
         expanded = self._expand(ast, context)
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
-            refuse_aggregate(condition, annotation.span)
-            expanded = restrict(expanded, condition)
+            misuse.refuse_aggregate(condition, annotation.span)
+            expanded = predicates.restrict(expanded, condition)
         self._refuse_pointless(expanded, annotation)
-        refuse_ranks(expanded, metric_name, annotation.span)
-        refuse_impossible_dates(expanded, annotation.span)
-        refuse_empty_ranges(expanded, annotation.span)
-        refuse_text_for_number(expanded, metric_name, annotation.span)
-        refuse_broken_regex(expanded, annotation.span)
+        misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)
+        misuse.refuse_impossible_dates(expanded, annotation.span)
+        misuse.refuse_empty_ranges(expanded, annotation.span)
+        misuse.refuse_text_for_number(expanded, predicates.metric_name, annotation.span)
+        misuse.refuse_broken_regex(expanded, annotation.span)
         self._relations.resolve(expanded, annotation.span)
         self._validate(expanded, annotation.span)
-        return split(expanded, context.home, annotation.span)
+        return predicates.split(expanded, context.home, annotation.span)
 
     def _refuse_pointless(self, expanded: exp.Expr, annotation: Annotation) -> None:
         """Refuse what demands nothing, or what can never be. Raises CompileError."""
         range_of, settings = self._catalog.range_of, annotation.settings
-        require_conditions(expanded, range_of, annotation.span)
+        predicates.require_conditions(expanded, range_of, annotation.span)
         if DBT_TEST not in settings.options:
             # What a test of dbt demands has the verdict that dbt gives it.
-            refuse_null(expanded, metric_name, annotation.span)
+            misuse.refuse_null(expanded, predicates.metric_name, annotation.span)
             lenient = CONTRACT_TAG in settings.tags
-            refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
+            predicates.refuse_idle(expanded, range_of, annotation.span, lenient=lenient)
 
     def _require_check(self, ast: exp.Expr, annotation: Annotation) -> None:
         """A lone `@name` or `@name(..)` must say what it demands."""
         catalog = self._catalog
-        refuse_share_of_check(ast, catalog, annotation.span)
+        misuse.refuse_share_of_check(ast, catalog, annotation.span)
         name, args = name_and_args(ast)
         if name is None or name.lower() == EXPECT or catalog.check(name):
             return
@@ -181,7 +158,9 @@ class Resolver:
     def _expand(self, node: exp.Expr, context: _Context) -> exp.Expr:
         if isinstance(node, exp.Filter) and isinstance(node.this, exp.Anonymous):
             inner = self._expand(node.this, context)
-            narrowed: exp.Expr = restrict(exp.Paren(this=inner), node.expression.this).this
+            narrowed: exp.Expr = predicates.restrict(
+                exp.Paren(this=inner), node.expression.this
+            ).this
             return narrowed
         if isinstance(node, exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
             return node
@@ -260,7 +239,7 @@ class Resolver:
             ]
         given = len(positional)
         positional = _with_column(macro, positional, context)
-        require_column(macro, positional, named, context.columns, context.span)
+        misuse.require_column(macro, positional, named, context.columns, context.span)
         if not context.stack:
             filled = len(positional) > given
             refuse_wrong_call(macro, positional, named, filled, context.span)
@@ -294,8 +273,8 @@ class Resolver:
         inner = replace(context, column=None, stack=(*context.stack, macro.name.lower()))
         expanded = exp.Paren(this=self._expand(parsed, inner))
         if macro.kind == "metric":
-            return marked_as_metric(expanded, _label(macro, positional, named, context))
-        return marked_as_check(expanded, macro.name)
+            return predicates.marked_as_metric(expanded, _label(macro, positional, named, context))
+        return predicates.marked_as_check(expanded, macro.name)
 
     # --- validation ----------------------------------------------------------------------------
 
@@ -391,7 +370,7 @@ def _label(
     positional: list[exp.Expr],
     named: dict[str, exp.Expr],
     context: _Context,
-) -> Label:
+) -> predicates.Label:
     rest = positional
     about = context.home
     if positional and isinstance(positional[0], exp.Column) and not positional[0].table:
@@ -399,7 +378,9 @@ def _label(
     keywords = [f"{k} => {to_sql(v)}" for k, v in named.items()]
     parameters = ", ".join([*(plain(a) for a in rest), *keywords])
     shown = ", ".join([*(plain(a) for a in positional), *keywords])
-    return Label(macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name)
+    return predicates.Label(
+        macro.name, about, parameters, f"{macro.name}({shown})" if shown else macro.name
+    )
 
 
 # --- small helpers -----------------------------------------------------------------------------

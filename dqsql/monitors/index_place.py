@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dqsql.errors import PatternError, StorageError
 from dqsql.model.project import Target, local_folder
@@ -41,30 +41,14 @@ _FILES = Table(
 )
 
 
-class IndexPlace(Protocol):
-    """A place that holds one pattern index, or none yet."""
-
-    @property
-    def location(self) -> str:
-        """Where it is, for people."""
-
-    def reading(self, *, contributions: bool) -> AbstractContextManager[Path | None]:
-        """A folder with the index, or None; with the contributions of the tables if wanted.
-
-        Raises StorageError.
-        """
-
-    def writing(self, *, afresh: bool) -> AbstractContextManager[Path]:
-        """A folder with a copy of the index, or an empty one.
-
-        It becomes the index when the block ends; an error in the block leaves the old one as it
-        was. Raises StorageError.
-        """
-
-
 @dataclass(frozen=True)
 class FolderPlace:
-    """An index in a folder of this machine."""
+    """An index in a folder of this machine, or none yet.
+
+    `reading` gives a folder with the index, or None; with the contributions of the tables if
+    wanted. `writing` gives one with a copy of the index, or an empty one, which becomes the index
+    when the block ends; an error in it leaves the old one as it was. Both raise StorageError.
+    """
 
     folder: Path
 
@@ -124,7 +108,7 @@ class FolderPlace:
 
 @dataclass(frozen=True)
 class TablePlace:
-    """An index whose files are rows of a warehouse table."""
+    """An index whose files are rows of a warehouse table; as `FolderPlace`."""
 
     store: Store
 
@@ -162,6 +146,9 @@ class TablePlace:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(row["content"])
         return bool(rows)
+
+
+IndexPlace = FolderPlace | TablePlace
 
 
 def needs_session(target: Target) -> bool:
