@@ -16,12 +16,12 @@ from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
 from dqsql.compiler.scan import SMALL_ROWS, Scan, rows_of
 from dqsql.dialect import literal, to_sql
-from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
-from dqsql.engine.layout import COUNTS
 from dqsql.engine.session_use import put_view
+from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import Store
+from dqsql.engine.storage_base import COUNTS
 from dqsql.engine.values import (
     WITHHELD,
     as_number_or_text,

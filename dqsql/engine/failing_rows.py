@@ -16,9 +16,8 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import formula, parse_expression, quoted, to_sql
-from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failures import translated
-from dqsql.engine.statements import rows_of
+from dqsql.engine.statements import rows_of, sorting_if_too_large
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits

@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, translated
-from dqsql.engine.layout import TableFamily
 from dqsql.engine.paths import escaped
 from dqsql.engine.session import configured
-from dqsql.engine.storage_base import BatchPart, Row, Store, Where
+from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -20,16 +21,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
 
 from dqsql.redaction import secret_values
 from dqsql.resources import cache_dir, is_private, is_switched_off, write_private
 from dqsql.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ARCHIVE_SWITCH = "DQSQL_CLASS_ARCHIVE"
 _SWITCH = "DQSQL_HEAD_START"
@@ -133,8 +138,6 @@ class _Java:
             time.sleep(_POLL)
         try:
             from py4j.protocol import Py4JError
-
-            from dqsql.engine.early_context import make_context
 
             port, secret = self.connection()
             try:
@@ -383,3 +386,51 @@ def _start(launch: Launch) -> _Java:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return _Java(process, folder, launch)
+
+
+# --- Spark's context ----------------------------------------------------------------------------
+
+
+APP_NAME = "dqsql"
+# What PySpark sets of every context, unless it is set; see DEFAULT_CONFIGS in its context.py.
+_PYSPARK_CONF = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "true"}
+
+
+def make_context(port: int, secret: str) -> bool:
+    """Make a context and a session of the settings that the JVM was started with.
+
+    Returns False where the JVM does not answer: then nothing has been made. Raises Py4JError.
+    """
+    from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+    from py4j.protocol import Py4JNetworkError
+
+    # The JVM may be ended meanwhile, since nothing needs it.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    client = ClientServer(
+        JavaParameters(port=port, auth_token=secret), PythonParameters(port=0, eager_load=False)
+    )
+    try:
+        spark: Any = client.jvm.org.apache.spark
+        conf = spark.SparkConf()
+    except (Py4JNetworkError, OSError):
+        return False
+    for key, value in {"spark.app.name": APP_NAME, **_PYSPARK_CONF}.items():
+        conf.setIfMissing(key, value)
+    spark.api.java.JavaSparkContext(conf)
+    spark.sql.classic.SparkSession.builder().getOrCreate().sessionState()
+    return True
+
+
+def bound_session() -> SparkSession:
+    """The session of the context that the JVM has, which PySpark reaches by its environment."""
+    from pyspark.conf import SparkConf
+    from pyspark.core.context import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    launched: Callable[[], Any] = launch_gateway
+    gateway = launched()
+    spark = gateway.jvm.org.apache.spark
+    java = spark.api.java.JavaSparkContext.fromSparkContext(spark.SparkContext.getOrCreate())
+    SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jconf=java.getConf()))
+    return SparkSession.builder.getOrCreate()

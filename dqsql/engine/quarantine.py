@@ -19,11 +19,11 @@ from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import literal, quoted, to_sql
-from dqsql.engine.broadcasts import sorting_if_too_large
 from dqsql.engine.failing_rows import failed_batches
 from dqsql.engine.failures import translated
 from dqsql.engine.project_key import project_key
 from dqsql.engine.row_scores import OddRows, odd_in
+from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import open_store
 from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span

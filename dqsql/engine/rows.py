@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN
+from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
 from dqsql.model.plan import PROFILES, Check, Plan
 from dqsql.model.project import Severity
 from dqsql.model.results import MetricProfile, MetricValue, ModelResult, Result, RunResult, Status

@@ -19,9 +19,16 @@ from urllib.parse import urlsplit
 
 from dqsql.engine import launching
 from dqsql.engine.archive import archive_options, remove_archive
-from dqsql.engine.early_context import APP_NAME, bound_session
 from dqsql.engine.failures import SPARK_FAILURES, first_sentence
-from dqsql.engine.head_start import Found, Launch, has_session, note_launch, taken
+from dqsql.engine.head_start import (
+    APP_NAME,
+    Found,
+    Launch,
+    bound_session,
+    has_session,
+    note_launch,
+    taken,
+)
 from dqsql.engine.java import find_java
 from dqsql.engine.known_failures import known_failure
 from dqsql.engine.session_use import shared_session, using_session

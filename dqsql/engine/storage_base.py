@@ -1,4 +1,4 @@
-"""The base of all stores: what can be read of the warehouse tables, and what written."""
+"""The base of all stores: the tables of a model, what can be read of tables, and what written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dqsql.engine.layout import STATES, TableFamily
+from dqsql.model import tables
 from dqsql.model.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class TableFamily:
+    """What is kept of a model by batch (`rows`), and of all batches that count (`total`).
+
+    The functions give the names of a model's tables. `keys` identify a row of the first, and
+    without the batch one of the second. What is `large` is not written as one file.
+    """
+
+    rows: Callable[[str], str]
+    total: Callable[[str], str]
+    keys: tuple[str, ...]
+    large: bool = False
+
+    @property
+    def total_keys(self) -> tuple[str, ...]:
+        """The columns that identify a row of the total."""
+        return self.keys[1:]
+
+
+STATES = TableFamily(tables.state_table_name, tables.total_table_name, ("batch", "segment"))
+COUNTS = TableFamily(
+    tables.frequency_table_name,
+    tables.frequency_total_table_name,
+    ("batch", "segment", "counted", "value"),
+    large=True,
+)
+
 
 Row = Mapping[str, Any]
 # A column with the values that it may have; None: it must be null.

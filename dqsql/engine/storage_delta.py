@@ -27,8 +27,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_sql
 from dqsql.engine.delta_log import among
-from dqsql.engine.layout import TableFamily
-from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
+from dqsql.engine.storage_base import BatchPart, Row, Session, Store, TableFamily, Where, as_arrow
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import local_path
 from dqsql.model.table import Table

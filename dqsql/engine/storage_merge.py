@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
-from dqsql.engine.layout import TableFamily
-from dqsql.engine.storage_base import BatchPart, Row, Session, Store, Where, as_arrow
+from dqsql.engine.storage_base import BatchPart, Row, Session, Store, TableFamily, Where, as_arrow
 from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.errors import StorageError
 from dqsql.model.table import Table

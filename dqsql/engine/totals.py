@@ -34,8 +34,8 @@ from dqsql.dialect import quoted, to_sql
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement
-from dqsql.engine.layout import COUNTS, STATES, TableFamily
 from dqsql.engine.session_use import put_view
+from dqsql.engine.storage_base import COUNTS, STATES, TableFamily
 from dqsql.engine.values import survives_arrow
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order

@@ -40,8 +40,8 @@ from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sou
 from dqsql.engine.vanished import with_vanished
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
+from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.limits import Quarantine, RunLimits
-from dqsql.model.phases import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import Project, Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, StoredRows

@@ -32,10 +32,9 @@ from dqsql.engine.rows import model_run_row, run_row, store_dimensions
 from dqsql.engine.small import Scale
 from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
-from dqsql.model.events import RunListener
+from dqsql.model.events import START, WRITE, Phases, RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
 from dqsql.model.monitors import DEFAULT_RATES, Rates
-from dqsql.model.phases import START, WRITE, Phases
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import (

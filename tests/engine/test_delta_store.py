@@ -14,9 +14,9 @@ import pytest
 from deltalake import DeltaTable
 
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
-from dqsql.engine.layout import COUNTS
 from dqsql.engine.session import configured, runtime_conf
 from dqsql.engine.storage import BatchPart, Store, open_store, open_tables
+from dqsql.engine.storage_base import COUNTS
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import Target
 from dqsql.model.tables import METRICS, MODELS, RUNS

@@ -13,7 +13,7 @@ from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS
 from dqsql.cli.project import compile_project, target_dir, watched_tables, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
-from dqsql.model.phases import OF_MODELS, START, WRITE
+from dqsql.model.events import OF_MODELS, START, WRITE
 from dqsql.model.project import Project, local_folder
 from dqsql.model.results import RunResult
 from dqsql.model.tables import BATCHES

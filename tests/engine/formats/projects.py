@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import dqsql
-from dqsql.engine.layout import COUNTS, STATES, TableFamily
 from dqsql.engine.storage import Store
+from dqsql.engine.storage_base import COUNTS, STATES, TableFamily
 from dqsql.model.project import Target
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 
