@@ -28,15 +28,13 @@ from dqsql.compiler.vacuous import always
 from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
-from dqsql.model.metric_traits import ValueRange
+from dqsql.model.metric_traits import BAD_ROW_METRICS, ValueRange
 from dqsql.model.project import DBT_TEST, Annotation, Severity
 
 WARN, WARN_IF, ERROR_IF, MOSTLY, AFTER = "warn", "warn_if", "error_if", "mostly", "after"
 THRESHOLD_SETTINGS = (WARN, WARN_IF, ERROR_IF, MOSTLY)
 FAILING_ROWS, PASSING_SHARE = "failing_rows", "passing_share"
 
-# The metrics whose every unit is a row (or value) that ought not to be.
-_COUNTS = frozenset({"duplicate_count", "orphan_count", "null_count", "other_value_count"})
 # Stands for what is compared while a condition such as `> 10` is read.
 _MEASURED = "dqsql_measured"
 
@@ -267,7 +265,7 @@ def _row_demand(part: exp.Expr, rows: Predicate) -> _RowDemand | None:
     if wanted == 1 and not isinstance(part, exp.LTE):
         return _share_demand(use, found)
     if wanted == 0 and not isinstance(part, exp.GTE):
-        counts = use.name in _COUNTS or function_name(found) == "count_if"
+        counts = use.name in BAD_ROW_METRICS or function_name(found) == "count_if"
         return _RowDemand(use, found, _row_count(found), _keys(found)) if counts else None
     return None
 

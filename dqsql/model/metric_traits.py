@@ -84,10 +84,10 @@ _AT_LEAST = frozenset(
     | {"uniqueness", "unique_ratio", "unique_value_ratio", "distinctness", "type_consistency"}
     | {"predictability"}
 )
+# Metrics whose every unit is a row (or value) that ought not to be.
+BAD_ROW_METRICS = frozenset({"duplicate_count", "orphan_count", "null_count", "other_value_count"})
 # Numbers of rows or values that ought not to be there.
-_OUGHT_TO_BE_NONE = frozenset(
-    {"null_count", "duplicate_count", "orphan_count", "other_value_count", "dependency_violations"}
-)
+_OUGHT_TO_BE_NONE = BAD_ROW_METRICS | {"dependency_violations"}
 
 # What people call metrics whose names are short forms; the other names speak for themselves.
 _METRIC_WORDS = {
