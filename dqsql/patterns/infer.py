@@ -194,14 +194,14 @@ def _best_union(
     patterns = [
         ladder.pattern(level) if settings.constants or level != EXACT else None for level in LEVELS
     ]
-    alone = model.risk(features(ladder))
-    risk, coverage = _with_corpus(alone, patterns, index, stratum_of(len(ladder.distinct)))
+    by_shape = model.risk(features(ladder))
+    risk, coverage = _with_corpus(by_shape, patterns, index, stratum_of(len(ladder.distinct)))
     best = [
         next(
             (n for n in preferred_levels(rates, model.power, settings.max_rate) if patterns[n]),
             None,
         )
-        for rates in (alone, risk)
+        for rates in (by_shape, risk)
     ]
     # What the corpus vouches for must not move the choice to a rule that catches less.
     level = max((n for n in best if n is not None), key=lambda n: model.power[n], default=None)

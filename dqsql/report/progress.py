@@ -83,11 +83,11 @@ class Progress:
                 self._draw()
 
     @property
-    def _said(self) -> str:
+    def _shown(self) -> str:
         return f"{self._text}, {self._note}" if self._text and self._note else self._text
 
     def _draw(self) -> None:
-        text = self._said
+        text = self._shown
         if not text:
             self._terminal.status("")
             return
@@ -101,7 +101,7 @@ class Progress:
             with self._lock:
                 if self._text:
                     seconds = duration(self._clock() - self._since)
-                    self._terminal.line(f"          .. {self._said}, for {seconds}")
+                    self._terminal.line(f"          .. {self._shown}, for {seconds}")
 
     def _redraw(self) -> None:
         while not self._stop.wait(_INTERVAL):

@@ -87,11 +87,11 @@ def import_contract(
     project = Where(project_dir, **place).project()
     path, shown = _inside(project.root, Path(file))
     names = object_names(path, shown) if name is None else [name]
-    alone = len(object_names(path, shown)) == 1
+    is_only = len(object_names(path, shown)) == 1
     found = []
     for each in names:
         contract = read_odcs(path, shown, each)
-        text = _model_text(project, contract, shown if alone else f"{shown}#{each}")
+        text = _model_text(project, contract, shown if is_only else f"{shown}#{each}")
         target_file = f"checks/{_file_name(each)}.sql"
         written = write and not (project.root / target_file).exists()
         if written:

@@ -361,8 +361,8 @@ class _Suggesting:
         sketches = [(measured.sketches[c.name], k.sketch) for c, k in pairs]
         sketches += [(k.sketch, k.sketch) for _, k in pairs]
         sizes = union_sizes(self.spark, sketches)
-        unions, alone = sizes[: len(pairs)], sizes[len(pairs) :]
-        yield from across.foreign_keys(self.subject.table, pairs, unions, alone)
+        unions, owns = sizes[: len(pairs)], sizes[len(pairs) :]
+        yield from across.foreign_keys(self.subject.table, pairs, unions, owns)
 
     def _keys(self) -> Iterator[across.KeyColumn]:
         """The columns of the project's other relations that may be keys."""

@@ -80,15 +80,15 @@ def _names_agree(column: str, table: str, key: KeyColumn) -> bool:
 
 
 def foreign_key(
-    column: ColumnProfile, key: KeyColumn, union: float, alone: float
+    column: ColumnProfile, key: KeyColumn, union: float, own: float
 ) -> Suggestion | None:
     """A reference where the key's values hold the column's: the union adds nothing.
 
-    `union` is about how many distinct values both have together, `alone` those of the key's sketch
+    `union` is about how many distinct values both have together, `own` those of the key's sketch
     in union with itself. A union with a subset leaves the registers as they are, and with them the
     estimate, whatever the sketches' error.
     """
-    if union > alone:
+    if union > own:
         return None
     name = plain_name(column.name)
     arguments = (key.relation, plain_name(key.column))
@@ -108,17 +108,17 @@ def foreign_keys(
     table: str,
     pairs: Sequence[tuple[ColumnProfile, KeyColumn]],
     unions: Sequence[float],
-    alone: Sequence[float],
+    owns: Sequence[float],
 ) -> list[Suggestion]:
     """One suggestion for each column that a key holds, by its sketch.
 
     Sketches err, so that the exact count may refute a key: others that hold the column follow as
     weaker forms. Keys whose names agree with the column's come first. For each pair of a column and
-    a key, `unions` is the number of distinct values of both, `alone` that of the key's sketch by
+    a key, `unions` is the number of distinct values of both, `owns` that of the key's sketch by
     itself.
     """
     by_column: dict[str, list[tuple[bool, Suggestion]]] = {}
-    for (column, key), union, own in zip(pairs, unions, alone, strict=True):
+    for (column, key), union, own in zip(pairs, unions, owns, strict=True):
         found = foreign_key(column, key, union, own)
         if found is not None:
             named = _names_agree(column.name, table, key)

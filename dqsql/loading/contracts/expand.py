@@ -157,10 +157,10 @@ def contract_annotations(contract: Contract, model: CheckModel) -> Iterator[Anno
 
 
 def _of_column(column: ContractColumn, contract: Contract) -> Iterator[ContractCheck]:
-    alone = contract.key == (column.name,)
-    if column.required or alone:
+    is_key = contract.key == (column.name,)
+    if column.required or is_key:
         yield ContractCheck("not_null")
-    if column.unique or alone:
+    if column.unique or is_key:
         yield ContractCheck("unique")
     yield from column.checks
 
