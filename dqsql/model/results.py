@@ -332,7 +332,7 @@ class RunResult:
 
     `exit_code` is 0 when everything passed (or only warned), 1 when a check of severity error
     failed or the batches on which it did still wait for a review, 2 when dqsql could not do its
-    work. `phases` are the seconds of the run itself by `model.phases`; those of models are theirs.
+    work. `phases` are the seconds of the run itself by `model.events`; those of models are theirs.
     """
 
     run_id: str

@@ -1,7 +1,7 @@
 """The pattern index of a lake: built, updated, shown, and asked for columns of one domain.
 
 An index is learned from the string columns of tables, files, sources and check models (see
-`runner.lake`) and kept in the warehouse (see `runner.index_place`).
+`monitors.lake`) and kept in the warehouse (see `monitors.index_place`).
 """
 
 from __future__ import annotations

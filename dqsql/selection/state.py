@@ -187,11 +187,8 @@ def _model_of(result: Mapping[str, Any]) -> str | None:
 def _known_before(manifest: Mapping[str, Any], model: CheckModel) -> dict[str, Any] | None:
     """What a manifest says about a model, of dqsql or of dbt; None when it does not know it."""
     if manifest.get("models") is not None:
-        found = manifest["models"].get(model.unique_id)
-        if found is None:
-            return None
-        checks = [c for c in (manifest.get("checks") or {}).values() if c["model"] == model.name]
-        return {**found, "checks": checks}
+        found: dict[str, Any] | None = manifest["models"].get(model.unique_id)
+        return found
     dbt = model.config.extra.get("dbt")
     unique_id = dbt["unique_id"] if isinstance(dbt, Mapping) else ""
     node = (manifest.get("nodes") or {}).get(unique_id)
@@ -209,25 +206,5 @@ def _changes(model: CheckModel, before: Mapping[str, Any], fingerprints: Fingerp
     known = before.get("fingerprints")
     if isinstance(known, Mapping):
         now = fingerprints.of_model(model)
-        return changed | {part for part in PARTS if known.get(part, now[part]) != now[part]}
-    return changed | _changes_since_older(model, before)
-
-
-def _changes_since_older(model: CheckModel, before: Mapping[str, Any]) -> set[str]:
-    """The same with manifests of older versions, which tell less."""
-    changed: set[str] = set()
-    config = before.get("config")
-    if config is not None:
-        now = (model.config.batch_by, list(model.config.segment_by))
-        if (config.get("batch_by"), config.get("segment_by") or []) != now:
-            changed.add("configs")
-    if "checks" in before:
-        old = {(c["expression"], c.get("where")) for c in before["checks"]}
-        new = {
-            (a.expression.strip(), a.settings.where)
-            for a in model.annotations
-            if a.settings.enabled
-        }
-        if old != new:
-            changed.add("checks")
+        changed |= {part for part in PARTS if known.get(part, now[part]) != now[part]}
     return changed
