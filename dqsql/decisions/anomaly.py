@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dqsql.decisions import strategies_limits
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.anomaly_bands import Band, bands_of, distance
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.bounds import EQUALITY_TOLERANCE
@@ -40,6 +39,7 @@ from dqsql.decisions.strategies import (
 from dqsql.decisions.strategies_auto import Auto
 from dqsql.decisions.strategies_holt_winters import HoltWinters
 from dqsql.decisions.strategies_models import model_strategy, models
+from dqsql.decisions.strategies_parameters import bind
 from dqsql.errors import DecisionError, nearest
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
@@ -158,7 +158,7 @@ def strategy(name: str, *positional: object, **named: object) -> Strategy:
             f"no anomaly strategy is called {name!r}",
             hint=nearest(name, known) or f"one of {', '.join(known)}",
         )
-    given = check.bind(
+    given = bind(
         kind.name,
         parameter_names(kind),
         positional,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
-from dqsql.decisions import strategies_parameters as check
+from dqsql.decisions.strategies_parameters import bind, check_fields, read_parameter
 from dqsql.errors import DecisionError
+from dqsql.model.settings import Reader, at_least, number_within, one_of
 
 DIRECTIONS = ("both", "spike", "drop")
+_SIZE = number_within(0)
 _SMALL, _MIN_CHANGE = "ignore_small_changes", "min_change"
 # Plainer words for the directions.
 _WORDS = {"up": "spike", "down": "drop"}
@@ -32,19 +34,16 @@ class AnomalySettings:
     window: int | None = None
     ignore_absolute: float = 0.0
     ignore_relative: float = 0.0
+    readers: ClassVar[dict[str, Reader]] = {
+        "direction": one_of(*DIRECTIONS),
+        "min_history": at_least(0),
+        "window": at_least(1),
+        "ignore_absolute": _SIZE,
+        "ignore_relative": _SIZE,
+    }
 
     def __post_init__(self) -> None:
-        owner = "anomaly"
-
-        def assign(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        assign("direction", check.choice(owner, "direction", self.direction, DIRECTIONS))
-        for name, low in (("min_history", 0), ("window", 1)):
-            if getattr(self, name) is not None:
-                assign(name, check.integer(owner, name, getattr(self, name), low=low))
-        for name in ("ignore_absolute", "ignore_relative"):
-            assign(name, check.number(owner, name, getattr(self, name), low=0))
+        check_fields("anomaly", self)
         if self.window is not None and (self.min_history or 0) > self.window:
             raise DecisionError(
                 f"anomaly: a window of {self.window} batches never has"
@@ -77,14 +76,14 @@ def anomaly_settings(**named: object) -> AnomalySettings:
     for name in (_SMALL, _MIN_CHANGE):
         if name in given:
             given |= _small_changes(name, given.pop(name))
-    return AnomalySettings(**check.bind("anomaly", names, (), given))
+    return AnomalySettings(**bind("anomaly", names, (), given))
 
 
 def _small_changes(name: str, value: object) -> dict[str, object]:
     if isinstance(value, str) and value.strip().endswith("%"):
         return {"ignore_relative": _percent(name, value)}
     if not isinstance(value, Mapping):
-        return {"ignore_absolute": check.number("anomaly", name, value, low=0)}
+        return {"ignore_absolute": read_parameter("anomaly", name, value, _SIZE)}
     unknown = sorted(set(map(str, value)) - {"absolute", "relative"})
     if unknown:
         raise DecisionError(

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.anomaly_bands import resolutions_of
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.bounds import RELATIVE_RESOLUTION
+from dqsql.decisions.strategies_parameters import bind, check_fields, read_parameter
 from dqsql.errors import DecisionError
 from dqsql.model.metric_traits import UNIT_METRICS
+from dqsql.model.settings import Reader, as_bool, at_least, number_within, one_of
 
 MODES = ("subspace", "paper")
 DETECTORS = ("knn", "lof", "isolation_forest", "one_class_svm", "hbos", "abod")
@@ -54,34 +55,31 @@ class NoveltyConfig:
     min_history: int = MIN_HISTORY
     window: int | None = None
     fpr: float | None = None
+    readers: ClassVar[dict[str, Reader]] = {
+        "mode": one_of(*MODES),
+        "detector": one_of(*DETECTORS),
+        "distance": one_of(*DISTANCES),
+        "aggregation": one_of(*AGGREGATIONS),
+        "contamination": number_within(0, 0.5, open_high=True),
+        "fpr": number_within(0, 0.5, open_low=True),
+        "adaptive_contamination": as_bool,
+        "min_history": at_least(3),
+        "k": at_least(1),
+    }
 
     def __post_init__(self) -> None:
-        owner = "novelty"
-
-        def assign(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        assign("mode", check.choice(owner, "mode", self.mode, MODES))
-        assign("detector", check.choice(owner, "detector", self.detector, DETECTORS))
-        assign("distance", check.choice(owner, "distance", self.distance, DISTANCES))
-        assign("aggregation", check.choice(owner, "aggregation", self.aggregation, AGGREGATIONS))
-        share = check.optional_number(
-            owner, "contamination", self.contamination, low=0, high=0.5, open_high=True
-        )
-        assign("contamination", share)
-        assign("fpr", check.optional_number(owner, "fpr", self.fpr, low=0, high=0.5, open_low=True))
-        check.flag(owner, "adaptive_contamination", self.adaptive_contamination)
+        owner, share = "novelty", self.contamination
+        check_fields(owner, self)
         if self.fpr is not None and not self.keeps_rate:
-            assign("contamination", min(self.fpr, 0.49))
+            object.__setattr__(self, "contamination", min(self.fpr, 0.49))
         if self.keeps_rate and (share is not None or self.adaptive_contamination):
             raise DecisionError(
                 f"{owner}: mode 'subspace' has no contamination, it keeps a false-positive rate",
                 hint="fpr => 0.05, or mode => 'paper'",
             )
-        assign("min_history", check.integer(owner, "min_history", self.min_history, low=3))
-        assign("k", check.integer(owner, "k", self.k, low=1, example="k => 5"))
         if self.window is not None:
-            assign("window", check.integer(owner, "window", self.window, low=self.min_history))
+            window = read_parameter(owner, "window", self.window, at_least(self.min_history))
+            object.__setattr__(self, "window", window)
 
     @property
     def keeps_rate(self) -> bool:
@@ -113,7 +111,7 @@ def novelty_config(*positional: object, **named: object) -> NoveltyConfig:
         DecisionError: a parameter that does not exist or cannot have its value.
     """
     names = [field.name for field in fields(NoveltyConfig)]
-    return NoveltyConfig(**check.bind("novelty", names, positional, named))
+    return NoveltyConfig(**bind("novelty", names, positional, named))
 
 
 SMALLEST_RESOLUTION = 1e-9

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import scipy
 
 from dqsql.decisions import strategies
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray, IntArray
 from dqsql.decisions.forecasts import NO_SLOT, median_of
+from dqsql.model.settings import Reader, as_bool, at_least, one_of
 
 _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
@@ -135,11 +135,10 @@ class SeasonalBaseline(strategies.LearnedStrategy):
     min_per_slot: int = 3
     spread: str = "auto"
     cycle: ClassVar[tuple[str, int, int]] = ("D", 0, 1)
-
-    def __post_init__(self) -> None:
-        strategies.LearnedStrategy.__post_init__(self)
-        self._check("min_per_slot", check.integer, low=2, example="min_per_slot => 3")
-        self._check("spread", check.choice, known=SPREADS)
+    readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
+        "min_per_slot": at_least(2),
+        "spread": one_of(*SPREADS),
+    }
 
     def slots(self, times: strategies.TimeArray) -> npt.NDArray[np.int64]:
         """Number of the slot of each time; -1 for none."""
@@ -295,11 +294,10 @@ class Stl(strategies.LearnedStrategy):
     name: ClassVar[str] = "stl"
     counts_batches: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("period",)
-
-    def __post_init__(self) -> None:
-        strategies.LearnedStrategy.__post_init__(self)
-        self._check("period", check.integer, low=2, example="stl(period => 7)")
-        self._check("robust", check.flag)
+    readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
+        "period": at_least(2),
+        "robust": as_bool,
+    }
 
     @property
     def min_history(self) -> int:

@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
+from dqsql.decisions.strategies_parameters import check_fields
 from dqsql.errors import DecisionError
+from dqsql.model.settings import Reader, as_bool, at_least, number_within
 from dqsql.model.wording import plural
 
 TimeArray = npt.NDArray[np.datetime64]
@@ -119,13 +120,18 @@ class Strategy:
 
     Class attributes: `name`; `aliases`, other names of parameters; `positional`, the parameters
     that may be given without a name; `counts_batches`, whether the place of a value in the history
-    matters, so that batches that were not accepted must keep theirs.
+    matters, so that batches that were not accepted must keep theirs; `readers`, what the parameters
+    may be.
     """
 
     name: ClassVar[str] = ""
     counts_batches: ClassVar[bool] = False
     aliases: ClassVar[dict[str, str]] = {}
     positional: ClassVar[tuple[str, ...]] = ()
+    readers: ClassVar[dict[str, Reader]] = {}
+
+    def __post_init__(self) -> None:
+        check_fields(self.name, self)
 
     @property
     def min_history(self) -> int:
@@ -149,10 +155,6 @@ class Strategy:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable form, which `strategy(**d)` reads."""
         return {"name": self.name} | asdict(self)
-
-    def _check(self, name: str, how: Any, **bounds: Any) -> None:
-        """Replace a parameter by its checked value."""
-        object.__setattr__(self, name, how(self.name, name, getattr(self, name), **bounds))
 
 
 # --- learned bounds ----------------------------------------------------------------------------
@@ -188,11 +190,14 @@ class LearnedStrategy(Strategy):
         "upper_deviation_factor": "upper_sd",
     }
 
+    readers: ClassVar[dict[str, Reader]] = {
+        **dict.fromkeys(("sd", "warn", "error", "lower_sd", "upper_sd"), number_within(0)),
+        "fpr": number_within(0, 0.5, open_low=True),
+        "order": at_least(0),
+    }
+
     def __post_init__(self) -> None:
-        for name in ("sd", "warn", "error", "lower_sd", "upper_sd"):
-            self._check(name, check.optional_number, low=0, example=f"{name} => 3")
-        self._check("fpr", check.optional_number, low=0, high=0.5, open_low=True)
-        self._check("order", check.integer, low=0, example="order => 1")
+        Strategy.__post_init__(self)
         ways = {
             "sd": self.sd is not None,
             "warn and error": self.warn is not None or self.error is not None,
@@ -284,10 +289,7 @@ class BatchNormal(LearnedStrategy):
     aliases: ClassVar[dict[str, str]] = LearnedStrategy.aliases | {
         "include_interval": "include_new"
     }
-
-    def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
-        self._check("include_new", check.flag)
+    readers: ClassVar[dict[str, Reader]] = LearnedStrategy.readers | {"include_new": as_bool}
 
     def predict(self, series: Series) -> Prediction:
         """Mean and standard deviation."""
@@ -349,13 +351,12 @@ class OnlineNormal(LearnedStrategy):
         "ignore_start_percentage": "ignore_start",
         "include_interval": "include_new",
     }
-
-    def __post_init__(self) -> None:
-        LearnedStrategy.__post_init__(self)
-        self._check("ignore_start", check.number, low=0, high=1)
-        self._check("ignore_anomalies", check.flag)
-        self._check("include_new", check.flag)
-        self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
+    readers: ClassVar[dict[str, Reader]] = LearnedStrategy.readers | {
+        "ignore_start": number_within(0, 1),
+        "ignore_anomalies": as_bool,
+        "include_new": as_bool,
+        "relearn_after": at_least(2),
+    }
 
     @property
     def rate(self) -> float | None:

@@ -16,10 +16,10 @@ from typing import ClassVar
 import numpy as np
 
 from dqsql.decisions import strategies
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.forecasts import Chosen, Forecasts, forecast
 from dqsql.decisions.seasonal import seasons_of
+from dqsql.model.settings import Reader, at_least
 from dqsql.model.wording import plural
 
 _MOST_BATCHES = 730
@@ -38,10 +38,9 @@ class Auto(strategies.LearnedStrategy):
 
     relearn_after: int = strategies.DEFAULT_RELEARN_AFTER
     name: ClassVar[str] = "auto"
-
-    def __post_init__(self) -> None:
-        strategies.LearnedStrategy.__post_init__(self)
-        self._check("relearn_after", check.integer, low=2, example="relearn_after => 5")
+    readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
+        "relearn_after": at_least(2)
+    }
 
     def obstacle(self, series: strategies.Series) -> Exception | None:
         """Why a history cannot be modelled, or None."""

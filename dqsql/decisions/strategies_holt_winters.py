@@ -18,10 +18,10 @@ from typing import ClassVar
 import numpy as np
 
 from dqsql.decisions import strategies
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.arrays import FloatArray
 from dqsql.decisions.seasonal import filled
 from dqsql.errors import DecisionError
+from dqsql.model.settings import Reader, as_bool, at_least, one_of
 
 KINDS = ("additive", "multiplicative")
 TRENDS = (*KINDS, "none")
@@ -37,6 +37,12 @@ _ROUNDS = 2
 _CHUNK = 2_000
 _STARTING_SEASONS = 5
 _LOW, _HIGH = 1e-4, 0.9999
+
+
+def _one_of(*kinds: str) -> Reader:
+    """A reader of kinds of components, also by statsmodels' short names."""
+    read = one_of(*kinds)
+    return lambda value: read(_SHORT.get(str(value), value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +68,16 @@ class HoltWinters(strategies.LearnedStrategy):
     name: ClassVar[str] = "holt_winters"
     counts_batches: ClassVar[bool] = True
     positional: ClassVar[tuple[str, ...]] = ("period",)
+    readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
+        "period": at_least(2),
+        "trend": _one_of(*TRENDS),
+        "seasonal": _one_of(*KINDS),
+        "damped": as_bool,
+        "fit": one_of(*FITS),
+    }
 
     def __post_init__(self) -> None:
         strategies.LearnedStrategy.__post_init__(self)
-        self._check("period", check.integer, low=2, example="holt_winters(period => 7)")
-        for name, known in (("trend", TRENDS), ("seasonal", KINDS)):
-            value = getattr(self, name)
-            object.__setattr__(self, name, _SHORT.get(value, value))
-            self._check(name, check.choice, known=known)
-        self._check("damped", check.flag)
-        self._check("fit", check.choice, known=FITS)
         if self.damped and self.trend == "none":
             raise DecisionError(f"{self.name}: there is no trend to damp")
         if self.fit == "fast" and (self.damped or self.trend == "multiplicative"):

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from dqsql.decisions import strategies_parameters as check
 from dqsql.decisions.strategies import (
     Limits,
     Prediction,
@@ -21,6 +20,7 @@ from dqsql.decisions.strategies import (
     TooLittleHistoryError,
 )
 from dqsql.errors import DecisionError
+from dqsql.model.settings import Reader, at_least, number_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,12 @@ class FixedLimits(Strategy):
     warn_lower: float | None = None
     warn_upper: float | None = None
     positional: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    readers: ClassVar[dict[str, Reader]] = dict.fromkeys(
+        ("lower", "upper", "warn_lower", "warn_upper"), number_within()
+    )
 
     def __post_init__(self) -> None:
-        for name in ("lower", "upper", "warn_lower", "warn_upper"):
-            self._check(name, check.optional_number)
+        Strategy.__post_init__(self)
         if all(getattr(self, n) is None for n in ("lower", "upper", "warn_lower", "warn_upper")):
             raise DecisionError(
                 f"{self.name} needs a lower or an upper limit",
@@ -105,10 +107,7 @@ class AbsoluteChange(FixedLimits):
         "max_rate_decrease": "lower",
         "max_rate_increase": "upper",
     }
-
-    def __post_init__(self) -> None:
-        FixedLimits.__post_init__(self)
-        self._check("order", check.integer, low=0, example="order => 1")
+    readers: ClassVar[dict[str, Reader]] = FixedLimits.readers | {"order": at_least(0)}
 
     @property
     def min_history(self) -> int:
@@ -152,10 +151,7 @@ class RelativeRateOfChange(FixedLimits):
     order: int = 1
     name: ClassVar[str] = "relative_rate_of_change"
     aliases: ClassVar[dict[str, str]] = AbsoluteChange.aliases
-
-    def __post_init__(self) -> None:
-        FixedLimits.__post_init__(self)
-        self._check("order", check.integer, low=1, example="order => 1")
+    readers: ClassVar[dict[str, Reader]] = FixedLimits.readers | {"order": at_least(1)}
 
     @property
     def min_history(self) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dqsql.errors import DecisionError, nearest
+from dqsql.model.settings import Reader, WrongValue
+
+_EXAMPLES = {
+    **{"sd": 3, "warn": 3, "error": 4, "lower_sd": 3, "upper_sd": 3, "order": 1, "period": 7},
+    **{"relearn_after": 5, "min_per_slot": 3, "k": 5},
+}
 
 
 def bind(
@@ -44,92 +49,28 @@ def bind(
     return given
 
 
-def number(
-    owner: str,
-    name: str,
-    value: object,
-    *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    open_low: bool = False,
-    open_high: bool = False,
-    example: str | None = None,
-) -> float:
-    """A finite number within bounds.
+def check_fields(owner: str, checked: Any) -> None:
+    """Replace the fields of a frozen object by what its `readers` make of them; None stays None.
 
     Raises:
-        DecisionError: it is not.
+        DecisionError: a field cannot have its value.
     """
-    hint = f"for example: {example}" if example else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise DecisionError(f"{owner}: {name} must be a number, not {value!r}", hint=hint)
-    found = float(value)
-    below = found <= low if open_low else found < low
-    above = found >= high if open_high else found > high
-    if below or above:
-        words = _range(low, high, open_low, open_high)
-        raise DecisionError(f"{owner}: {name} must be {words}, not {value!r}", hint=hint)
-    return found
+    for name, reader in checked.readers.items():
+        value = getattr(checked, name)
+        if value is not None:
+            object.__setattr__(checked, name, read_parameter(owner, name, value, reader))
 
 
-def optional_number(owner: str, name: str, value: object, **bounds: Any) -> float | None:
-    """As `number`; None stays None."""
-    return None if value is None else number(owner, name, value, **bounds)
-
-
-def integer(
-    owner: str, name: str, value: object, *, low: int, high: int | None = None, example: str = ""
-) -> int:
-    """A whole number of at least `low`.
-
-    Raises:
-        DecisionError: it is not.
-    """
-    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    fits = not isinstance(value, bool) and whole and int(value) >= low  # type: ignore[call-overload]
-    if not fits or (high is not None and int(value) > high):  # type: ignore[call-overload]
-        words = f"of at least {low}" if high is None else f"from {low} to {high}"
+def read_parameter(owner: str, name: str, value: object, reader: Reader) -> Any:
+    """A parameter's value as it is used. Raises DecisionError, which names the parameter."""
+    try:
+        return reader(value)
+    except WrongValue as wrong:
+        example = f"for example: {name} => {_EXAMPLES[name]}" if name in _EXAMPLES else None
         raise DecisionError(
-            f"{owner}: {name} must be a whole number {words}, not {value!r}",
-            hint=f"for example: {example}" if example else None,
-        )
-    return int(value)  # type: ignore[call-overload, no-any-return]
-
-
-def flag(owner: str, name: str, value: object) -> bool:
-    """True or false.
-
-    Raises:
-        DecisionError: it is neither.
-    """
-    if not isinstance(value, bool):
-        raise DecisionError(f"{owner}: {name} must be true or false, not {value!r}")
-    return value
-
-
-def choice(owner: str, name: str, value: object, known: Collection[str]) -> str:
-    """One of some words.
-
-    Raises:
-        DecisionError: it is another.
-    """
-    word = value.lower() if isinstance(value, str) else value
-    if word not in known:
-        listed = _listed(known)
-        raise DecisionError(
-            f"{owner}: {name} must be one of {listed}, not {value!r}",
-            hint=nearest(str(value), known) if isinstance(value, str) else None,
-        )
-    return str(word)
+            f"{owner}: {name} must be {wrong}, not {value!r}", hint=wrong.hint or example
+        ) from None
 
 
 def _listed(names: Collection[str]) -> str:
     return ", ".join(names) if names else "none"
-
-
-def _range(low: float, high: float, open_low: bool, open_high: bool) -> str:
-    least = f"{'above' if open_low else 'at least'} {low:g}"
-    most = f"{'below' if open_high else 'at most'} {high:g}"
-    if math.isinf(low):
-        return most
-    return least if math.isinf(high) else f"{least} and {most}"

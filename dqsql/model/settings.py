@@ -8,6 +8,7 @@ declared as mappings of names to readers: those of checks, models and projects i
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -111,9 +112,35 @@ def at_least(minimum: int) -> Reader:
     def read(value: Any) -> int:
         if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
             value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and minimum <= value < _HUGE:
             return value
         raise WrongValue(f"a whole number of at least {minimum}")
+
+    return read
+
+
+def number_within(
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> Reader:
+    """A reader of finite numbers between two ends; one that is open is left out."""
+    least = f"{'above' if open_low else 'at least'} {low:g}"
+    most = f"{'below' if open_high else 'at most'} {high:g}"
+    ends = ((least, low), (most, high))
+    words = " and ".join(text for text, end in ends if math.isfinite(end))
+
+    def read(value: Any) -> float:
+        if not _is_number(value) or not math.isfinite(value):
+            raise WrongValue("a number")
+        below = value <= low if open_low else value < low
+        if below or (value >= high if open_high else value > high):
+            raise WrongValue(words)
+        return float(value)
 
     return read
 

@@ -288,7 +288,7 @@ def test_wrong_input(arguments: dict[str, object], words: str) -> None:
         ("whatever", {}, "one of auto, threshold"),
         ("holt_winters", {}, "period must be a whole number of at least 2"),
         ("holt_winters", {"period": 7.5}, "period must be a whole number"),
-        ("holt_winters", {"period": 7, "seasonal": "weekly"}, "seasonal must be one of additive"),
+        ("holt_winters", {"period": 7, "seasonal": "weekly"}, "seasonal must be 'additive' or 'multiplicative'"),
         ("holt_winters", {"periode": 7}, "no parameter 'periode'.*did you mean 'period'"),
         ("holt_winters", {"period": 7, "damped": True, "fit": "fast"}, "fit 'fast' has no damped"),
         ("holt_winters", {"period": 7, "damped": True, "trend": "none"}, "no trend to damp"),
@@ -311,7 +311,7 @@ def test_wrong_input(arguments: dict[str, object], words: str) -> None:
         ("batch_normal", {"fpr": 0}, "fpr must be above 0 and at most 0.5"),
         ("online_normal", {"ignore_start": 1.5}, "ignore_start must be at least 0 and at most 1"),
         ("day_of_week", {"min_per_slot": 1}, "min_per_slot"),
-        ("day_of_week", {"spread": "all"}, "spread must be one of auto, slot, pooled"),
+        ("day_of_week", {"spread": "all"}, "spread must be 'auto' or 'slot' or 'pooled'"),
     ],
 )
 def test_wrong_parameters(name: str, parameters: dict[str, object], words: str) -> None:
@@ -352,7 +352,7 @@ def test_settings_as_written(written: dict[str, object], wanted: AnomalySettings
 @pytest.mark.parametrize(
     ("written", "words"),
     [
-        ({"direction": "sideways"}, "direction must be one of both, spike, drop"),
+        ({"direction": "sideways"}, "direction must be 'both' or 'spike' or 'drop'"),
         ({"windo": 3}, "has no parameter 'windo'"),
         ({"window": 0}, "window"),
         ({"window": 5, "min_history": 8}, "a window of 5 batches never has min_history 8"),
