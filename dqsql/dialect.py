@@ -42,8 +42,8 @@ _HAS_MEMBERS = frozenset(
     {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET}
 )
 # What Python's stack holds, with a margin: sqlglot's grammar takes twenty calls a parenthesis.
-MAX_BRACKETS = 25
-MAX_DEPTH = 100
+_MAX_BRACKETS = 25
+_MAX_DEPTH = 100
 _NESTING = {
     TokenType.L_PAREN: 1,
     TokenType.L_BRACKET: 1,
@@ -128,14 +128,14 @@ def _refuse_deep(tokens: Sequence[Token]) -> None:
     depth = 0
     for token in tokens:
         depth += _NESTING.get(token.token_type, 0)
-        if depth > MAX_BRACKETS:
+        if depth > _MAX_BRACKETS:
             raise _too_deep()
 
 
 def _is_deep(ast: exp.Expr) -> bool:
-    """Whether a tree has more than `MAX_DEPTH` levels; `a and b and c` has three."""
+    """Whether a tree has more than `_MAX_DEPTH` levels; `a and b and c` has three."""
     level = [ast]
-    for _ in range(MAX_DEPTH):
+    for _ in range(_MAX_DEPTH):
         level = [child for node in level for child in node.iter_expressions()]
         if not level:
             return False
@@ -144,7 +144,8 @@ def _is_deep(ast: exp.Expr) -> bool:
 
 def _too_deep() -> SqlSyntaxError:
     return SqlSyntaxError(
-        f"the expression is nested deeper than {MAX_BRACKETS} parentheses or {MAX_DEPTH} operators",
+        f"the expression is nested deeper than {_MAX_BRACKETS} parentheses or"
+        f" {_MAX_DEPTH} operators",
         hint="compute it as a column of the SELECT, which runs as you wrote it, and check that"
         " column",
     )

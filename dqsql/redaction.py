@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 PREFIXES = ("DBT_ENV_SECRET_", "DQSQL_ENV_SECRET_")
-STARS = "*****"
+_STARS = "*****"
 
 
 def secret_values() -> list[str]:
@@ -43,5 +43,5 @@ def redact(text: str) -> str:
     """The text without secrets, also where JSON wrote them with escapes."""
     for value in secret_values():
         for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
-            text = text.replace(form, STARS)
+            text = text.replace(form, _STARS)
     return text

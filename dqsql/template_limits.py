@@ -15,8 +15,8 @@ import jinja2
 from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-MAX_TEXT = 5_000_000  # characters
-MAX_STEPS = 1_000_000
+_MAX_TEXT = 5_000_000  # characters
+_MAX_STEPS = 1_000_000
 MAX_DEPTH = 50
 # Of what filters that look for tags and addresses are given: they look from each place to the end.
 _MAX_SEARCHED = 100_000
@@ -57,8 +57,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def step(self, weight: int = 1) -> None:
         """Take steps. Raises LimitError when the budget is spent."""
         self._steps += weight
-        if self._steps > MAX_STEPS:
-            raise LimitError(f"the template takes more than {MAX_STEPS:,} steps")
+        if self._steps > _MAX_STEPS:
+            raise LimitError(f"the template takes more than {_MAX_STEPS:,} steps")
 
     def collect(self, parts: Iterable[str]) -> str:
         """The text of a rendering. Raises LimitError when it is too long."""
@@ -168,8 +168,8 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
         _refuse_longer(len(text))
         # What is thrown away counts, too: a loop can make a long text again and again.
         self._written += len(text)
-        if self._written > 20 * MAX_TEXT:
-            raise LimitError(f"the template writes more than {20 * MAX_TEXT:,} characters")
+        if self._written > 20 * _MAX_TEXT:
+            raise LimitError(f"the template writes more than {20 * _MAX_TEXT:,} characters")
         return text
 
 
@@ -182,8 +182,8 @@ _BLOCKS = frozenset({"if", "for", "macro", "call", "filter", "set", "raw", "with
 
 
 def _refuse_longer(length: int) -> None:
-    if length > MAX_TEXT:
-        raise LimitError(f"the template produces a text of more than {MAX_TEXT:,} characters")
+    if length > _MAX_TEXT:
+        raise LimitError(f"the template produces a text of more than {_MAX_TEXT:,} characters")
 
 
 def _refuse_long_number(operator: str, left: Any, right: Any) -> None:

@@ -21,7 +21,7 @@ from dqsql.redaction import PREFIXES
 from dqsql.template_limits import LimitedEnvironment
 
 # What a template can raise that is the template's fault. Everything else is a defect of dqsql.
-TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
+_TEMPLATE_FAULTS: tuple[type[Exception], ...] = (
     jinja2.TemplateError,
     ArithmeticError,
     AttributeError,
@@ -148,7 +148,7 @@ class MacroLibrary:
             return self.environment.collect(template.root_render_func(variables))
         except DqsqlError as error:
             raise _with_span(error, path, text) from error
-        except TEMPLATE_FAULTS as error:
+        except _TEMPLATE_FAULTS as error:
             known = {**self._globals, **(context or {})}
             raise _template_error(error, path, text, known) from error
 
@@ -227,7 +227,7 @@ class MacroLibrary:
             return self._function(name)(*args, **kwargs)
         except DqsqlError as error:
             raise _with_span(error, definition.path, self._files[name].text) from error
-        except TEMPLATE_FAULTS as error:
+        except _TEMPLATE_FAULTS as error:
             raise self._failure(error, definition) from error
         finally:
             self._stack.pop()

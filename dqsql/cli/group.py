@@ -18,7 +18,7 @@ from dqsql.errors import nearest
 from dqsql.report.terminal import standard_terminals
 
 EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
+_EXIT_INTERRUPTED = 130
 ends_with_command = False
 """Whether nothing comes after the command, so that no memory need be given back."""
 
@@ -115,7 +115,7 @@ def _interrupted(error: click.Abort) -> NoReturn:
     if isinstance(error.__cause__, EOFError):
         _defect(error.__cause__)
     standard_terminals(None)[1].line("Interrupted; batches not finished are checked next time.")
-    sys.exit(EXIT_INTERRUPTED)
+    sys.exit(_EXIT_INTERRUPTED)
 
 
 def _defect(error: BaseException) -> NoReturn:

@@ -24,7 +24,7 @@ from dqsql.model.plan import Entries, Metric, StateColumn
 from dqsql.model.project import Scope
 
 POSITION = "position"
-BLOCK = "block"
+_BLOCK = "block"
 COUNTS = "counts"
 TESTED = "tested"
 BATCHES = "batches"
@@ -104,7 +104,7 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
     history: what comes before a batch is merged from its block up to it and from the blocks
     before. With blocks of the square root of n batches that is n * sqrt(n) merges, not n * n.
     """
-    segment, block, tested = column(SEGMENT), column(BLOCK), column(TESTED)
+    segment, block, tested = column(SEGMENT), column(_BLOCK), column(TESTED)
     keys, values = [column(BATCH), segment], [column(s.name) for s in states]
     own = exp.select(*keys, *values).from_(history.copy()).where(tested)
 
@@ -118,11 +118,11 @@ def _all_prefixes(states: Sequence[StateColumn], history: exp.Table) -> exp.Sele
 
     blocks = exp.select(segment, block, *_merged(states))
     blocks = blocks.from_(counting.subquery("counting")).group_by(segment, block)
-    before = exp.select(segment, block, *_merged_before(states, [segment], BLOCK))
+    before = exp.select(segment, block, *_merged_before(states, [segment], _BLOCK))
     before = before.from_(blocks.subquery("blocks"))
     same = exp.and_(
         exp.NullSafeEQ(this=column(SEGMENT, "h"), expression=column(SEGMENT, "b")),
-        exp.EQ(this=column(BLOCK, "h"), expression=column(BLOCK, "b")),
+        exp.EQ(this=column(_BLOCK, "h"), expression=column(_BLOCK, "b")),
     )
     far = exp.select(column(BATCH, "h"), column(SEGMENT, "h"))
     far = far.select(*(column(s.name, "b") for s in states))

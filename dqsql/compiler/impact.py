@@ -20,12 +20,12 @@ from dqsql.model.project import CheckModel, Reader
 from dqsql.model.results import RESOLVED
 from dqsql.model.wording import first_of, plural
 
-DIALECT = "databricks"
+_DIALECT = "databricks"
 STAR = "*"
 Relation = tuple[str, ...]
-Leaf = tuple[Relation, str]
-Leaves = frozenset[Leaf]
-_NONE: Leaves = frozenset()
+_Leaf = tuple[Relation, str]
+_Leaves = frozenset[_Leaf]
+_NONE: _Leaves = frozenset()
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class Flow:
     they are grouped and joined. `relations` are all that are read.
     """
 
-    columns: Mapping[str, Leaves]
-    rows: Leaves
+    columns: Mapping[str, _Leaves]
+    rows: _Leaves
     relations: frozenset[Relation]
 
 
 def relation_key(text: str) -> Relation | None:
     """The parts of a relation's name, in lower case; None where the text is no name."""
     try:
-        table = exp.to_table(text, dialect=DIALECT)
+        table = exp.to_table(text, dialect=_DIALECT)
     except SqlglotError:
         return None
     return _key(table)
@@ -57,7 +57,7 @@ def flow_of(sql: str, known: Mapping[Relation, Sequence[str]]) -> Flow | None:
     `known` are the columns of relations, as far as they are known.
     """
     try:
-        tree = parse_one(sql, dialect=DIALECT)
+        tree = parse_one(sql, dialect=_DIALECT)
         relations = _renamed(tree)
         schema: dict[str, object] = {
             name: dict.fromkeys(known[key], "unknown")
@@ -66,7 +66,7 @@ def flow_of(sql: str, known: Mapping[Relation, Sequence[str]]) -> Flow | None:
         }
         qualified = qualify(
             tree,
-            dialect=DIALECT,
+            dialect=_DIALECT,
             schema=schema,
             validate_qualify_columns=False,
             quote_identifiers=False,
@@ -108,9 +108,9 @@ class _Flows:
     """Follows columns through the scopes of a query. `relations` are its tables by name."""
 
     relations: Mapping[str, Relation]
-    _known: dict[int, tuple[dict[str, Leaves], Leaves]] = field(default_factory=dict)
+    _known: dict[int, tuple[dict[str, _Leaves], _Leaves]] = field(default_factory=dict)
 
-    def of(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+    def of(self, scope: Scope) -> tuple[dict[str, _Leaves], _Leaves]:
         """The output columns of a scope, and what decides on its rows."""
         found = self._known.get(id(scope))
         if found is None:
@@ -118,7 +118,7 @@ class _Flows:
             self._known[id(scope)] = found
         return found
 
-    def _union(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+    def _union(self, scope: Scope) -> tuple[dict[str, _Leaves], _Leaves]:
         """Columns of set operations go together by their places."""
         sides = [self.of(s) for s in scope.set_operation_scopes]
         first = dict(sides[0][0])
@@ -133,9 +133,9 @@ class _Flows:
                 first[name] |= leaves
         return first, rows
 
-    def _select(self, scope: Scope) -> tuple[dict[str, Leaves], Leaves]:
+    def _select(self, scope: Scope) -> tuple[dict[str, _Leaves], _Leaves]:
         projections = getattr(scope.expression, "selects", [])
-        columns: dict[str, Leaves] = {}
+        columns: dict[str, _Leaves] = {}
         inside: set[int] = set()
         for projection in projections:
             mine = list(projection.find_all(exp.Column))
@@ -152,14 +152,14 @@ class _Flows:
             rows += [deciding, *values.values()]
         return columns, _NONE.union(*rows)
 
-    def _leaves(self, scope: Scope, column: exp.Column) -> Leaves:
+    def _leaves(self, scope: Scope, column: exp.Column) -> _Leaves:
         """What a column in a scope is computed of; of one without a relation, any of them."""
         name = column.name.lower()
         source = scope.sources.get(column.table)
         sources = [source] if source is not None else list(scope.sources.values())
         return _NONE.union(*(self._of_source(s, name) for s in sources))
 
-    def _of_source(self, source: object, name: str) -> Leaves:
+    def _of_source(self, source: object, name: str) -> _Leaves:
         if isinstance(source, Scope):
             columns, _ = self.of(source)
             passing = columns.get(STAR, _NONE)
@@ -171,11 +171,11 @@ class _Flows:
             return _NONE if key is None else frozenset({(key, name)})
         return _NONE
 
-    def _all(self, scope: Scope) -> Leaves:
+    def _all(self, scope: Scope) -> _Leaves:
         """All columns of all that a scope reads."""
         return _NONE.union(*(frozenset(self._columns(s)) for s in scope.sources.values()))
 
-    def _columns(self, source: object) -> Iterator[Leaf]:
+    def _columns(self, source: object) -> Iterator[_Leaf]:
         if isinstance(source, Scope):
             for leaves in self.of(source)[0].values():
                 yield from leaves
@@ -265,7 +265,7 @@ class _Spread:
             found.discard(STAR)
         return frozenset(found)
 
-    def _meets(self, leaves: Leaves) -> bool:
+    def _meets(self, leaves: _Leaves) -> bool:
         return any(
             name in self.hit.get(key, ()) or (name == STAR and key in self.hit)
             for key, name in leaves

@@ -41,12 +41,12 @@ CLEAN = "clean"
 # Between the parts of a variant's name; no text that a user writes holds it.
 SEPARATOR = "\x1f"
 VALUE = "value"
-VARIANT = "variant"
+_VARIANT = "variant"
 # Of the set of variants: evidence that was made with an older one is renewed. To be raised with any
 # change of the variants.
 ISSUES_VERSION = 4
 # Longer texts are cut in the sample, since characters are changed one by one.
-MAX_TEXT = 1000
+_MAX_TEXT = 1000
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _SYMBOLS = "!#$%&()*+-./:;<=>?@[]^_{|}~"
@@ -210,7 +210,7 @@ class Injection:
             column("issue", "made"),
         )
         return exp.select(
-            aliased(name, VARIANT),
+            aliased(name, _VARIANT),
             aliased(call("explode", self._as_column(column("rows", "made"))), VALUE),
         ).from_(exploded.subquery("variants"))
 
@@ -277,7 +277,7 @@ class Injection:
             return formula("cast({0} as double)", column(name))
         if self.family is Family.TIME:
             return formula(_DAYS, column(name))
-        return formula(f"left(cast({{0}} as string), {MAX_TEXT})", column(name))
+        return formula(f"left(cast({{0}} as string), {_MAX_TEXT})", column(name))
 
     def _sample(self) -> exp.Select:
         """The rows of the batches, numbered in an order that depends on nothing but the rows."""
@@ -319,8 +319,8 @@ def variants_model(family: Family, monitor: str) -> CheckModel:
         path=place.file,
         raw_sql="",
         sql="",
-        config=ModelConfig(batch_by=VARIANT),
-        projections=(Projection(VARIANT, place), Projection(VALUE, place)),
+        config=ModelConfig(batch_by=_VARIANT),
+        projections=(Projection(_VARIANT, place), Projection(VALUE, place)),
         annotations=(Annotation(monitor, CheckSettings(), place, VALUE),),
         line_map=(),
     )

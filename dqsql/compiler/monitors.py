@@ -25,7 +25,7 @@ from dqsql.model.project import Annotation, CheckModel, CheckSettings
 from dqsql.model.types import FLOATS, TIMES, is_number, type_of
 
 # A setting of models, and the monitor that it asks for.
-CADENCE = "cadence"
+_CADENCE = "cadence"
 
 
 def watched_metrics(kind: str, use: MonitorUse) -> Sequence[WatchedMetric]:
@@ -84,11 +84,11 @@ def configured_annotations(model: CheckModel) -> list[Annotation]:
 
 def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
     """`config(cadence = 'daily')`, where no annotation says it."""
-    given = model.config.extra.get(CADENCE)
-    said = any(a.expression.strip().lower().startswith(CADENCE) for a in model.annotations)
+    given = model.config.extra.get(_CADENCE)
+    said = any(a.expression.strip().lower().startswith(_CADENCE) for a in model.annotations)
     if given and not said and model.config.batch_by is not None:
         text = str(given).replace("'", "")
-        yield Annotation(f"{CADENCE}('{text}')", CheckSettings(), Span(model.path, text=CADENCE))
+        yield Annotation(f"{_CADENCE}('{text}')", CheckSettings(), Span(model.path, text=_CADENCE))
 
 
 def family_of(spark_type: str) -> Family:

@@ -21,7 +21,7 @@ from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.metric_traits import ValueRange
 
-RangeOf = Callable[[str], ValueRange | None]
+_RangeOf = Callable[[str], ValueRange | None]
 """The range of a metric, by its name."""
 
 _METRIC, _CHECK = "metric", "check"
@@ -109,7 +109,7 @@ def split(ast: exp.Expr, home: str | None, span: Span) -> Predicate:
     return Predicate(predicate, tuple(metrics))
 
 
-def require_conditions(node: exp.Expr, range_of: RangeOf, span: Span) -> None:
+def require_conditions(node: exp.Expr, range_of: _RangeOf, span: Span) -> None:
     """Refuse a number where a condition must stand: `@expect(sum(x))`. Raises CompileError."""
     label: Label | None = node.meta.get(_METRIC)
     if isinstance(node, _CONNECTORS) and label is None:
@@ -126,7 +126,7 @@ def require_conditions(node: exp.Expr, range_of: RangeOf, span: Span) -> None:
         )
 
 
-def refuse_idle(expanded: exp.Expr, range_of: RangeOf, span: Span, *, lenient: bool) -> None:
+def refuse_idle(expanded: exp.Expr, range_of: _RangeOf, span: Span, *, lenient: bool) -> None:
     """Refuse comparisons that the range of a metric decides. Raises CompileError.
 
     `lenient` allows those that always hold.

@@ -38,7 +38,7 @@ FAILING_ROWS, PASSING_SHARE = "failing_rows", "passing_share"
 # Stands for what is compared while a condition such as `> 10` is read.
 _MEASURED = "dqsql_measured"
 
-Resolve = Callable[[Annotation], Predicate]
+_Resolve = Callable[[Annotation], Predicate]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class CheckLimits:
     rows: Predicate | None = None
 
 
-def limits_of(annotation: Annotation, severity: Severity, resolve: Resolve) -> CheckLimits | None:
+def limits_of(annotation: Annotation, severity: Severity, resolve: _Resolve) -> CheckLimits | None:
     """The thresholds that an annotation's settings ask for; None where they ask for none.
 
     `severity` is the check's, whoever set it; `resolve` gives an annotation's predicate.
@@ -114,7 +114,7 @@ def _refuse_mixed(annotation: Annotation, given: list[str]) -> None:
 # --- a second bound of the same metric ---------------------------------------------------------
 
 
-def _warned(annotation: Annotation, resolve: Resolve) -> CheckLimits:
+def _warned(annotation: Annotation, resolve: _Resolve) -> CheckLimits:
     """`@completeness >= 0.99 {warn: ">= 0.999"}`."""
     ast = parse_expression(annotation.expression, annotation.span)
     inside: exp.Expr = ast.expressions[0] if _is_expect(ast) else ast

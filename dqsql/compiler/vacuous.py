@@ -31,18 +31,18 @@ class Measured:
     within: ValueRange
 
 
-MetricAt = Callable[[exp.Expr], Measured | None]
+_MetricAt = Callable[[exp.Expr], Measured | None]
 """The metric that a node is, if it has a range."""
-IsMetric = Callable[[exp.Expr], bool]
-CheckAt = Callable[[exp.Expr], str | None]
+_IsMetric = Callable[[exp.Expr], bool]
+_CheckAt = Callable[[exp.Expr], str | None]
 """The name of the check macro that a node is the expansion of."""
 
 
 def refuse_idle_comparisons(
     expanded: exp.Expr,
-    is_metric: IsMetric,
-    metric_at: MetricAt,
-    check_at: CheckAt,
+    is_metric: _IsMetric,
+    metric_at: _MetricAt,
+    check_at: _CheckAt,
     span: Span,
     *,
     lenient: bool = False,
@@ -84,9 +84,9 @@ class _Idle:
 
 @dataclass
 class _Comparisons:
-    is_metric: IsMetric
-    metric_at: MetricAt
-    check_at: CheckAt
+    is_metric: _IsMetric
+    metric_at: _MetricAt
+    check_at: _CheckAt
     span: Span
     lenient: bool
     _found: list[_Idle] = field(default_factory=list)

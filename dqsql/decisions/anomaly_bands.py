@@ -25,9 +25,9 @@ _STILL = 1e-6
 # With several batches a day a forecast is missed often that nobody wants to hear of. There a value
 # is an anomaly if so rare a miss also lies so many standard deviations from the mean of all values,
 # or if the miss alone is rarer still.
-LOOSE_RATE = 0.01
-FAR = 5.0
-RATE_ALONE = 1e-5
+_LOOSE_RATE = 0.01
+_FAR = 5.0
+_RATE_ALONE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def bands_of(
         many: their histories.
         rate: of both sides together, or of the one that is looked at.
         settings: which sides are looked at.
-        by_day: whether series with several batches a day have the band of `LOOSE_RATE` instead.
+        by_day: whether series with several batches a day have the band of `_LOOSE_RATE` instead.
     """
     of_day = [by_day and several_a_day(series) for series in many]
     bands: dict[int, Band] = {}
@@ -92,7 +92,7 @@ def _bands_alike(
 
     kept = intervals(rate)
     if of_day:
-        loose, alone = intervals(LOOSE_RATE), intervals(RATE_ALONE)
+        loose, alone = intervals(_LOOSE_RATE), intervals(_RATE_ALONE)
         kept = [_of_the_day(a, b, s) for a, b, s in zip(loose, alone, many, strict=True)]
     away = np.array([distance(s.new, p) for p, s in zip(found, many, strict=True)]) / factor
     p_values = tails.beyond(np.minimum(np.abs(away), 1e300), away > 0) * sides
@@ -108,9 +108,9 @@ def _bands_alike(
 def _of_the_day(
     loose: tuple[float, float], alone: tuple[float, float], series: Series
 ) -> tuple[float, float]:
-    """The band of a series with several batches a day; see `LOOSE_RATE`."""
+    """The band of a series with several batches a day; see `_LOOSE_RATE`."""
     known = series.known
-    away = FAR * float(known.std(ddof=1)) if known.size > 1 else 0.0
+    away = _FAR * float(known.std(ddof=1)) if known.size > 1 else 0.0
     middle = float(known.mean())
     return (
         max(min(loose[0], middle - away), alone[0]),

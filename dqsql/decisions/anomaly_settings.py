@@ -10,7 +10,7 @@ from dqsql.decisions.strategies_parameters import bind, check_fields, read_param
 from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, at_least, number_within, one_of
 
-DIRECTIONS = ("both", "spike", "drop")
+_DIRECTIONS = ("both", "spike", "drop")
 _SIZE = number_within(0)
 _SMALL, _MIN_CHANGE = "ignore_small_changes", "min_change"
 # Plainer words for the directions.
@@ -35,7 +35,7 @@ class AnomalySettings:
     ignore_absolute: float = 0.0
     ignore_relative: float = 0.0
     readers: ClassVar[dict[str, Reader]] = {
-        "direction": one_of(*DIRECTIONS),
+        "direction": one_of(*_DIRECTIONS),
         "min_history": at_least(0),
         "window": at_least(1),
         "ignore_absolute": _SIZE,

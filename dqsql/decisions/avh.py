@@ -44,10 +44,10 @@ from dqsql.decisions.program import (
 from dqsql.decisions.stationarity import Transform
 from dqsql.errors import DecisionError
 
-MIN_HISTORY = 8
+_MIN_HISTORY = 8
 # Variants with NULLs, by which no bound is chosen: bounds on them are there anyway.
 MISSING = "missing_"
-ALL_MISSING = "missing_1.0"
+_ALL_MISSING = "missing_1.0"
 # Issues that leave less than this part of the rows of the smallest batch are about their number.
 _FEWER = 0.2
 
@@ -70,7 +70,7 @@ class AvhConfig:
     stationarity: bool = True
     two_distribution: bool = True
     max_clauses: int | None = None
-    min_history: int = MIN_HISTORY
+    min_history: int = _MIN_HISTORY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +261,7 @@ def _completeness(
     columns = dict(zip(history.metrics, history.issue_values.T, strict=True))
     clauses, goals = completeness.with_catches(clauses, history.issues, columns, SAFETY_FACTORS)
     # Where shares follow a season, or nearly all may be missing, a bound of the others has to do.
-    lost = np.array([name == ALL_MISSING for name in history.issues], dtype=np.bool_)
+    lost = np.array([name == _ALL_MISSING for name in history.issues], dtype=np.bool_)
     missing &= ~lost | goals[:count]
     goals |= np.tile(missing, len(SAFETY_FACTORS))
     return clauses, goals, config.fpr - sum(clause.fpr for clause in clauses)

@@ -112,14 +112,14 @@ def _null_rate(missing: int, size: int) -> float:
     return (missing + 1) / (size + 2) if missing else 0.0
 
 
-Offers = list[tuple[Transform, ...]]
+_Offers = list[tuple[Transform, ...]]
 
 
 def transforms_of(
     histories: Sequence[ColumnHistory], columns: Sequence[Usable], config: AvhConfig
-) -> list[Offers]:
+) -> list[_Offers]:
     """Return per column and usable metric the transforms to make candidates of."""
-    offers: list[Offers] = [[()] * len(column.positions) for column in columns]
+    offers: list[_Offers] = [[()] * len(column.positions) for column in columns]
     places: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for number, column in enumerate(columns):
         if column.positions:
@@ -147,7 +147,7 @@ def _offers(
     chosen: Sequence[Transform | None],
     distance: BoolArray,
     logarithms: BoolArray,
-) -> Offers:
+) -> _Offers:
     """Offer, beside the chosen transform, identity, seasonal differences, and all of them in log.
 
     Sums and distances are skewed to the right, and volumes vary by the day of the week. The greedy
@@ -165,7 +165,7 @@ def _offers(
     lags = np.zeros(len(values), dtype=int)
     seasonal = np.flatnonzero(plain & ~distance)
     lags[seasonal] = _seasons(values[seasonal])
-    found: Offers = []
+    found: _Offers = []
     for transform, also, lag, logs in zip(chosen, plain, lags.tolist(), logarithms, strict=True):
         offers = [] if transform is None else [transform]
         if also:
@@ -220,7 +220,7 @@ def _seasons(values: FloatArray) -> npt.NDArray[np.int64]:
 def series_of(
     histories: Sequence[ColumnHistory],
     columns: Sequence[Usable],
-    transforms: Sequence[Offers],
+    transforms: Sequence[_Offers],
     config: AvhConfig,
 ) -> list[list[CandidateSeries]]:
     """Return per column its metrics under their transforms, by metric, then by transform."""
@@ -231,7 +231,7 @@ def series_of(
 
 
 def _column_series(
-    history: ColumnHistory, column: Usable, transforms: Offers, config: AvhConfig
+    history: ColumnHistory, column: Usable, transforms: _Offers, config: AvhConfig
 ) -> Iterator[CandidateSeries]:
     place = changed_row(history)
     issues = np.ascontiguousarray(np.asarray(history.issue_values, dtype=float).T)

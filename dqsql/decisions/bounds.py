@@ -59,17 +59,17 @@ _RANGES = {
 }
 
 # How much rarer a program's rate may be than one in K + 1 batches.
-BEYOND_SEEN = 0.3
-TAIL_DOF = 3.5
-TAIL_DOF_OF_TWO_BATCHES = 3.0
-TAIL_DOF_OF_EXTREMES = 2.5
+_BEYOND_SEEN = 0.3
+_TAIL_DOF = 3.5
+_TAIL_DOF_OF_TWO_BATCHES = 3.0
+_TAIL_DOF_OF_EXTREMES = 2.5
 RELATIVE_RESOLUTION = 0.01
-COUNT_RESOLUTION = 0.5
-DAY_RESOLUTION = 0.5
+_COUNT_RESOLUTION = 0.5
+_DAY_RESOLUTION = 0.5
 # Of distances that were always zero: at the usual rates no bound on one lies below 0.03.
-DISTANCE_RESOLUTION = 0.01
+_DISTANCE_RESOLUTION = 0.01
 # Of the largest range: bounds at the smallest usual rates reach as far as values did.
-RESOLUTION_OF_ZERO_QUARTILES = 0.05
+_RESOLUTION_OF_ZERO_QUARTILES = 0.05
 EQUALITY_TOLERANCE = 1e-9
 
 
@@ -145,12 +145,12 @@ def tail_dof(history: int, metric: str, difference: bool = False) -> float:
     extreme hangs on a single row.
     """
     most = (
-        TAIL_DOF_OF_TWO_BATCHES
+        _TAIL_DOF_OF_TWO_BATCHES
         if difference or metric in metric_traits.DISTANCE_METRICS
-        else TAIL_DOF
+        else _TAIL_DOF
     )
     if metric in metric_traits.EXTREME_METRICS:
-        most = TAIL_DOF_OF_EXTREMES
+        most = _TAIL_DOF_OF_EXTREMES
     return min(most, (history - 1.0) / 3.0)
 
 
@@ -182,12 +182,12 @@ def least_fpr(history: int) -> float:
     Args:
         history: number of batches K, >= 1.
     """
-    return BEYOND_SEEN / (history + 1.0)
+    return _BEYOND_SEEN / (history + 1.0)
 
 
 def history_for(fpr: float) -> int:
     """Return how many batches can promise a false-positive rate, in (0, 1)."""
-    return max(1, math.ceil(BEYOND_SEEN / fpr - 1e-9) - 1)
+    return max(1, math.ceil(_BEYOND_SEEN / fpr - 1e-9) - 1)
 
 
 def spread_floor(
@@ -210,15 +210,15 @@ def spread_floor(
     """
     floor = RELATIVE_RESOLUTION * level
     if metric in metric_traits.COUNT_METRICS:
-        floor = max(floor, COUNT_RESOLUTION)
+        floor = max(floor, _COUNT_RESOLUTION)
     if metric in metric_traits.DAY_METRICS:
-        floor = max(floor, DAY_RESOLUTION)
+        floor = max(floor, _DAY_RESOLUTION)
     if metric in metric_traits.UNIT_METRICS:
         floor = max(floor, RELATIVE_RESOLUTION * value_range)
     if metric in metric_traits.QUARTILES and level == 0.0:
-        floor = max(floor, RESOLUTION_OF_ZERO_QUARTILES * widest)
+        floor = max(floor, _RESOLUTION_OF_ZERO_QUARTILES * widest)
     if metric in metric_traits.DISTANCE_METRICS and level == 0.0:
         # The earth mover's distance has the column's unit.
-        floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else DISTANCE_RESOLUTION
+        floor = RELATIVE_RESOLUTION * value_range if metric == "emd" else _DISTANCE_RESOLUTION
     floor = max(floor, EQUALITY_TOLERANCE)
     return floor / level if log and level > 0 else floor

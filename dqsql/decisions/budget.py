@@ -23,7 +23,7 @@ DAYS["year"] = 365.25
 LARGEST_RATE = 0.05
 # Of the budget, at least, for decisions on whole models: there are few of them, and what they find
 # is all of a batch.
-MODEL_SHARE = 0.5
+_MODEL_SHARE = 0.5
 
 _WORDS = {"a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0}
 _EXAMPLE = "for example: '1 per week', '3 per month', '0.5 a day'"
@@ -103,7 +103,7 @@ def rates_of_decisions(budget: Budget, of_columns: float, of_models: float) -> t
     same = rate_of_decisions(budget, of_columns + of_models)
     if not (of_columns > 0 and of_models > 0):
         return same, same
-    reserved = rate_of_decisions(Budget(budget.alarms * MODEL_SHARE, budget.days), of_models)
+    reserved = rate_of_decisions(Budget(budget.alarms * _MODEL_SHARE, budget.days), of_models)
     if reserved <= same:
         return same, same
     left = budget.per_day - reserved * of_models

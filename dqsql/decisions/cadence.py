@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from dqsql.model.wording import first_of
 
-MIN_HISTORY = 7
+_MIN_HISTORY = 7
 # So many steps are looked at between two batches, and so many missing ones are named.
 _MAX_STEPS = 10_000
 _NAMED = 5
@@ -191,7 +191,7 @@ def gap_before(
     batch: dt.datetime,
     fpr: float,
     declared: Cadence | None = None,
-    min_history: int = MIN_HISTORY,
+    min_history: int = _MIN_HISTORY,
 ) -> Gap | None:
     """What is missing between the newest of `past` (oldest first) and a batch.
 
@@ -250,7 +250,7 @@ def lateness(
         declared: the rhythm, where it is declared.
         grace: how late a batch may be; None: as was usual.
     """
-    rhythm = declared or (learn_cadence(past) if len(past) >= MIN_HISTORY else None)
+    rhythm = declared or (learn_cadence(past) if len(past) >= _MIN_HISTORY else None)
     if rhythm is None or not past or (declared is None and len(delays) < 3):
         return None
     upcoming = rhythm.next_after(past[-1])

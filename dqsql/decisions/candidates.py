@@ -17,9 +17,9 @@ from dqsql.decisions.stationarity import Transform
 from dqsql.model.metric_traits import DISTANCE_METRICS
 
 # The paper leaves the grid open: half-widths of 1 to 30 standard deviations.
-PAPER_GRID = np.arange(1.0, 30.25, 0.25)
+_PAPER_GRID = np.arange(1.0, 30.25, 0.25)
 # Issues can lie anywhere beyond, and among clauses that catch the same, the widest is the safest.
-CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
+_CALIBRATED_GRID = np.geomspace(1.5, 1e7, 140)
 # How much further out than the bound an injected issue must lie. Each is a covering goal of its
 # own: an issue of the same kind in tomorrow's batch will be weaker or stronger than the sample.
 SAFETY_FACTORS = (1.0, 1.5, 2.2)
@@ -88,8 +88,8 @@ def paper_candidates(series: CandidateSeries, budget: float) -> list[Candidates]
         )
         return [found] if covers.any() else []
     method = fpr_bounds.paper_method(series.metric)
-    fpr = fpr_bounds.paper_fpr(method, PAPER_GRID)
-    width = PAPER_GRID * spread
+    fpr = fpr_bounds.paper_fpr(method, _PAPER_GRID)
+    width = _PAPER_GRID * spread
     upper = center + width
     lower = np.zeros_like(width) if method == "cantelli" else center - width
     if method == "cantelli" and series.transform != Transform():
@@ -142,7 +142,7 @@ def calibrated_candidates(
 @lru_cache(maxsize=1024)
 def _tail(size: int, degrees: float) -> FloatArray:
     """The false-positive rates of the grid outside of what was seen, for so many values."""
-    return fpr_bounds.calibrated_fpr(CALIBRATED_GRID, size, 0.0, degrees)
+    return fpr_bounds.calibrated_fpr(_CALIBRATED_GRID, size, 0.0, degrees)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +179,7 @@ class _AlikeSeries:
         deviation[np.isnan(deviation)] = -np.inf
         goals = np.concatenate([deviation / factor for factor in SAFETY_FACTORS], axis=1)
         # Nested: of the grid's clauses the first so many catch a goal.
-        reached = np.searchsorted(CALIBRATED_GRID, goals, side="left")
+        reached = np.searchsorted(_CALIBRATED_GRID, goals, side="left")
         widest = keep & self._loses(reached, keep)
         rows, steps = np.nonzero(widest)
         covers = reached[rows] > steps[:, None]
@@ -208,9 +208,9 @@ class _AlikeSeries:
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Rates and thresholds of the grid, and which are within the budget and possible."""
         extreme = (side * (self.values - self.center[:, None])).max(axis=1) / self.spread
-        inside = extreme[:, None] > CALIBRATED_GRID
+        inside = extreme[:, None] > _CALIBRATED_GRID
         fpr = np.where(inside, np.maximum(tail, 1.0 / (self.values.shape[1] + 1.0)), tail)
-        threshold = self.center[:, None] + side * CALIBRATED_GRID * self.spread[:, None]
+        threshold = self.center[:, None] + side * _CALIBRATED_GRID * self.spread[:, None]
         ranges = np.array(
             [
                 fpr_bounds.possible_range(o.metric, o.transform.log, o.transform.lag > 0)
@@ -250,7 +250,7 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         lower, upper = center - tolerance, center + tolerance
         return replace(clause, lower=lower, upper=upper, center=center, history_size=size)
     if bounds == "paper":
-        width = _width(clause, clause.upper, PAPER_GRID)
+        width = _width(clause, clause.upper, _PAPER_GRID)
         method = fpr_bounds.paper_method(clause.metric)
         # Distances have an upper side only; 0 is their least value, not a bound that was learned.
         lower = clause.lower if method == "cantelli" else center - width * spread
@@ -264,7 +264,7 @@ def refit(clause: Clause, values: FloatArray, bounds: fpr_bounds.Bounds, floor: 
         if np.isinf(bound):
             sides.append(bound)
             continue
-        width = _width(clause, bound, CALIBRATED_GRID)
+        width = _width(clause, bound, _CALIBRATED_GRID)
         extreme = float((side * (values - center)).max()) / spread
         sides.append(center + side * width * spread)
         degrees = fpr_bounds.tail_dof(size, clause.metric, clause.transform.lag > 0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Part of a program's rate that goes to these bounds; half of it to nulls where there are others.
 BUDGET_SHARE = 0.25
 # A column that is fuller than ever is rarely a fault.
-FULLNESS_SHARE = 0.2
+_FULLNESS_SHARE = 0.2
 _LEAST_FOR_FULLNESS = 0.05
 
 
@@ -52,7 +52,7 @@ def clauses_of(history: ColumnHistory, fpr: float, min_history: int) -> list[Cla
         nulls = metric == "complete_ratio"
         share = 1.0 - values[known] if nulls else values[known]
         full = nulls and float(np.median(share)) >= _LEAST_FOR_FULLNESS
-        side = rate * (1.0 - FULLNESS_SHARE) if full else rate
+        side = rate * (1.0 - _FULLNESS_SHARE) if full else rate
         found += _clause(history, metric, known, rows[known], side, -1.0 if nulls else 1.0)
         if full:
             found += _clause(history, metric, known, rows[known], rate - side, 1.0)

@@ -12,7 +12,7 @@ from dqsql.model.results import Status
 
 ADDED, DROPPED, RETYPED = "added", "dropped", "retyped"
 CHANGES = (ADDED, DROPPED, RETYPED)
-Columns = Mapping[str, str]
+_Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class SchemaVerdict:
     changes: SchemaChanges | None = None
 
 
-def compare(before: Columns, now: Columns) -> SchemaChanges:
+def compare(before: _Columns, now: _Columns) -> SchemaChanges:
     """What changed from `before` to `now`; both map names to types, in order."""
     old = {name.casefold(): (name, kind) for name, kind in before.items()}
     new = {name.casefold(): (name, kind) for name, kind in now.items()}
@@ -63,7 +63,7 @@ def compare(before: Columns, now: Columns) -> SchemaChanges:
 
 
 def decide_schema(
-    now: Columns, before: Columns | None, *, allow: Collection[str], severity: Severity
+    now: _Columns, before: _Columns | None, *, allow: Collection[str], severity: Severity
 ) -> SchemaVerdict:
     """The verdict on the columns `now` against those of the last accepted batch.
 

@@ -24,7 +24,7 @@ from dqsql.model.metric_traits import DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
 from dqsql.model.wording import plural
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
-MOST_SEGMENTS = 0.8
+_MOST_SEGMENTS = 0.8
 
 SCHEMA, VOLUME, FRESHNESS, COMPLETENESS, CONFORMITY, VALUES, DISTRIBUTION, VECTOR = range(8)
 # The chain of causes in words, first causes first.
@@ -240,7 +240,7 @@ def _segment_causes(found: Sequence[Symptom], segments: int | None) -> dict[int,
         parts = [s for s in group if s.segment is not None]
         if not whole or not parts:
             continue
-        if segments is not None and len(parts) >= max(2.0, MOST_SEGMENTS * segments):
+        if segments is not None and len(parts) >= max(2.0, _MOST_SEGMENTS * segments):
             causes |= {id(s): whole[0] for s in parts}
         else:
             causes |= {id(s): parts[0] for s in whole}

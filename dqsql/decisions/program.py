@@ -21,7 +21,7 @@ from dqsql.model.metric_traits import (
 )
 
 Status = Literal["pass", "fail", "null"]
-FORMAT_VERSION = 2
+_FORMAT_VERSION = 2
 # The method of bounds on counted rows, which depend on the number of rows of the batch.
 COUNTED = "beta_binomial"
 ROWS = "row_count"
@@ -131,7 +131,7 @@ class Program:
             name: getattr(self, name) for name in self.__slots__ if name != "clauses"
         }
         clauses = [clause.to_dict() for clause in self.clauses]
-        return {"version": FORMAT_VERSION, **data, "clauses": clauses}
+        return {"version": _FORMAT_VERSION, **data, "clauses": clauses}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Program:

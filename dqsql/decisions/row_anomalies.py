@@ -45,7 +45,7 @@ _MOVING = 0.2
 _TRIMMED = 0.005
 # What a value other than the one that all training rows have counts for, in deviations; likewise
 # the most that one column can count for a value that is always near others.
-CONSTANT_STEP = 10.0
+_CONSTANT_STEP = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class RowFeature:
         raw = self._raw(values)
         if self.scale > 0:
             return np.asarray((raw - self.centre) / self.scale, dtype=float)
-        other = np.where(raw == self.centre, 0.0, CONSTANT_STEP)
+        other = np.where(raw == self.centre, 0.0, _CONSTANT_STEP)
         found: FloatArray = np.where(np.isnan(raw), np.nan, other)
         return found
 
@@ -176,14 +176,14 @@ def _news(values: Sequence[str | None], batches: npt.NDArray[np.int64]) -> float
 
 SUBSAMPLES, SUBSAMPLE = 50, 64
 # What a null counts for in a column, in deviations: more the rarer nulls are.
-_MOST_FOR_NULL = CONSTANT_STEP
+_MOST_FOR_NULL = _CONSTANT_STEP
 _CHUNK = 512
 # Rows that say how much of a score is usual for each column, and the least share that is told.
 _USUAL_ROWS = 500
 _LEAST_SHARE = 0.05
 _SEED = 0
 
-Columns = Mapping[str, Column]
+_Columns = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class RowModel:
     size: int
     nulls: FloatArray
 
-    def scores(self, columns: Columns) -> FloatArray:
+    def scores(self, columns: _Columns) -> FloatArray:
         """How unlike good rows each row is, >= 0, in deviations summed over columns."""
         numbers, missing = self._numbers(columns)
         groups = len(self.points) // self.size
@@ -213,7 +213,7 @@ class RowModel:
         near = np.concatenate(found) if found else np.zeros(0)
         return near + missing @ self.nulls
 
-    def parts(self, columns: Columns) -> FloatArray:
+    def parts(self, columns: _Columns) -> FloatArray:
         """The part of each column (feature) in each row's score: rows x features."""
         numbers, missing = self._numbers(columns)
         groups = len(self.points) // self.size
@@ -226,7 +226,7 @@ class RowModel:
             parts = parts + np.abs(numbers - nearest) / groups
         return parts
 
-    def _numbers(self, columns: Columns) -> tuple[FloatArray, FloatArray]:
+    def _numbers(self, columns: _Columns) -> tuple[FloatArray, FloatArray]:
         """The rows as numbers, nulls at the centre, and where the nulls are."""
         raw = np.column_stack([f.numbers(columns[f.column]) for f in self.features])
         missing = np.isnan(raw)
@@ -234,7 +234,7 @@ class RowModel:
 
 
 def fit_rows(
-    features: Sequence[RowFeature], columns: Columns, places: npt.NDArray[np.intp]
+    features: Sequence[RowFeature], columns: _Columns, places: npt.NDArray[np.intp]
 ) -> RowModel:
     """Learn from good rows.
 
@@ -272,7 +272,7 @@ class RowDetector:
     rows: int
     usual: FloatArray
 
-    def reasons(self, columns: Columns, most: int = 5) -> list[list[dict[str, Any]]]:
+    def reasons(self, columns: _Columns, most: int = 5) -> list[list[dict[str, Any]]]:
         """Why rows are odd: for each its columns by their share in what is unusual of its score.
 
         A reason has the column, its share in (0, 1], the row's value and a usual one.
@@ -281,7 +281,7 @@ class RowDetector:
         return [self._reasons(columns, row, own, most) for row, own in enumerate(parts)]
 
     def _reasons(
-        self, columns: Columns, row: int, parts: FloatArray, most: int
+        self, columns: _Columns, row: int, parts: FloatArray, most: int
     ) -> list[dict[str, Any]]:
         total = float(parts.sum())
         found = []
@@ -307,7 +307,7 @@ class RowDetector:
 
 
 def learn_rows(
-    columns: Columns,
+    columns: _Columns,
     batches: npt.NDArray[np.int64],
     contamination: float,
     rate: float,
@@ -348,7 +348,7 @@ def learn_rows(
     return RowDetector(model, threshold, odd, rate, left_out, len(batches), usual)
 
 
-def rows_at(columns: Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:
+def rows_at(columns: _Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:
     """The values of some rows, column by column."""
     return {
         name: values[places]

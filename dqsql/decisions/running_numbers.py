@@ -71,10 +71,10 @@ def counted_on(reference: TextState, new: TextState) -> bool:
     return _continue(reference, new)
 
 
-Widths = set[tuple[int, ...]]
+_Widths = set[tuple[int, ...]]
 
 
-def _gained(old: Widths, young: Widths) -> bool:
+def _gained(old: _Widths, young: _Widths) -> bool:
     """Whether one run of digits at most has become wider, and that by one digit at most."""
     places = range(len(next(iter(old))))
     moved = [place for place in places if len({widths[place] for widths in old | young}) > 1]
@@ -120,9 +120,9 @@ def _are_new(reference: CategoricalState, new: CategoricalState) -> bool:
     return again <= _MOST_AGAIN * len(new.counts)
 
 
-def _widths(patterns: Mapping[str, float]) -> dict[str, Widths]:
+def _widths(patterns: Mapping[str, float]) -> dict[str, _Widths]:
     """By pattern without widths, the widths of the runs of digits."""
-    found: dict[str, Widths] = defaultdict(set)
+    found: dict[str, _Widths] = defaultdict(set)
     for pattern in patterns:
         runs = tuple(len(run) for run in _PATTERN_DIGITS.findall(pattern))
         found[_PATTERN_DIGITS.sub("d", pattern)].add(runs)

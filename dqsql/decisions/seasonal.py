@@ -105,7 +105,7 @@ def _apart(times: strategies.TimeArray) -> npt.NDArray[np.float64]:
     return median_of(steps)
 
 
-SPREADS = ("auto", "slot", "pooled")
+_SPREADS = ("auto", "slot", "pooled")
 # From so many values on a slot's own spread is worth more than that of all slots together.
 _OWN_SPREAD = 8
 # Level of the test of whether it is another one.
@@ -137,7 +137,7 @@ class SeasonalBaseline(strategies.LearnedStrategy):
     cycle: ClassVar[tuple[str, int, int]] = ("D", 0, 1)
     readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
         "min_per_slot": at_least(2),
-        "spread": one_of(*SPREADS),
+        "spread": one_of(*_SPREADS),
     }
 
     def slots(self, times: strategies.TimeArray) -> npt.NDArray[np.int64]:

@@ -12,7 +12,7 @@ from dqsql.model.wording import first_of
 _PRIOR_ABSENT, _PRIOR = 0.1, 1.1
 # How many batches of its own a name's rate needs to weigh as much as that of all names.
 _POOLED = 30
-MIN_HISTORY = 7
+_MIN_HISTORY = 7
 # A share of NaN that is most of the rows, and one that is few.
 _MOST, _FEW = 0.5, 0.1
 _NAMED = 5
@@ -39,7 +39,7 @@ def absences(
     before: Sequence[frozenset[str]],
     now: frozenset[str],
     fpr: float,
-    min_history: int = MIN_HISTORY,
+    min_history: int = _MIN_HISTORY,
 ) -> list[Absence]:
     """What was in the batches before and is not in this one, where that is rare enough to tell.
 
@@ -70,7 +70,7 @@ def lost_values(
     now: Mapping[str, float],
     rows: float,
     fpr: float,
-    min_history: int = MIN_HISTORY,
+    min_history: int = _MIN_HISTORY,
 ) -> list[Absence]:
     """Values that occurred in every batch before and do not in this one.
 
@@ -118,7 +118,7 @@ def largest_share(rows: float, spread: float, width: float, distinct: float) -> 
 
 
 def became_constant(
-    before: Sequence[float], rows: float, fpr: float, min_history: int = MIN_HISTORY
+    before: Sequence[float], rows: float, fpr: float, min_history: int = _MIN_HISTORY
 ) -> bool:
     """Whether it is no chance that a batch of so many rows has one value only.
 
@@ -132,7 +132,7 @@ def became_constant(
     return len(known) >= min_history and max(known) ** rows < fpr
 
 
-def taken_over(before: Sequence[float], now: float, min_history: int = MIN_HISTORY) -> bool:
+def taken_over(before: Sequence[float], now: float, min_history: int = _MIN_HISTORY) -> bool:
     """Whether most rows are what few rows were in every batch before; all are shares."""
     known = [b for b in before if not math.isnan(b)]
     return len(known) >= min_history and now >= _MOST and max(known) <= _FEW

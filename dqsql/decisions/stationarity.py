@@ -22,10 +22,10 @@ from dqsql.decisions.adf import SHORTEST_FOR_ADF, adf_ragged
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
 
-SIGNIFICANCE = 0.05
+_SIGNIFICANCE = 0.05
 # Below this many values neither the test nor a spread estimated from them means anything.
-MIN_VALUES = 6
-CONSTANT_TOLERANCE = 1e-9
+_MIN_VALUES = 6
+_CONSTANT_TOLERANCE = 1e-9
 
 # Rank correlation with time from which a history counts as drifting.
 _DRIFT = 0.5
@@ -146,7 +146,7 @@ def _carried(values: FloatArray, lag: int) -> FloatArray:
 
 
 def is_stationary(
-    series: npt.ArrayLike, significance: float = SIGNIFICANCE
+    series: npt.ArrayLike, significance: float = _SIGNIFICANCE
 ) -> npt.NDArray[np.bool_]:
     """Return, per series (n x K), whether it is constant or the ADF test rejects a unit root.
 
@@ -164,7 +164,7 @@ def is_stationary(
     least = np.where(there, dense, np.inf).min(axis=1, initial=np.inf)
     most = np.where(there, dense, -np.inf).max(axis=1, initial=-np.inf)
     with np.errstate(invalid="ignore"):
-        constant = (most - least <= CONSTANT_TOLERANCE * scale) & (lengths > 0)
+        constant = (most - least <= _CONSTANT_TOLERANCE * scale) & (lengths > 0)
     result = np.asarray(constant, dtype=np.bool_)
     rest = np.flatnonzero(~constant & (lengths >= SHORTEST_FOR_ADF))
     if rest.size:
@@ -175,7 +175,7 @@ def is_stationary(
 def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
     """Choose the transform of each of many histories of equal length (paper, Algorithm 5).
 
-    A lag must leave `MIN_VALUES` differences (choice; the paper goes down to one).
+    A lag must leave `_MIN_VALUES` differences (choice; the paper goes down to one).
 
     Args:
         series: n x K; what is not finite was left out.
@@ -188,14 +188,14 @@ def choose_transforms(series: npt.ArrayLike) -> list[Transform | None]:
     chosen: list[Transform | None] = [None] * len(values)
     known = np.isfinite(values)
     positive = ((values > 0) & known).sum(axis=1) == known.sum(axis=1)
-    need = max(MIN_VALUES, SHORTEST_FOR_ADF)
+    need = max(_MIN_VALUES, SHORTEST_FOR_ADF)
     most = int(known.sum(axis=1).max(initial=0)) - need
     open_rows = np.arange(len(values))
     for tries in _tries(most):
         rows = open_rows[positive[open_rows]] if tries[0].log else open_rows
         if not rows.size:
             continue
-        passed = _passed(values[rows], tries, need, SIGNIFICANCE)
+        passed = _passed(values[rows], tries, need, _SIGNIFICANCE)
         found = np.flatnonzero(passed.any(axis=1))
         for row, first in zip(rows[found], passed[found].argmax(axis=1), strict=True):
             chosen[row] = tries[first]

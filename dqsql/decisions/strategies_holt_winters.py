@@ -24,8 +24,8 @@ from dqsql.errors import DecisionError
 from dqsql.model.settings import Reader, as_bool, at_least, one_of
 
 KINDS = ("additive", "multiplicative")
-TRENDS = (*KINDS, "none")
-FITS = ("statsmodels", "fast")
+_TRENDS = (*KINDS, "none")
+_FITS = ("statsmodels", "fast")
 _SHORT = {"add": "additive", "mul": "multiplicative"}
 # statsmodels estimates starting states from ten values and two seasons on.
 _LEAST = 10
@@ -70,10 +70,10 @@ class HoltWinters(strategies.LearnedStrategy):
     positional: ClassVar[tuple[str, ...]] = ("period",)
     readers: ClassVar[dict[str, Reader]] = strategies.LearnedStrategy.readers | {
         "period": at_least(2),
-        "trend": _one_of(*TRENDS),
+        "trend": _one_of(*_TRENDS),
         "seasonal": _one_of(*KINDS),
         "damped": as_bool,
-        "fit": one_of(*FITS),
+        "fit": one_of(*_FITS),
     }
 
     def __post_init__(self) -> None:

@@ -33,8 +33,8 @@ from dqsql.decisions.strategies import (
 from dqsql.errors import DecisionError
 from dqsql.model.wording import plural
 
-GROUP = "dqsql.strategies"
-_SHIPPED = (EntryPoint("isolation_forest", "sklearn.ensemble:IsolationForest", GROUP),)
+_GROUP = "dqsql.strategies"
+_SHIPPED = (EntryPoint("isolation_forest", "sklearn.ensemble:IsolationForest", _GROUP),)
 _LAGS = (1, 7)
 _LEAST = 28
 # So many models of ever more of the past score what came after.
@@ -46,7 +46,7 @@ _FAILURES = (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError)
 
 def models() -> Mapping[str, EntryPoint]:
     """The models that may be named: shipped ones, and those of installed packages."""
-    return {p.name: p for p in (*entry_points(group=GROUP), *_SHIPPED)}
+    return {p.name: p for p in (*entry_points(group=_GROUP), *_SHIPPED)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.results import Result, Status
 
 # In the details of a verdict.
-IN_A_ROW = "failing_in_a_row"
+_IN_A_ROW = "failing_in_a_row"
 # A verdict that says nothing neither adds to a row nor ends it.
 _SILENT = (Status.NO_DATA, Status.SKIPPED, Status.ERROR)
 
@@ -50,7 +50,7 @@ class Streaks:
         for row in rows:
             if row["check_id"] in self.after:
                 # A verdict of before the check had the setting is a row of one.
-                count = json.loads(row["details"] or "{}").get(IN_A_ROW)
+                count = json.loads(row["details"] or "{}").get(_IN_A_ROW)
                 known = int(row["status"] == Status.FAIL.value) if count is None else int(count)
                 self._counts[row["check_id"], row["batch"], row["segment"]] = known
 
@@ -75,7 +75,7 @@ class Streaks:
         elif result.status not in _SILENT:
             count = 0
         self._counts[result.check_id, batch, result.segment] = count
-        found = replace(result, details={**result.details, IN_A_ROW: count, "after": after})
+        found = replace(result, details={**result.details, _IN_A_ROW: count, "after": after})
         if result.status is not Status.FAIL:
             return found
         told = f"{result.message}; batch {count:,} in a row that fails (after: {after})"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dqsql.errors import JavaNotFoundError
 
-SUPPORTED = (17, 21)
+_SUPPORTED = (17, 21)
 _PATIENCE = 30.0  # seconds
 _INSTALL = {
     "Linux": "apt-get install openjdk-17-jre-headless (Debian, Ubuntu) or "
@@ -46,7 +46,7 @@ def find_java() -> Java:
     if match is None:
         raise JavaNotFoundError(f"{path} does not answer to -version", hint=_how())
     major = int(match.group(1)) if match.group(1) != "1" else int(match.group(2) or 0)
-    if major not in SUPPORTED:
+    if major not in _SUPPORTED:
         raise JavaNotFoundError(
             f"Java {major} at {path} is not supported; Spark needs Java 17 or 21", hint=_how()
         )

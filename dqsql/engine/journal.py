@@ -2,8 +2,8 @@
 
 A write of a table costs the same for ten models as for one (a statement, a commit, with a metastore
 several calls). So what models find is gathered and written together, at the end of the run or when
-the oldest of it is `PATIENCE` seconds old. A run that is killed before has lost that work, no more:
-batches that are not in the ledger are checked by the next run.
+the oldest of it is `_PATIENCE` seconds old. A run that is killed before has lost that work, no
+more: batches that are not in the ledger are checked by the next run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dqsql.model.table import Table
 if TYPE_CHECKING:
     from dqsql.engine.storage import BatchPart, Store
 
-PATIENCE = 30.0
+_PATIENCE = 30.0
 # Tables that are written at a time. A write is mostly waiting: for commits, listings, a metastore.
 _WRITERS = 4
 
@@ -58,7 +58,7 @@ class Journal:
     """
 
     store: Store
-    patience: float = PATIENCE
+    patience: float = _PATIENCE
     seconds: float = 0.0
     _works: list[Work] = field(default_factory=list)
     _since: float = 0.0

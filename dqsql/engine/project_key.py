@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dqsql.errors import ConfigError
 
-VARIABLE = "DQSQL_PII_KEY"
+_VARIABLE = "DQSQL_PII_KEY"
 _FOLDER, _FILE = ".dqsql", "pii.key"
 _SHORTEST = 16
 _PLAIN = re.compile(r"[\w.+/=:-]+")
@@ -25,9 +25,9 @@ def project_key(root: Path) -> str:
     Raises ConfigError: the key is too short or has odd characters, or the file cannot be read or
     written.
     """
-    given = os.environ.get(VARIABLE)
+    given = os.environ.get(_VARIABLE)
     if given:
-        return _checked(given, f"${VARIABLE}")
+        return _checked(given, f"${_VARIABLE}")
     file = root / _FOLDER / _FILE
     try:
         if not file.exists():
@@ -37,7 +37,7 @@ def project_key(root: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text"
         raise ConfigError(
             f"the key of private values in {file} cannot be read or made: {reason}",
-            hint=f"or set {VARIABLE} to {_SHORTEST} characters or more",
+            hint=f"or set {_VARIABLE} to {_SHORTEST} characters or more",
         ) from error
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Of rows as a frame: the score of each, and a text that says why they are odd.
-Scorer = Callable[["pd.DataFrame"], Any]
-Reasons = Callable[["pd.DataFrame"], Sequence[str]]
+_Scorer = Callable[["pd.DataFrame"], Any]
+_Reasons = Callable[["pd.DataFrame"], Sequence[str]]
 
 
 def sampled_rows(spark: SparkSession, model: str, query: exp.Expr) -> pa.Table:
@@ -38,8 +38,8 @@ def scored_rows(
     spark: SparkSession,
     model: str,
     query: exp.Expr,
-    score: Scorer,
-    reasons: Reasons,
+    score: _Scorer,
+    reasons: _Reasons,
     threshold: float,
     top: int,
     row: str,
@@ -106,8 +106,8 @@ class OddRows:
     batches: list[str]
     columns: tuple[str, ...]
     where: str | None
-    score: Scorer
-    reasons: Reasons
+    score: _Scorer
+    reasons: _Reasons
     threshold: float
     routes: bool
 

@@ -51,7 +51,7 @@ Where = Mapping[str, Collection[str] | None]
 # the format allows it.
 Session = Callable[[], "SparkSession"]
 
-ARROW_TYPES: Mapping[str, pa.DataType] = {
+_ARROW_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "double": pa.float64(),
     "bigint": pa.int64(),
@@ -221,7 +221,7 @@ class Store(ABC):
 def as_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
     """Rows with the columns of a table, whose descriptions become comments of a Delta table."""
     schema = pa.schema(
-        pa.field(f.name, ARROW_TYPES[f.kind], metadata={"comment": f.description})
+        pa.field(f.name, _ARROW_TYPES[f.kind], metadata={"comment": f.description})
         for f in table.fields
     )
     columns = [[row.get(field.name) for row in rows] for field in table.fields]

@@ -250,7 +250,7 @@ def _merge_sql(target: str, source: str, keys: Sequence[str], part: str, scope: 
     )
 
 
-Columns = Sequence[tuple[str, str]]
+_Columns = Sequence[tuple[str, str]]
 # How Spark says that a table is not there.
 MISSING = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
 
@@ -284,7 +284,7 @@ class NamedTables:
         frame: DataFrame = self._session().table(self.name(table))
         return frame
 
-    def prepare(self, table: str, schema: StructType, partitions: Sequence[str]) -> Columns:
+    def prepare(self, table: str, schema: StructType, partitions: Sequence[str]) -> _Columns:
         """Make the table or add what it lacks; return its columns with types, in order.
 
         Spark's exceptions pass through. Raises StorageError: a column has another type.
@@ -311,7 +311,7 @@ class NamedTables:
             raise
         return True
 
-    def _create(self, table: str, columns: Columns, partitions: Sequence[str]) -> None:
+    def _create(self, table: str, columns: _Columns, partitions: Sequence[str]) -> None:
         schema = quoted(*self._schema)
         if not self._session().catalog.databaseExists(schema):
             self._session().sql(f"create schema if not exists {schema}")
@@ -322,7 +322,7 @@ class NamedTables:
         self._session().sql(statement)
 
     @staticmethod
-    def aligned(frame: DataFrame, columns: Columns) -> DataFrame:
+    def aligned(frame: DataFrame, columns: _Columns) -> DataFrame:
         """A frame with exactly these columns in this order; null for those that it lacks."""
         present = {name.lower() for name in frame.columns}
         return frame.selectExpr(
@@ -339,7 +339,7 @@ def _columns(schema: StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
-def _added(table: str, present: Columns, wanted: Columns) -> list[tuple[str, str]]:
+def _added(table: str, present: _Columns, wanted: _Columns) -> list[tuple[str, str]]:
     """The wanted columns that are not there yet."""
     types = {name.lower(): kind for name, kind in present}
     for name, kind in wanted:

@@ -17,7 +17,7 @@ from dqsql.dialect import column, formula, literal, to_sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_SAMPLED = 1_000
+_MAX_SAMPLED = 1_000
 # Longer values come cut: a thousand values of a megabyte are no sample to hold in memory.
 MAX_LENGTH = 2_000
 
@@ -42,7 +42,7 @@ class ValueSample:
         """The number of non-null rows, estimated unless the sample is complete."""
         return sum(self.weights)
 
-    def spread(self, limit: int = MAX_SAMPLED) -> list[str]:
+    def spread(self, limit: int = _MAX_SAMPLED) -> list[str]:
         """At most `limit` values, each as often as is its share of the rows.
 
         Every k-th row is taken of the values in the order of the sample, so that the number of
@@ -69,7 +69,7 @@ def sample_values(
     columns: Sequence[str],
     condition: exp.Expr | None = None,
     *,
-    limit: int = MAX_SAMPLED,
+    limit: int = _MAX_SAMPLED,
     not_matching: Mapping[str, str] | None = None,
 ) -> dict[str, ValueSample]:
     """Sample the non-null values of columns in one job; their order depends on the values alone.

@@ -29,7 +29,7 @@ from dqsql.model.project import Target
 from dqsql.resources import cache_dir, write_private
 from dqsql.version import VERSION
 
-DEFAULT_IDLE = 30 * 60.0
+_DEFAULT_IDLE = 30 * 60.0
 """Seconds without use after which a warm session stops itself."""
 
 _START_SECONDS = 180.0
@@ -156,7 +156,7 @@ def present_session(settings: Mapping[str, str]) -> WarmSession | None:
 
 
 def start_session(
-    settings: Mapping[str, str], launched: Mapping[str, str], idle: float = DEFAULT_IDLE
+    settings: Mapping[str, str], launched: Mapping[str, str], idle: float = _DEFAULT_IDLE
 ) -> WarmSession:
     """Start the warm session of some settings, and wait until it answers.
 

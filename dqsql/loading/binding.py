@@ -19,8 +19,8 @@ from dqsql.loading.scanner import Segment, SegmentKind, is_commented_out, line_s
 from dqsql.model.project import Annotation, Projection
 
 # Four for each column of the widest tables that people have.
-MAX_ANNOTATIONS = 10_000
-MAX_ANNOTATION = 100_000  # characters
+_MAX_ANNOTATIONS = 10_000
+_MAX_ANNOTATION = 100_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ def bind_model(
         for found in _annotations(rendering, path, comment, binder, (known_names, words)):
             if not isinstance(found, Annotation):
                 errors.append(found)
-            elif len(found.expression) > MAX_ANNOTATION:
+            elif len(found.expression) > _MAX_ANNOTATION:
                 errors.append(_too_long(found))
             else:
                 annotations.append(found)
             count += 1
-            if count > MAX_ANNOTATIONS:
+            if count > _MAX_ANNOTATIONS:
                 errors.append(_too_many(found))
                 return None
     projections = tuple(
@@ -95,7 +95,7 @@ def bind_model(
 
 def _too_long(found: Annotation) -> AnnotationError:
     return AnnotationError(
-        f"the annotation is longer than {MAX_ANNOTATION:,} characters",
+        f"the annotation is longer than {_MAX_ANNOTATION:,} characters",
         span=found.span,
         hint="keep many values in a table, and write @references(source('lists', 'values'), value)",
     )
@@ -103,7 +103,7 @@ def _too_long(found: Annotation) -> AnnotationError:
 
 def _too_many(found: Annotation | AnnotationError) -> AnnotationError:
     return AnnotationError(
-        f"the file holds more than {MAX_ANNOTATIONS:,} annotations",
+        f"the file holds more than {_MAX_ANNOTATIONS:,} annotations",
         span=found.span,
         hint="split the checks into several check models",
     )

@@ -21,7 +21,7 @@ _MAX_VALUES = 300_000
 _MAX_CHARACTERS = 10_000_000
 # Deeper nesting is refused, which Python's stack would not hold, and so are bombs of merged keys.
 DEPTH = 50
-MERGED_KEYS = 10_000
+_MERGED_KEYS = 10_000
 _PLAIN_KEY = re.compile(r"[A-Za-z_.-]{1,40}")
 
 
@@ -46,9 +46,9 @@ class LimitedLoader(yaml.SafeLoader):
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Put merged keys into a mapping."""
         super().flatten_mapping(node)
-        if len(node.value) > MERGED_KEYS:
+        if len(node.value) > _MERGED_KEYS:
             raise ConstructorError(
-                problem=f"a mapping with more than {MERGED_KEYS} merged keys",
+                problem=f"a mapping with more than {_MERGED_KEYS} merged keys",
                 problem_mark=node.start_mark,
             )
 

@@ -77,7 +77,7 @@ _HOURS: Mapping[str, float] = {"w": 168, "d": 24, "h": 1, "m": 1 / 60, "s": 1 / 
 _LOOSE_SETTING = re.compile(rf"\b({'|'.join(sorted(CHECK_SETTINGS))})\s*[:=]\s*(\S.*)", re.DOTALL)
 _BRACKETED_SETTING = re.compile(rf"[\[(]\s*(?:{'|'.join(sorted(CHECK_SETTINGS))})\s*:(?!:)")
 AND = "SQL uses and, not &&"
-PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
+_PROSE_ELSEWHERE = "put prose before the @ or into {description: ..}"
 
 
 def expression_hint(text: str) -> str | None:
@@ -233,8 +233,8 @@ def rest_hint(expression: str, rest: str) -> str:
     if rest.startswith((")", "]")):
         return "there is one closing parenthesis too many"
     if re.search(r"\bbetween\b", expression, re.IGNORECASE) and _NUMBER.match(rest):
-        return _between(f"{expression} {rest}") or PROSE_ELSEWHERE
-    return _comparison_hint(expression, rest) or _call_hint(expression, rest) or PROSE_ELSEWHERE
+        return _between(f"{expression} {rest}") or _PROSE_ELSEWHERE
+    return _comparison_hint(expression, rest) or _call_hint(expression, rest) or _PROSE_ELSEWHERE
 
 
 def _comparison_hint(expression: str, rest: str) -> str | None:

@@ -20,7 +20,7 @@ from dqsql.model.project import CheckModel, ModelConfig, Source, view_name
 from dqsql.template_limits import SURROGATE
 from dqsql.templating import MacroLibrary, call_error, locate
 
-MAX_CHARACTERS = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 _MACRO_PREFIXES = ("check_", "metric_")
 
 
@@ -147,8 +147,8 @@ def load_model(
         raw = read_text(file.file, file.path)
         if not raw.strip():
             raise LoadError("the file is empty", span=Span(file.path), hint="write a SELECT")
-        if len(raw) > MAX_CHARACTERS:
-            message = f"the file is longer than {MAX_CHARACTERS:,} characters"
+        if len(raw) > _MAX_CHARACTERS:
+            message = f"the file is longer than {_MAX_CHARACTERS:,} characters"
             raise LoadError(message, span=Span(file.path), hint="spread it over several models")
         recorder = _Recorder(file, raw)
         rendering = _render(raw, file, library, context, recorder)

@@ -17,11 +17,11 @@ from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
 FILE_NAME = "profiles.yml"
-DEFAULT_TARGET = "local"
+_DEFAULT_TARGET = "local"
 _DBT_METHODS = ("thrift", "http", "odbc")
 _DBT_TYPES = ("spark", "databricks")
 _METASTORE = "metastore_db"
-DERBY_URL = "spark.hadoop.javax.jdo.option.ConnectionURL"
+_DERBY_URL = "spark.hadoop.javax.jdo.option.ConnectionURL"
 # Keys of dqsql; in a profile that dbt reads too they may stand under `dqsql:`.
 OWN_KEYS = frozenset(
     {"method", "schema", "warehouse", "table_format", "master", "url", "host", "port"}
@@ -119,14 +119,14 @@ def _embedded(request: TargetRequest, profile: str) -> Target:
             f"there is no {FILE_NAME} that could hold the profile {request.profile!r}",
             hint="write one, or leave --profile out to use the embedded Spark session",
         )
-    if request.target not in (None, DEFAULT_TARGET):
+    if request.target not in (None, _DEFAULT_TARGET):
         raise ProfileError(
             f"there is no target {request.target!r}",
-            hint=f"without a {FILE_NAME} the only target is {DEFAULT_TARGET!r}",
+            hint=f"without a {FILE_NAME} the only target is {_DEFAULT_TARGET!r}",
         )
     document = Document("dqsql_project.yml", {}, {}, ProfileError)
     output = _section(document, request, {}, ())
-    return _build(output, DEFAULT_TARGET, profile, request.root)
+    return _build(output, _DEFAULT_TARGET, profile, request.root)
 
 
 def _from_profile(document: Document, profile: str, request: TargetRequest) -> Target:
@@ -205,7 +205,7 @@ def _hive_conf(root: Path, given: Mapping[str, str]) -> dict[str, str]:
     names = ("javax.jdo.option.ConnectionURL", "metastore.uris")
     elsewhere = any(key.endswith(names) for key in given)
     if not has_site and not elsewhere:
-        conf[DERBY_URL] = f"jdbc:derby:;databaseName={home / _METASTORE};create=true"
+        conf[_DERBY_URL] = f"jdbc:derby:;databaseName={home / _METASTORE};create=true"
     conf["spark.sql.warehouse.dir"] = str(home / "spark-warehouse")
     return conf
 

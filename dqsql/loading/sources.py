@@ -21,7 +21,7 @@ from dqsql.resources import expanded
 
 # The source that is proposed for files that none names.
 UNNAMED = "files"
-FILE_FORMATS = ("parquet", "csv", "json", "orc", "delta")
+_FILE_FORMATS = ("parquet", "csv", "json", "orc", "delta")
 _FILE_KEYS = frozenset({"path", "location", "external", "format", "options"})
 _DESCRIBING_KEYS = frozenset(
     # dbt's keys that do not change what is read.
@@ -152,10 +152,10 @@ def _option(value: object) -> str:
 
 
 def _known_format(section: Section, key: str, value: str) -> str:
-    if value.lower() in FILE_FORMATS:
+    if value.lower() in _FILE_FORMATS:
         return value.lower()
     raise section.problem(
-        f"unknown file format {value!r}", key, hint=f"one of {', '.join(FILE_FORMATS)}"
+        f"unknown file format {value!r}", key, hint=f"one of {', '.join(_FILE_FORMATS)}"
     )
 
 

@@ -17,7 +17,7 @@ from dqsql.model.results import MetricProfile, MetricValue
 NEXT = "\U0010ffff"
 # A batch so many times as far out as its bound is not learned from, though only warned of. Nearer
 # ones are: else bounds would tighten with each warning, and warn ever more often.
-FAR = 2.0
+_FAR = 2.0
 # A monitor that found so many batches of its window far out learns from them.
 RECURS = 3
 
@@ -127,7 +127,7 @@ class History:
 
         `score` is how many times as far out as its bound the batch lies; None is infinitely far.
         """
-        if score is None or not score <= FAR:
+        if score is None or not score <= _FAR:
             self._warned.setdefault(check_id, set()).add(batch)
 
     def usual(self, check_id: str, batches: Sequence[str], window: int) -> list[str]:

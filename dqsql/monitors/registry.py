@@ -23,7 +23,7 @@ from dqsql.monitors.programs import ProgramBook
 from dqsql.monitors.recompute import Recomputed, StoredVerdict
 from dqsql.monitors.replay import Learner, Replayer
 
-GROUP = "dqsql.monitors"
+_GROUP = "dqsql.monitors"
 """The group of entry points by which packages add kinds."""
 
 _KINDS: dict[str, MonitorKind] = {}
@@ -49,7 +49,7 @@ def load_kinds() -> None:
     for module in iter_modules(kinds.__path__, f"{kinds.__name__}."):
         register(import_module(module.name).KIND)
     shipped = frozenset(_KINDS)
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=_GROUP):
         kind = _installed(point)
         if kind.name in shipped:
             raise ConfigError(
@@ -70,7 +70,7 @@ def _installed(point: EntryPoint) -> MonitorKind:
         ) from error
     if not isinstance(kind, MonitorKind):
         raise ConfigError(
-            f"{point.value} is a {type(kind).__name__}, and an entry point of {GROUP} names a"
+            f"{point.value} is a {type(kind).__name__}, and an entry point of {_GROUP} names a"
             " MonitorKind",
             hint="see docs/monitors.md, Your own kinds of monitors",
         )

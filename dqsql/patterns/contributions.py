@@ -24,9 +24,9 @@ from dqsql.patterns.validate import alarm_threshold
 IMPURITY_SCALE = 1_000_000
 
 #: The rehearsal on columns of the corpus, see `Backtest`.
-MIN_TRAINING_ROWS = 10
-TRAINING_SHARE = 0.9
-FEW_DISTINCT = 3
+_MIN_TRAINING_ROWS = 10
+_TRAINING_SHARE = 0.9
+_FEW_DISTINCT = 3
 _JUDGED_ROWS = 100
 _COLUMNS_PER_COVERAGE = 500
 
@@ -144,7 +144,7 @@ class Backtest:
     @classmethod
     def of(cls, values: Sequence[str]) -> Backtest:
         """Return the rehearsal on the column's values, in their order."""
-        train = max(MIN_TRAINING_ROWS, len(values) // 10)
+        train = max(_MIN_TRAINING_ROWS, len(values) // 10)
         if len(values) < 2 * train:
             return cls(len(values), 0, 0)
         return cls(len(values), train, stratum_of(len(set(values[:train]))))
@@ -158,7 +158,7 @@ class Backtest:
         if not self.train:
             return _NO_TRIAL
         first = (mask & ((1 << self.train) - 1)).bit_count()
-        if first < TRAINING_SHARE * self.train:
+        if first < _TRAINING_SHARE * self.train:
             return _NO_TRIAL
         rest = self.rows - self.train
         nonconforming = rest - (mask.bit_count() - first)
@@ -181,4 +181,4 @@ def stratum_of(distinct: int) -> int:
     A hundred equal values say less about what will come than a hundred different ones, so
     rehearsals are counted by it.
     """
-    return 0 if distinct <= 1 else 1 if distinct <= FEW_DISTINCT else 2
+    return 0 if distinct <= 1 else 1 if distinct <= _FEW_DISTINCT else 2

@@ -37,7 +37,7 @@ from dqsql.patterns.language import escape_constant
 MAX_VALUE_LENGTH = 512
 
 #: Constants are offered where at least this share of a column's rows has them.
-MIN_CONSTANT_SHARE = 0.02
+_MIN_CONSTANT_SHARE = 0.02
 
 # Bounds on the work for one column, whatever it holds.
 _MAX_SHAPES = 1_000
@@ -215,7 +215,7 @@ class _Group:
                 options[index].append(_Option(escape_constant(run), index + 1, self.mask))
         for start, end in _number_places(self.key):
             options[start].append(_Option("<num>", end, self.mask))
-        min_constant = max(min_rows, int(MIN_CONSTANT_SHARE * sample.rows))
+        min_constant = max(min_rows, int(_MIN_CONSTANT_SHARE * sample.rows))
         for start, end in words:
             parts = end - start
             if parts > 1 or len(words) <= _WORDS_WITH_ALL_OPTIONS:

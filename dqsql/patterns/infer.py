@@ -36,8 +36,8 @@ _COLUMNS_OF_LARGE_CORPUS = 1_000_000
 _MIN_COVERAGE_LARGE = 100
 _MIN_COVERAGE_SMALL = 5
 
-EvidenceKind = Literal["rehearsal", "impurity"]
-_DEFAULT_R: dict[EvidenceKind, float] = {"rehearsal": 0.15, "impurity": 0.1}
+_EvidenceKind = Literal["rehearsal", "impurity"]
+_DEFAULT_R: dict[_EvidenceKind, float] = {"rehearsal": 0.15, "impurity": 0.1}
 
 #: The risk that was learned weighs as much as so many rehearsals of the very pattern in the index.
 _WEIGHT_OF_MODEL = 20.0
@@ -70,7 +70,7 @@ class InferenceSettings:
     horizontal: bool = True
     max_values: int = 1_000
     constants: bool = True
-    evidence: EvidenceKind = "rehearsal"
+    evidence: _EvidenceKind = "rehearsal"
 
     def __post_init__(self) -> None:
         if self.r is not None and not 0 <= self.r <= 1:

@@ -48,7 +48,7 @@ _SETS = {"case_set_and_length": 0, "case_set": 0, "class_set": 1, "word_set": 2}
 _SETS["word_set_any_length"] = 2
 
 #: Rules of more alternatives are dictionaries, not formats, and dear to match.
-MAX_ALTERNATIVES = 100
+_MAX_ALTERNATIVES = 100
 
 _SLACK = 2
 _LETTERS = UPPER + LOWER + OTHER_LETTER
@@ -220,7 +220,7 @@ class Ladder:
     def pattern(self, level: str) -> Pattern | None:
         """Return the rule of a level; None where it has too many alternatives or is not linear."""
         branches = self._branches(level)
-        if not 0 < len(branches) <= MAX_ALTERNATIVES:
+        if not 0 < len(branches) <= _MAX_ALTERNATIVES:
             return None
         try:
             return parse_pattern("<|>".join(branches))

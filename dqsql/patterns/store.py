@@ -29,7 +29,7 @@ from dqsql.json_text import read_json
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
 from dqsql.patterns.index import INDEX_SCHEMA, PatternIndex, summed
 
-FORMAT_VERSION = 1
+_FORMAT_VERSION = 1
 BUCKETS = 32
 
 # Rows of contributions are summed in portions of about this size.
@@ -90,9 +90,9 @@ def read_meta(folder: Path) -> IndexMeta:
         content = read_json(
             folder / "index.json", {"format": int, "settings": dict, "tables": dict}
         )
-        if content["format"] != FORMAT_VERSION:
+        if content["format"] != _FORMAT_VERSION:
             raise PatternError(
-                f"pattern index {folder} has format {content['format']}, not {FORMAT_VERSION}",
+                f"pattern index {folder} has format {content['format']}, not {_FORMAT_VERSION}",
                 hint="build it again with `dqsql index build`",
             )
         tables = {name: (int(c), int(b)) for name, (c, b) in content["tables"].items()}
@@ -108,7 +108,7 @@ def read_meta(folder: Path) -> IndexMeta:
 def write_meta(folder: Path, meta: IndexMeta) -> None:
     """Write `index.json` in one step."""
     content = {
-        "format": FORMAT_VERSION,
+        "format": _FORMAT_VERSION,
         "settings": asdict(meta.settings),
         "tables": meta.tables,
     }

@@ -29,11 +29,11 @@ from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.parsing import parse_pattern
 
 #: Values of more words and symbols are not aligned.
-MAX_TOKENS = 48
+_MAX_TOKENS = 48
 #: At most this many different sequences are aligned; rows of rarer ones are left out.
-MAX_SEQUENCES = 12
+_MAX_SEQUENCES = 12
 
-WORD = "w"
+_WORD = "w"
 _TOKENS = re.compile(r"[Aax0]+|[^Aax0]+")
 
 # In ISO 8601 times the letters T and Z separate, as symbols do elsewhere.
@@ -64,13 +64,13 @@ def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
     """Align the values of a column.
 
     The most frequent sequences are taken until at least `min_share` of the rows, in (0, 1], are
-    aligned. Returns None where `MAX_SEQUENCES` sequences of `MAX_TOKENS` tokens do not suffice.
+    aligned. Returns None where `_MAX_SEQUENCES` sequences of `_MAX_TOKENS` tokens do not suffice.
     """
     by_sequence: dict[Sequence_, list[tuple[str, int, tuple[int, ...]]]] = {}
     for value, mask in sample.masks.items():
         if 0 < len(value) <= MAX_VALUE_LENGTH:
             sequence, bounds = token_sequence(shape(value))
-            if len(sequence) <= MAX_TOKENS:
+            if len(sequence) <= _MAX_TOKENS:
                 by_sequence.setdefault(sequence, []).append((value, mask, bounds))
     frequency = {s: sum(m.bit_count() for _, m, _ in rows) for s, rows in by_sequence.items()}
     needed = min_share * sample.rows
@@ -79,14 +79,14 @@ def align(sample: ColumnSample, *, min_share: float) -> Alignment | None:
     for sequence in sorted(frequency, key=lambda s: (-frequency[s], s)):
         if covered >= needed - 1e-9 and covered:
             break
-        if len(chosen) == MAX_SEQUENCES:
+        if len(chosen) == _MAX_SEQUENCES:
             return None
         chosen.append(sequence)
         covered += frequency[sequence]
     if not chosen or covered < needed - 1e-9:
         return None
     profile, places = align_sequences(chosen)
-    if len(profile) > MAX_TOKENS:
+    if len(profile) > _MAX_TOKENS:
         return None
     aligned = 0
     values: list[tuple[int, tuple[str | None, ...]]] = []
@@ -109,7 +109,7 @@ def token_sequence(value_shape: str) -> tuple[Sequence_, tuple[int, ...]]:
     for match in (_TOKENS_OF_TIME if is_time else _TOKENS).finditer(value_shape):
         run = match.group()
         letter = is_time and run == "A"
-        sequence.append(_TIME_LETTER if letter else WORD if run[0] in "Aax0" else run)
+        sequence.append(_TIME_LETTER if letter else _WORD if run[0] in "Aax0" else run)
         bounds.append(match.end())
     return tuple(sequence), tuple(bounds)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 RUN_RESULTS = "run_results.json"
 MANIFEST = "manifest.json"
-COMPILED = "compiled"
+_COMPILED = "compiled"
 # Marks the folder as one that `dqsql clean` may remove (https://bford.info/cachedir/).
 CACHE_TAG = "CACHEDIR.TAG"
 _CACHE_TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
@@ -94,7 +94,7 @@ def write_compiled(
     """Write the statements of each model to `compiled/<model>.sql`; return models and files."""
     written = []
     for model, statements in queries.items():
-        path = target_dir / COMPILED / f"{_file_name(model)}.sql"
+        path = target_dir / _COMPILED / f"{_file_name(model)}.sql"
         write_atomically(path, "\n".join(_statement(query) for query in statements))
         written.append((model, path))
     return tuple(written)

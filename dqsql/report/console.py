@@ -16,8 +16,8 @@ from dqsql.report.progress import Progress
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import duration, file_size, padded, printable, shorten
 
-MAX_FINDINGS = 10
-MAX_BATCHES = 10
+_MAX_FINDINGS = 10
+_MAX_BATCHES = 10
 _WIDTH = 80
 _COLORS = {
     Status.PASS: "green",
@@ -150,9 +150,9 @@ class ConsoleListener(RunListener):
         groups = findings.group_findings(result.results)
         if self._quiet:
             groups = tuple(g for g in groups if g.status in (Status.FAIL, Status.ERROR))
-        for group in groups[:MAX_FINDINGS]:
+        for group in groups[:_MAX_FINDINGS]:
             self._print(f"            {self._finding(group, len(result.batches))}")
-        rest = len(groups) - MAX_FINDINGS
+        rest = len(groups) - _MAX_FINDINGS
         if rest > 0:
             self._print(
                 f"            ... and {rest} more: see dq_results or target/run_results.json"
@@ -172,11 +172,11 @@ class ConsoleListener(RunListener):
             return
         self._print("")
         self._say("What was found, by batch:")
-        for group in found[:MAX_BATCHES]:
+        for group in found[:_MAX_BATCHES]:
             self._print(f"            {self._batch(group)}")
-        rest = len(found) - MAX_BATCHES
+        rest = len(found) - _MAX_BATCHES
         if rest > 0:
-            batches = sum(len(g.batches) for g in found[MAX_BATCHES:])
+            batches = sum(len(g.batches) for g in found[_MAX_BATCHES:])
             self._print(f"            ... and {plural(batches, 'more batch', 'more batches')}")
 
     def _batch(self, group: findings.RepeatedFinding) -> str:
@@ -231,7 +231,7 @@ def _outcome(result: ModelResult) -> str:
         return f"could not be checked (after {duration(result.seconds)})"
     waiting = ""
     if result.waiting:
-        batches = first_of([printable(b) for b in result.waiting], MAX_BATCHES)
+        batches = first_of([printable(b) for b in result.waiting], _MAX_BATCHES)
         count = plural(len(result.waiting), "flagged batch", "flagged batches")
         waiting = f", {count} to be reviewed: {batches}"
     if result.waiting and not result.results:

@@ -18,7 +18,7 @@ from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Proje
 from dqsql.report.fingerprints import Fingerprints, macro_texts, own_macros
 from dqsql.report.jsonable import timestamp
 
-SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
 
 
 def manifest(
@@ -43,8 +43,8 @@ def manifest(
     parents |= {name: c["depends_on"]["nodes"] for name, c in checks.items()}
     return {
         "metadata": {
-            "dbt_schema_version": SCHEMA,
-            "dqsql_schema_version": SCHEMA_VERSION,
+            "dbt_schema_version": _SCHEMA,
+            "dqsql_schema_version": _SCHEMA_VERSION,
             "dqsql_version": dqsql_version,
             "generated_at": timestamp(generated_at),
             "project_name": project.name,
@@ -221,7 +221,7 @@ def _columns_of(states: Iterable[StateColumn]) -> tuple[str, ...]:
 
 
 # Tools made for dbt read models and tests from `nodes`; dqsql's own `models` and `checks` say more.
-SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
+_SCHEMA = "https://schemas.getdbt.com/dbt/manifest/v12.json"
 # What dqsql has none of.
 _EMPTY = (
     *("docs", "exposures", "metrics", "groups", "selectors", "disabled", "group_map"),

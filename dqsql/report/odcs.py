@@ -14,15 +14,15 @@ from dqsql.model.contract import logical_of
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import Severity
 
-API_VERSION = "v3.1.0"
+_API_VERSION = "v3.1.0"
 # Rules that only dqsql understands are written for this engine.
-ENGINE = "dqsql"
+_ENGINE = "dqsql"
 # What names its columns itself, wherever it stands.
 _FREE = (None, "satisfies", "expect")
 # Says the columns themselves.
 _COLUMNS = ("schema_is", "schema")
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://bitol.io/dqsql")
-Json = dict[str, Any]
+_Json = dict[str, Any]
 
 
 def odcs_text(project: str, plan: Plan, columns: Mapping[str, str], key: Sequence[str] = ()) -> str:
@@ -44,11 +44,11 @@ _MEASURES: Mapping[str, str] = {"length": "Length", "size": "Items", "array_size
 
 def odcs_document(
     project: str, plan: Plan, columns: Mapping[str, str], key: Sequence[str] = ()
-) -> Json:
+) -> _Json:
     """The same as data."""
     model = plan.model
-    contract: Json = {
-        "apiVersion": API_VERSION,
+    contract: _Json = {
+        "apiVersion": _API_VERSION,
         "kind": "DataContract",
         "id": str(uuid.uuid5(_NAMESPACE, f"{project}.{model.name}")),
         "name": model.name,
@@ -65,12 +65,12 @@ def odcs_document(
     return contract
 
 
-def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> Json:
+def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json:
     names = plan.model.columns or tuple(columns)
     types = {name.lower(): kind for name, kind in columns.items()}
     properties = {name.lower(): _property(name, types.get(name.lower())) for name in names}
-    made: Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
-    rules: list[Json] = []
+    made: _Json = {"name": plan.model.name, "physicalType": "table", "properties": []}
+    rules: list[_Json] = []
     for check in plan.declared:
         own = properties.get((check.column or "").lower())
         if _is_said(check, own, properties):
@@ -87,8 +87,8 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> Json:
     return made
 
 
-def _property(name: str, kind: str | None) -> Json:
-    made: Json = {"name": name}
+def _property(name: str, kind: str | None) -> _Json:
+    made: _Json = {"name": name}
     if kind is not None:
         made |= {"logicalType": logical_of(kind), "physicalType": kind}
     return made
@@ -107,7 +107,7 @@ def _fills(check: Check | Monitor) -> bool:
     )
 
 
-def _is_said(check: Check | Monitor, own: Json | None, properties: Mapping[str, Json]) -> bool:
+def _is_said(check: Check | Monitor, own: _Json | None, properties: Mapping[str, _Json]) -> bool:
     """Put a check into what the standard has words for; whether that says all of it."""
     name, args = _call(check.expression)
     if name in _COLUMNS:
@@ -132,7 +132,7 @@ def _is_said(check: Check | Monitor, own: Json | None, properties: Mapping[str, 
     return True
 
 
-def _is_key(names: Sequence[str], properties: Mapping[str, Json]) -> bool:
+def _is_key(names: Sequence[str], properties: Mapping[str, _Json]) -> bool:
     found = [properties.get(name.lower()) for name in names]
     if any(p is None or p.get("primaryKey") for p in found):
         return False
@@ -142,7 +142,7 @@ def _is_key(names: Sequence[str], properties: Mapping[str, Json]) -> bool:
     return True
 
 
-def _options(name: str, args: Sequence[exp.Expr]) -> Json | None:
+def _options(name: str, args: Sequence[exp.Expr]) -> _Json | None:
     values = [_value(a) for a in args]
     if name == "in_range" and len(values) == 2 and all(isinstance(v, int | float) for v in values):
         return {"minimum": values[0], "maximum": values[1]}
@@ -151,7 +151,7 @@ def _options(name: str, args: Sequence[exp.Expr]) -> Json | None:
     return None
 
 
-def _bound(name: str, args: Sequence[exp.Expr], column: str) -> Json | None:
+def _bound(name: str, args: Sequence[exp.Expr], column: str) -> _Json | None:
     """A bound of values or lengths, as an imported contract has it: `c is null or c >= 0`."""
     either = args[0].unnest() if name == "satisfies" and len(args) == 1 else None
     if not isinstance(either, exp.Or) or not isinstance(either.this, exp.Is):
@@ -195,9 +195,9 @@ def _value(node: exp.Expr) -> Any:
     return int(number) if number.is_integer() and "." not in node.this else number
 
 
-def _rule(check: Check | Monitor) -> Json:
+def _rule(check: Check | Monitor) -> _Json:
     name, args = _call(check.expression)
-    made: Json = {"name": check.settings.name} if check.settings.name else {}
+    made: _Json = {"name": check.settings.name} if check.settings.name else {}
     if check.settings.description:
         made["description"] = check.settings.description
     values = [_value(a) for a in args]
@@ -206,7 +206,7 @@ def _rule(check: Check | Monitor) -> Json:
     else:
         made |= {
             "type": "custom",
-            "engine": ENGINE,
+            "engine": _ENGINE,
             "implementation": f"@{check.expression.strip()}",
         }
         if check.settings.where:

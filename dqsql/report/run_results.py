@@ -27,8 +27,8 @@ from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record
 from dqsql.report.jsonable import timestamp
 
-SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
-MAX_FINDINGS = 100
+_SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
+_MAX_FINDINGS = 100
 _DBT_STATUS = {Status.NO_DATA: "warn"}
 _FAILED = (Status.FAIL, Status.ERROR)
 _UNEVALUATED = "no new batches"
@@ -46,7 +46,7 @@ def run_results(result: RunResult, plans: Sequence[Plan] = ()) -> dict[str, Any]
     ]
     return {
         "metadata": {
-            "dbt_schema_version": SCHEMA,
+            "dbt_schema_version": _SCHEMA,
             "generated_at": timestamp(result.finished_at),
             "invocation_id": result.run_id,
             "env": {f"{name}_version": str(v) for name, v in result.versions.items()},
@@ -197,8 +197,8 @@ def _particulars(
         "tags": list(definition.tags) if definition else [],
         "batches": len({v.batch for v in verdicts}),
         "verdicts": len(verdicts),
-        "findings": [finding_record(v) for v in findings[:MAX_FINDINGS]],
-        "findings_left_out": max(len(findings) - MAX_FINDINGS, 0),
+        "findings": [finding_record(v) for v in findings[:_MAX_FINDINGS]],
+        "findings_left_out": max(len(findings) - _MAX_FINDINGS, 0),
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
         "left_out": model.skipped in (CONNECTION_LOST, FAIL_FAST),
         "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
@@ -207,7 +207,7 @@ def _particulars(
             batch_record(g)
             for g in model.groups
             if len(g.findings) > 1 and g.roots[0].check_id in {v.check_id for v in verdicts}
-        ][-MAX_FINDINGS:],
+        ][-_MAX_FINDINGS:],
     }
 
 
@@ -221,16 +221,16 @@ def batch_record(found: BatchFinding) -> dict[str, Any]:
         "message": describe_batch(found),
         "symptoms": [
             {"id": f.result.id, "cause": f.cause.id if f.cause else None}
-            for f in found.findings[:MAX_FINDINGS]
+            for f in found.findings[:_MAX_FINDINGS]
         ],
-        "symptoms_left_out": max(len(found.findings) - MAX_FINDINGS, 0),
+        "symptoms_left_out": max(len(found.findings) - _MAX_FINDINGS, 0),
     }
 
 
 # --- sources.json: how fresh the sources of a dbt project are ------------------------------------
 
 SOURCES = "sources.json"
-SOURCES_SCHEMA = "https://schemas.getdbt.com/dbt/sources/v3.json"
+_SOURCES_SCHEMA = "https://schemas.getdbt.com/dbt/sources/v3.json"
 _SOURCE_STATUS = {Status.FAIL: "error", Status.WARN: "warn", Status.NO_DATA: "error"}
 _ORDER = ("error", "warn", "pass")
 
@@ -248,7 +248,7 @@ def sources_record(result: RunResult, plans: Sequence[Plan]) -> dict[str, Any]:
             entries.append(_source_entry(result, plan, judged))
     return {
         "metadata": {
-            "dbt_schema_version": SOURCES_SCHEMA,
+            "dbt_schema_version": _SOURCES_SCHEMA,
             "generated_at": timestamp(result.finished_at),
             "invocation_id": result.run_id,
             "env": {},

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 DAYS = 90
 # More columns of pixels than this say nothing.
-MAX_BATCHES = 400
+_MAX_BATCHES = 400
 # Samples of failing rows are shown of the newest batches.
 _FAILURE_BATCHES = 30
 
@@ -258,7 +258,7 @@ def newest(rows: Sequence[Mapping[str, Any]], days: int) -> list[Mapping[str, An
     times = [wall_time_of(r["batch"]) for r in ordered]
     known = [t for t in times if t is not None]
     if len(known) < len(ordered):
-        return ordered[-min(days, MAX_BATCHES) :]
+        return ordered[-min(days, _MAX_BATCHES) :]
     since = max(known) - dt.timedelta(days=days)
     kept = [r for r, t in zip(ordered, known, strict=True) if t > since]
-    return kept[-MAX_BATCHES:]
+    return kept[-_MAX_BATCHES:]

@@ -262,11 +262,11 @@ def user_of_process() -> str | None:
 
 
 Row = Mapping[str, Any]
-Ledger = dict[str, BatchRecord]
+_Ledger = dict[str, BatchRecord]
 
 
 def heed_people(
-    store: Store, ledgers: Mapping[str, Ledger], models: Collection[str], now: dt.datetime
+    store: Store, ledgers: Mapping[str, _Ledger], models: Collection[str], now: dt.datetime
 ) -> tuple[dict[str, dict[str, Row]], dict[str, list[Row]]]:
     """Follow reviews and changes of findings that were made by SQL, and store what follows.
 

@@ -37,7 +37,7 @@ STOP, QUARANTINE, WARN = "stop", "quarantine", "warn"
 _ON_FAILURE = (STOP, QUARANTINE, WARN)
 _DIGITS = 12
 
-Sink = Callable[["DataFrame", int], None]
+_Sink = Callable[["DataFrame", int], None]
 
 
 def stream(
@@ -48,7 +48,7 @@ def stream(
     checkpoint: str | PathLike[str],
     source: str | None = None,
     on_failure: str = STOP,
-    then: Sink | None = None,
+    then: _Sink | None = None,
     trigger: Mapping[str, Any] | None = None,
     name: str | None = None,
     listener: RunListener | None = None,
@@ -109,7 +109,7 @@ def stream_checker(
     checkpoint: str | PathLike[str] | None = None,
     source: str | None = None,
     on_failure: str = STOP,
-    then: Sink | None = None,
+    then: _Sink | None = None,
     name: str | None = None,
     listener: RunListener | None = None,
     **place: Unpack[Place],
@@ -184,7 +184,7 @@ class MicroBatches:
     model: str
     view: str
     on_failure: str
-    then: Sink | None
+    then: _Sink | None
     name: str | None
     checkpoint: str | None
     listener: RunListener

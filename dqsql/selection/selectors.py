@@ -20,7 +20,7 @@ from dqsql.model.settings import as_bool
 from dqsql.selection.methods import Criterion, Method, Selector
 from dqsql.templating import MacroLibrary, base_context
 
-FILES = ("selectors.yml", "selectors.yaml")
+_FILES = ("selectors.yml", "selectors.yaml")
 METHOD = "selector"
 _LISTS = ("union", "intersection")
 _DEPTHS = ("parents_depth", "children_depth")
@@ -145,7 +145,7 @@ class _Evaluation:
 
 def read_selectors(project: Project) -> NamedSelectors | None:
     """The selectors of a project's file, None without one. Raises ConfigError with the place."""
-    file = next((f for f in map(project.root.joinpath, FILES) if f.is_file()), None)
+    file = next((f for f in map(project.root.joinpath, _FILES) if f.is_file()), None)
     if file is None:
         return None
     library = MacroLibrary((), base_context(project.vars, project.target))
@@ -202,7 +202,7 @@ class SelectorMethod:
         found = read_selectors(self.project)
         if found is None:
             raise SelectionError(
-                f"there is no {FILES[0]} in {self.project.root}",
+                f"there is no {_FILES[0]} in {self.project.root}",
                 hint="selectors have names there, as in dbt; --select takes criteria",
             )
         return found

@@ -14,7 +14,7 @@ from dqsql.suggestions.rules import MIN_ROWS, SKETCH_ERROR, WARN
 from dqsql.suggestions.suggestion import Suggestion
 
 # At most so many foreign keys and dependencies are suggested, the best first.
-MAX_FOUND = 10
+_MAX_FOUND = 10
 # A dependency must be this unlikely to be chance.
 _CHANCE = 1e-9
 # Each key that is verified exactly is one more join of the rows.
@@ -202,7 +202,7 @@ def dependencies(
             simple.add((found.determinant[0], found.dependent))
         held.append((chance, found))
     held.sort(key=lambda h: (len(h[1].determinant), h[0]))
-    return [_dependency(found, profile) for _, found in held[:MAX_FOUND]]
+    return [_dependency(found, profile) for _, found in held[:_MAX_FOUND]]
 
 
 def _log_chance(dependent: ColumnProfile, rows: int, groups: float) -> float:

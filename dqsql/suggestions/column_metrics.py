@@ -20,7 +20,7 @@ from dqsql.suggestions.profiles import (
 )
 
 # Columns with at most so many distinct values get their exact distribution.
-MAX_VALUES = 100
+_MAX_VALUES = 100
 # A distribution holds values of at most so many characters: longer ones are no categories.
 MAX_VALUE_LENGTH = 64
 _SKETCHED = (Kind.INTEGER, Kind.FRACTIONAL, Kind.TEXT, Kind.TIME, Kind.BOOLEAN)
@@ -129,7 +129,7 @@ def has_few(column: ColumnProfile) -> bool:
     if column.distinct is None or not column.count or column.kind is Kind.TIME or column.private:
         return False
     short = column.lengths is None or column.lengths.maximum <= MAX_VALUE_LENGTH
-    return short and column.distinct <= MAX_VALUES
+    return short and column.distinct <= _MAX_VALUES
 
 
 def with_values(column: ColumnProfile, text: str | None) -> ColumnProfile:

@@ -24,7 +24,7 @@ from dqsql.errors import LoadError
 
 WEIGHTS_FILE = Path(__file__).with_name("unique_names.json")
 BUCKETS = 2**14
-MAX_GRAM = 5
+_MAX_GRAM = 5
 
 # Words in the names of SQL and Spark types, and the kind that they stand for; the first wins.
 _KINDS = (
@@ -84,7 +84,7 @@ def features(name: ColumnName) -> list[str]:
 
 
 def _grams(text: str) -> Iterator[str]:
-    for length in range(1, MAX_GRAM + 1):
+    for length in range(1, _MAX_GRAM + 1):
         for start in range(len(text) - length + 1):
             yield text[start : start + length]
 

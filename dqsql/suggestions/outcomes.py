@@ -11,7 +11,7 @@ from dqsql.suggestions.rules import comparison
 from dqsql.suggestions.suggestion import Envelope, Suggestion, SuggestionVerdict
 
 # From so many batches on, a bound that failed is learned from the batches instead.
-MIN_BATCHES = 3
+_MIN_BATCHES = 3
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     if not all(math.isfinite(v) for v in values):
         return None
     low, high = min(values), max(values)
-    margin = (high - low) / 2 if len(values) >= MIN_BATCHES else 0.0
+    margin = (high - low) / 2 if len(values) >= _MIN_BATCHES else 0.0
     lower, upper = _bounds(envelope, low, high, margin)
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None

@@ -31,7 +31,7 @@ SKETCH_ERROR = 3 * 1.04 / math.sqrt(4096)
 # Fewer rows than this say little about distinct values and extremes.
 MIN_ROWS = 30
 # Longer lists of values are no categories that a person would maintain.
-MAX_CATEGORIES = 30
+_MAX_CATEGORIES = 30
 _MAX_LIST = 500
 # Whole numbers are categories only when there are very few of them.
 _MAX_CODES = 10
@@ -40,7 +40,7 @@ _ROWS_PER_CATEGORY = 10
 # A share of rows that the most frequent values must cover (Deequ: 0.9).
 _FRACTION = 0.9
 # Fewer batches teach a monitor nothing about weekdays.
-MIN_HISTORY = 14
+_MIN_HISTORY = 14
 # The call of suggestions that learn their bounds by themselves.
 MONITOR = "anomaly"
 # Patterns of more alternatives are lists of values or forms, not formats.
@@ -223,7 +223,7 @@ def _categories(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sug
         # Tomorrow there is a further one.
         return
     number = len(values.values)
-    few = _MAX_CODES if column.is_integral else MAX_CATEGORIES
+    few = _MAX_CODES if column.is_integral else _MAX_CATEGORIES
     fractional = _frequent(column, evidence)
     enough = column.count >= _ROWS_PER_CATEGORY * number
     listed = _listed(column, values.values)
@@ -256,7 +256,7 @@ def _frequent(column: ColumnProfile, evidence: ColumnEvidence) -> Suggestion | N
         covered += values.counts[chosen]
         chosen += 1
     listed = _listed(column, values.values[:chosen])
-    if covered < _FRACTION * values.total or chosen > MAX_CATEGORIES or listed is None:
+    if covered < _FRACTION * values.total or chosen > _MAX_CATEGORIES or listed is None:
         return None
     share = covered / values.total
     lower = floor_to(wilson_lower(share, values.total))
@@ -333,7 +333,7 @@ def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sugges
     if lengths is None or column.count < MIN_ROWS or column.detected is not None:
         return
     values = column.distribution
-    if values is not None and values.complete and len(values.values) <= MAX_CATEGORIES:
+    if values is not None and values.complete and len(values.values) <= _MAX_CATEGORIES:
         return
     low, high = int(lengths.minimum), int(lengths.maximum)
     why = f"all values have {low} characters" if low == high else f"the shortest has {low}"
@@ -386,8 +386,8 @@ def _is_key(column: ColumnProfile, evidence: ColumnEvidence) -> bool:
     return unique or named
 
 
-Rule = Callable[[ColumnProfile, ColumnEvidence], Iterator[Suggestion]]
-_RULES: tuple[Rule, ...] = (
+_Rule = Callable[[ColumnProfile, ColumnEvidence], Iterator[Suggestion]]
+_RULES: tuple[_Rule, ...] = (
     _completeness,
     _type,
     _unique,
@@ -409,7 +409,7 @@ def wants_pattern(column: ColumnProfile) -> bool:
         # A pattern may spell out what all values have in common.
         return False
     values = column.distribution
-    return values is None or not values.complete or len(values.values) > MAX_CATEGORIES
+    return values is None or not values.complete or len(values.values) > _MAX_CATEGORIES
 
 
 def pattern_suggestion(
@@ -443,7 +443,7 @@ def pattern_suggestion(
 
 def volume_suggestion(batches: int) -> Suggestion | None:
     """A monitor of the number of rows, where there is a history that it can learn from."""
-    if batches < MIN_HISTORY:
+    if batches < _MIN_HISTORY:
         return None
     return Suggestion(
         "Volume",

@@ -23,7 +23,7 @@ from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
 
-Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
+_Finish = Callable[[Sequence[exp.Expr]], exp.Expr]
 Merge = Callable[[str, Sequence[str]], exp.Expr]
 Relations = Mapping[str, Relation]
 # A map is the same whatever the order of its entries.
@@ -78,7 +78,7 @@ class Lowering:
     """An aggregate split into state columns and the expression that finishes them."""
 
     components: tuple[Component, ...]
-    finish: Finish
+    finish: _Finish
 
 
 @dataclass(frozen=True)

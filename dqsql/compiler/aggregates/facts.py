@@ -18,28 +18,28 @@ from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Plan, StateColumn
 
-FACT = "fact"
-RUN_STARTED = "run_started"
-SCHEMA = "schema"
-COLUMN_COUNT = "column_count"
+_FACT = "fact"
+_RUN_STARTED = "run_started"
+_SCHEMA = "schema"
+_COLUMN_COUNT = "column_count"
 # Facts of the relation; the same for all segments.
-ABOUT_THE_RELATION = frozenset({SCHEMA, COLUMN_COUNT})
-FACTS = frozenset({RUN_STARTED}) | ABOUT_THE_RELATION
+_ABOUT_THE_RELATION = frozenset({_SCHEMA, _COLUMN_COUNT})
+_FACTS = frozenset({_RUN_STARTED}) | _ABOUT_THE_RELATION
 
 
 def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
     """The facts of a run that started at `now`, about a model with these columns and types."""
     started = (now - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
     return {
-        RUN_STARTED: call("timestamp_micros", literal(started)),
-        SCHEMA: exp.Literal.string(json.dumps(dict(columns), ensure_ascii=False)),
-        COLUMN_COUNT: literal(len(columns)),
+        _RUN_STARTED: call("timestamp_micros", literal(started)),
+        _SCHEMA: exp.Literal.string(json.dumps(dict(columns), ensure_ascii=False)),
+        _COLUMN_COUNT: literal(len(columns)),
     }
 
 
 def is_about_now(state: StateColumn) -> bool:
     """Whether the state says when the run started, so that it grows old."""
-    return any(c.expressions[0].this == RUN_STARTED for c in _calls(state.scan))
+    return any(c.expressions[0].this == _RUN_STARTED for c in _calls(state.scan))
 
 
 def checks_about_now(plan: Plan) -> frozenset[str]:
@@ -60,19 +60,19 @@ def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn
 
 
 def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
-    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]
+    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == _FACT]
 
 
 def _fact(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     name = str(aggregate.args[0].this) if aggregate.args else ""
-    if name not in FACTS:
-        raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(FACTS))}")
+    if name not in _FACTS:
+        raise UnsupportedExpressionError(f"{_FACT} takes one of {', '.join(sorted(_FACTS))}")
     # Known without any row, and not worth a buffer of its own.
-    scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
+    scan = formula("case when count(*) >= 0 then {0} end", call(_FACT, aggregate.args[0]))
     component = base.Component(
-        name, scan, base.merge_with("max"), whole_only=name in ABOUT_THE_RELATION
+        name, scan, base.merge_with("max"), whole_only=name in _ABOUT_THE_RELATION
     )
     return base.Lowering((component,), base.first_state)
 
 
-AGGREGATES = (base.Aggregate((FACT,), _fact, own=True, subject=lambda aggregate: "model"),)
+AGGREGATES = (base.Aggregate((_FACT,), _fact, own=True, subject=lambda aggregate: "model"),)

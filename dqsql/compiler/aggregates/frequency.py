@@ -26,7 +26,7 @@ from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
 
-FREQUENCY = "frequency"
+_FREQUENCY = "frequency"
 TRIGRAMS = "trigrams"
 _FORMS = {"batch": Entries.TRIGRAMS, "text": Entries.TEXTS}
 
@@ -39,8 +39,8 @@ def _over_frequencies(aggregate: base.AggregateCall, args: Sequence[exp.Expr]) -
     """`frequency(expression, columns..)`: an expression of aggregates over a frequency table."""
     if len(args) < 2:
         raise UnsupportedExpressionError(
-            f"{FREQUENCY} takes an expression over n and at least one column",
-            hint=f"for example: {FREQUENCY}(max(n) / sum(n), carrier)",
+            f"{_FREQUENCY} takes an expression over n and at least one column",
+            hint=f"for example: {_FREQUENCY}(max(n) / sum(n), carrier)",
         )
     expression, columns = args[0], tuple(args[1:])
     table = _table(columns, aggregate.where)
@@ -142,7 +142,7 @@ class _Quantiles(FrequencyPass):
         return NumberScan(scan, tuple(states))
 
 
-TEXTS = _Values("frequency tables", 20)
+_TEXTS = _Values("frequency tables", 20)
 _NUMBERS = _Values("frequency tables of whole numbers", 30, numbers=True)
 _TUPLES = _Values("frequency tables of tuples of whole numbers", 40, tuples=True)
 _TRIGRAMS = _CutUp("trigrams of texts", 60)
@@ -164,7 +164,7 @@ def _(source: FrequencyTable, columns: Mapping[str, str]) -> FrequencyPass:
         return _BY_ENTRIES[source.entries]
     if whole_tuple(source, columns) is not None:
         return _TUPLES
-    return TEXTS if whole_number(source, columns) is None else _NUMBERS
+    return _TEXTS if whole_number(source, columns) is None else _NUMBERS
 
 
 def _columns(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
@@ -173,7 +173,7 @@ def _columns(args: Sequence[exp.Expr]) -> Sequence[exp.Expr]:
 
 AGGREGATES = (
     base.Aggregate(
-        (FREQUENCY,),
+        (_FREQUENCY,),
         _frequency,
         own=True,
         in_state=_columns,

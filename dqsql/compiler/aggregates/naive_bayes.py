@@ -38,16 +38,16 @@ from dqsql.model.plan import StateColumn, StateSource
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
 
-NAIVE_BAYES = "naive_bayes"
-SCORE = "naive_bayes_score"
+_NAIVE_BAYES = "naive_bayes"
+_SCORE = "naive_bayes_score"
 MEASURES = ("f1", "precision", "recall")
 
 # Bounds of memory and time; docs/predictability.md names them.
 MAX_TOKENS = 100
-MAX_COUNTS = 100_000
-MAX_HELD_OUT = 5_000
-MAX_CLASSES = 1_000
-MAX_BUCKETS = 1 << 24
+_MAX_COUNTS = 100_000
+_MAX_HELD_OUT = 5_000
+_MAX_CLASSES = 1_000
+_MAX_BUCKETS = 1 << 24
 _ONE_IN = 5
 # Logarithms are added as whole numbers of 1e-12: the sum does not depend on the order, so that
 # equal classes stay equal and two runs predict the same.
@@ -99,7 +99,7 @@ def _naive_bayes(aggregate: base.AggregateCall, relations: base.Relations) -> ba
     )
     # `_with_scores` replaces the word by the measure of the state column.
     return base.Lowering(
-        (component,), lambda states: call(SCORE, states[0].copy(), measure, learned.buckets)
+        (component,), lambda states: call(_SCORE, states[0].copy(), measure, learned.buckets)
     )
 
 
@@ -148,9 +148,9 @@ def _columns(given: exp.Expr) -> tuple[exp.Expr, ...]:
 
 def _bucket_count(node: exp.Expr) -> int:
     text = node.this if isinstance(node, exp.Literal) and not node.is_string else ""
-    if not str(text).isdigit() or not 1 <= int(text) <= MAX_BUCKETS:
+    if not str(text).isdigit() or not 1 <= int(text) <= _MAX_BUCKETS:
         raise UnsupportedExpressionError(
-            f"buckets => {to_sql(node)} is not a whole number from 1 to {MAX_BUCKETS:,}"
+            f"buckets => {to_sql(node)} is not a whole number from 1 to {_MAX_BUCKETS:,}"
         )
     return int(text)
 
@@ -167,7 +167,7 @@ _SUMMED = (
 )
 _LEAST = ", ".join(
     f"slice(filter(s, e -> e.g = {g}), 1, {most})"
-    for g, most in enumerate((MAX_COUNTS, MAX_COUNTS, MAX_HELD_OUT))
+    for g, most in enumerate((_MAX_COUNTS, _MAX_COUNTS, _MAX_HELD_OUT))
 )
 _MERGE = (
     "get(transform(transform(array(array_sort(flatten(collect_list({0})))), s ->"
@@ -244,7 +244,7 @@ class _NaiveBayesScan:
         ranked = ranked.from_(entries.subquery("summed"))
         query = exp.select(*map(column, (*names, "n"))).from_(ranked.subquery("ranked"))
         return query.where(
-            formula(f"place <= case g when 2 then {MAX_HELD_OUT} else {MAX_COUNTS} end")
+            formula(f"place <= case g when 2 then {_MAX_HELD_OUT} else {_MAX_COUNTS} end")
         )
 
     def _entries(self, counts: exp.Select, keys: Sequence[str]) -> exp.Select:
@@ -339,7 +339,7 @@ met as (
     slice(array_sort(collect_list(
       case when g < 2
         then named_struct('place', -class_rows, 'c', c, 'gain', gain, 'norm', norm) end
-    )), 1, {MAX_CLASSES}) as known,
+    )), 1, {_MAX_CLASSES}) as known,
     collect_list(
       case when g = 2 then named_struct('id', k, 'truth', c, 'n', n, 'length', length) end
     ) as held
@@ -401,7 +401,7 @@ class _Asked:
     @classmethod
     def of(cls, node: exp.Expr) -> _Asked | None:
         """What a word of a finish asks; None for any other expression."""
-        if not isinstance(node, exp.Anonymous) or node.this != SCORE:
+        if not isinstance(node, exp.Anonymous) or node.this != _SCORE:
             return None
         state, measure, buckets = node.expressions
         return cls(state.name, measure.name, int(buckets.name))
@@ -472,7 +472,7 @@ def _(source: Classification, columns: Mapping[str, str]) -> base.SourcePass:
 
 AGGREGATES = (
     base.Aggregate(
-        (NAIVE_BAYES,),
+        (_NAIVE_BAYES,),
         _naive_bayes,
         own=True,
         # Not the measure, which does not enter the state.

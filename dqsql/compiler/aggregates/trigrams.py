@@ -20,8 +20,8 @@ from dqsql.dialect import aliased, call, column, formula
 from dqsql.model.plan import Entries, FrequencyTable
 
 # Characters of a value that are looked at, so that long texts need bounded memory.
-MAX_TEXT = 1_000
-PECULIARITY = "peculiarity"
+_MAX_TEXT = 1_000
+_PECULIARITY = "peculiarity"
 _PLACE = "dqsql_place"
 _FIRST = "dqsql_first"
 _LAST = "dqsql_last"
@@ -57,7 +57,7 @@ class TrigramScan(FrequencyScan):
         return texts if self.by_text else _encoded(_counted(_places(texts, keys), keys), keys)
 
     def _value(self, table: FrequencyTable) -> exp.Expr:
-        return formula(f"left({{0}}, {MAX_TEXT})", super()._value(table))
+        return formula(f"left({{0}}, {_MAX_TEXT})", super()._value(table))
 
     def _rows(self, texts: exp.Select, keys: Sequence[str]) -> exp.Select:
         keys = (*keys, TABLE)
@@ -130,9 +130,9 @@ def _peculiar(pairs: exp.Select, keys: Sequence[str]) -> exp.Select:
         "(ln({0}) + ln({1})) / 2 - ln({2})", count_by(_FIRST), count_by(_LAST), column(N)
     )
     query = exp.select(*map(column, (*keys, _FIRST, _LAST, N)))
-    query = query.select(aliased(index, PECULIARITY)).from_(pairs.subquery("pairs"))
+    query = query.select(aliased(index, _PECULIARITY)).from_(pairs.subquery("pairs"))
     text = formula("concat({0}, right({1}, 1))", column(_FIRST), column(_LAST))
-    names = (*keys, _FIRST, _LAST, N, PECULIARITY)
+    names = (*keys, _FIRST, _LAST, N, _PECULIARITY)
     trigrams = exp.select(*map(column, names), aliased(text, VALUE))
     whole = exp.and_(not_null(column(_FIRST)), not_null(column(_LAST)))
     return trigrams.from_(query.subquery("indexed")).where(whole)
@@ -145,9 +145,9 @@ def _by_text(places: exp.Select, keys: Sequence[str]) -> exp.Select:
     same = exp.and_(
         *(exp.EQ(this=column(k, "places"), expression=column(k, "trigrams")) for k in names)
     )
-    mean = formula("sqrt(avg({0} * {0}))", column(PECULIARITY, "trigrams"))
+    mean = formula("sqrt(avg({0} * {0}))", column(_PECULIARITY, "trigrams"))
     grouped = [column(k, "places") for k in (*keys, VALUE, N)]
-    query = exp.select(*grouped, aliased(mean, PECULIARITY))
+    query = exp.select(*grouped, aliased(mean, _PECULIARITY))
     query = query.from_(places.copy().subquery("places"))
     query = query.join(trigrams.subquery("trigrams"), on=same)
     return query.group_by(*(g.copy() for g in grouped))

@@ -17,9 +17,9 @@ from dqsql.loading.documents import Document, KeyPath, read_document
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.project import Severity
 
-VERSIONS = "v3."
+_VERSIONS = "v3."
 # In custom properties of an object: whether further columns break the contract.
-CLOSED = "dqsql.closed"
+_CLOSED = "dqsql.closed"
 
 
 def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
@@ -30,7 +30,7 @@ def read_odcs(file: Path, shown: str, name: str | None = None) -> Contract:
     """
     document = read_document(file, shown)
     version = str(document.data.get("apiVersion") or "")
-    if document.data.get("kind") != "DataContract" or not version.startswith(VERSIONS):
+    if document.data.get("kind") != "DataContract" or not version.startswith(_VERSIONS):
         raise document.problem(
             f"{shown} is not a data contract of version 3",
             "apiVersion",
@@ -100,7 +100,7 @@ class _Object:
     def _is_closed(self) -> bool:
         given = self.data.get("customProperties")
         entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
-        return next((e.get("value") for e in entries if e.get("property") == CLOSED), None) is True
+        return next((e.get("value") for e in entries if e.get("property") == _CLOSED), None) is True
 
     def _column(self, data: Any, index: int) -> ContractColumn:
         name = data.get("physicalName") or data.get("name") if isinstance(data, dict) else None
@@ -166,7 +166,7 @@ def contract_file(root: Path, setting: str, span: Span) -> Contract:
 
 # --- rules of quality ----------------------------------------------------------------------------
 
-ENGINE = "dqsql"
+_ENGINE = "dqsql"
 _DIALECT = "databricks"
 _OPERATORS = {
     "mustBe": "= {0}",
@@ -310,7 +310,7 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | Non
 
 def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
     """An annotation of dqsql's own, as an export writes it."""
-    if str(rule.get("engine") or "").lower() != ENGINE:
+    if str(rule.get("engine") or "").lower() != _ENGINE:
         raise Unfit(f"it is for {rule.get('engine') or 'another tool'}")
     text = str(rule.get("implementation") or "").strip().removeprefix("@")
     if not text:

@@ -15,7 +15,7 @@ from dqsql.errors import DqsqlError
 _NAME = re.compile(r"[^\W\d]\w*")
 # An expression of SQL, made of a test's arguments.
 Expression = Callable[["Arguments"], str]
-UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
+_UNITS = ("year", "month", "week", "day", "hour", "minute", "second")
 
 
 class Unadoptable(Exception):
@@ -104,9 +104,9 @@ Builder = Callable[[Arguments], Failing]
 def oldest(a: Arguments) -> str:
     """The time that lies an interval of a unit before the run."""
     unit, interval = a.text("datepart"), a.get("interval")
-    if unit not in UNITS or type(interval) is not int or interval < 0:
+    if unit not in _UNITS or type(interval) is not int or interval < 0:
         raise Unadoptable(f"its interval is {interval!r} {unit}")
-    lengths = ", ".join(str(interval) if u == unit else "0" for u in UNITS)
+    lengths = ", ".join(str(interval) if u == unit else "0" for u in _UNITS)
     return f"fact('run_started') - make_interval({lengths})"
 
 

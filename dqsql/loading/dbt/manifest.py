@@ -21,16 +21,16 @@ from dqsql.loading.documents import read_text
 from dqsql.model.project import MacroFile
 from dqsql.model.wording import first_of
 
-VERSIONS = (10, 11, 12)
+_VERSIONS = (10, 11, 12)
 # What dbt builds a relation for.
-BUILT = ("model", "seed", "snapshot")
+_BUILT = ("model", "seed", "snapshot")
 _SCHEMA = re.compile(r"/manifest/v(\d{1,9})\.json$")
 _PARSE = "run `dbt parse` (or `dbt build`)"
 _SHOWN = 3
 # Whose implementations of a macro dbt looks for.
 _ADAPTERS = ("default", "spark", "databricks")
 
-Json = Mapping[str, Any]
+_Json = Mapping[str, Any]
 # What is read of a manifest.
 _NODE: dict[str, Shape] = {
     "unique_id": str,
@@ -75,9 +75,9 @@ RESULTS = "run_results.json"
 class Node:
     """A node or source of the manifest, as dbt wrote it."""
 
-    data: Json
+    data: _Json
 
-    def _mapping(self, key: str) -> Json:
+    def _mapping(self, key: str) -> _Json:
         found = self.data.get(key)
         return found if isinstance(found, dict) else {}
 
@@ -116,7 +116,7 @@ class Node:
         return str(self.data.get("original_file_path", ""))
 
     @property
-    def config(self) -> Json:
+    def config(self) -> _Json:
         """The node's configuration."""
         return self._mapping("config")
 
@@ -126,17 +126,17 @@ class Node:
         return str(self.config.get("materialized") or "")
 
     @property
-    def meta(self) -> Json:
+    def meta(self) -> _Json:
         """Its `meta`: that of `config` over the one beside it, which older versions wrote."""
         inner = self.config.get("meta")
         return {**self._mapping("meta"), **(inner if isinstance(inner, dict) else {})}
 
     @property
-    def columns(self) -> Json:
+    def columns(self) -> _Json:
         """The described columns by name."""
         return self._mapping("columns")
 
-    def column_meta(self, name: str) -> Json:
+    def column_meta(self, name: str) -> _Json:
         """The `meta` of a column."""
         column = Node(self.columns[name])
         return column.meta
@@ -170,7 +170,7 @@ class Manifest:
     """A manifest. `shown` is its path for people."""
 
     shown: str
-    data: Json
+    data: _Json
 
     @cached_property
     def project(self) -> str:
@@ -188,7 +188,7 @@ class Manifest:
     @cached_property
     def built(self) -> dict[str, Node]:
         """Models, seeds and snapshots by unique id, also ephemeral models."""
-        return {uid: n for uid, n in self._nodes.items() if n.resource_type in BUILT}
+        return {uid: n for uid, n in self._nodes.items() if n.resource_type in _BUILT}
 
     @cached_property
     def tests(self) -> dict[str, Node]:
@@ -253,7 +253,7 @@ class Manifest:
         return frozenset(str(n.get("original_file_path")) for n in own)
 
 
-def _mapping(data: Json, key: str) -> Json:
+def _mapping(data: _Json, key: str) -> _Json:
     found = data.get(key)
     return found if isinstance(found, dict) else {}
 
@@ -293,7 +293,7 @@ def read_manifest(file: Path, shown: str, project: str) -> Manifest:
     return manifest
 
 
-def _misnamed(data: Json) -> str | None:
+def _misnamed(data: _Json) -> str | None:
     """What is wrong with a manifest of which a node is not what it is listed as."""
     for key in ("nodes", "sources"):
         for uid, node in _mapping(data, key).items():
@@ -302,20 +302,20 @@ def _misnamed(data: Json) -> str | None:
     return None
 
 
-def _check_version(metadata: Json, shown: str) -> None:
+def _check_version(metadata: _Json, shown: str) -> None:
     schema = str(metadata.get("dbt_schema_version"))
     match = _SCHEMA.search(schema)
     version = None if match is None else int(match.group(1))
-    if version in VERSIONS:
+    if version in _VERSIONS:
         return
-    newest = VERSIONS[-1]
+    newest = _VERSIONS[-1]
     hint = "use dbt 1.6 or newer, and run `dbt parse`"
     if version is not None and version > newest:
         # Previews of dbt 2 wrote version 20, its releases write 12.
         hint = f"run `dbt parse` with a release of dbt that writes version {newest}"
     raise ConfigError(
         f"{shown} has the schema {schema!r};"
-        f" dqsql reads versions {VERSIONS[0]} to {newest} of dbt's manifest",
+        f" dqsql reads versions {_VERSIONS[0]} to {newest} of dbt's manifest",
         span=Span(shown),
         hint=hint,
     )

@@ -157,7 +157,7 @@ def _query(layout: Layout, text: str) -> _Query:
 
 
 def _known(binding: Binding) -> Binding:
-    if any(STAND_IN in name for name in (binding.column or "", *binding.candidates)):
+    if any(_STAND_IN in name for name in (binding.column or "", *binding.candidates)):
         raise BindingProblem(
             "the name of the annotated column comes from Jinja that only dbt can render", _YAML_HINT
         )
@@ -277,7 +277,7 @@ def _relation(tokens: Sequence[Token], index: int, found: dict[str, str]) -> int
 # --- rendering -----------------------------------------------------------------------------------
 
 # A letter that no name of a column has.
-STAND_IN = "\ua66e"
+_STAND_IN = "\ua66e"
 _CONFIG = re.compile(r"\{\{-?\s*config\s*\(")
 _QUERY = re.compile(r"\b(select|with|from)\b", re.IGNORECASE)
 
@@ -344,4 +344,4 @@ def _stand_in(block: str, *, hidden: bool) -> str:
     if hidden or not block.startswith("{{") or _CONFIG.match(block):
         return blank
     width = len(block.split("\n", 1)[0])
-    return STAND_IN * width + blank[width:]
+    return _STAND_IN * width + blank[width:]

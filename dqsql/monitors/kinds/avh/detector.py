@@ -48,9 +48,9 @@ from dqsql.monitors.recompute import rests_on, shown_key
 from dqsql.monitors.settings import read_settings
 
 NAME = "avh"
-DEFAULT_WINDOW = 30
-REFIT_EVERY = 30
-SAMPLE_SIZE = 1000
+_DEFAULT_WINDOW = 30
+_REFIT_EVERY = 30
+_SAMPLE_SIZE = 1000
 SETTINGS: Mapping[str, Reader] = {
     "fpr": as_rate,
     "bounds": one_of("calibrated", "paper"),
@@ -72,9 +72,9 @@ class AvhSettings:
     """The settings of one `@avh`."""
 
     config: AvhConfig
-    window: int = DEFAULT_WINDOW
-    refit_every: int = REFIT_EVERY
-    sample_size: int = SAMPLE_SIZE
+    window: int = _DEFAULT_WINDOW
+    refit_every: int = _REFIT_EVERY
+    sample_size: int = _SAMPLE_SIZE
     exclude_where: str | None = None
 
 

@@ -24,7 +24,7 @@ from dqsql.patterns.infer import InferenceSettings, LearnedPattern, NoPattern, i
 
 NAME = "pattern"
 # Accepted batches to learn from.
-TRAINING_BATCHES = 7
+_TRAINING_BATCHES = 7
 # How many batches later a column without a pattern is looked at again.
 RETRY_AFTER = 30
 SETTINGS: Mapping[str, Reader] = {
@@ -126,7 +126,7 @@ class _Training:
     def _training(self, odd: Collection[str]) -> list[str]:
         accepted = [b for b in self.before.accepted if b not in odd]
         if accepted:
-            return accepted[-TRAINING_BATCHES:]
+            return accepted[-_TRAINING_BATCHES:]
         # Of a backfill the first alone, as of daily runs: both store the same.
         return [b for b in self.before.batches if b not in odd][:1]
 
