@@ -13,7 +13,7 @@ from dqsql.model.monitors import Rates
 from dqsql.model.results import Status
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
-from dqsql.monitors.kinds.novelty import NoveltyDetector
+from dqsql.monitors.kinds.novelty import NoveltyDetector, NoveltyReplay
 from dqsql.monitors.programs import ProgramBook
 
 from .conftest import write_project
@@ -81,3 +81,12 @@ def test_a_batch_that_was_warned_of_is_learned_from_only_if_that_recurs(
     assert found[60] is Status.PASS
     if "window" in settings:
         assert [len(detector.past(unit, DAYS[day])) for day in (40, 55, 79)] == [30] * 3
+
+
+def test_a_replay_of_the_papers_mode_says_that_its_rates_are_contaminations(tmp_path: Path) -> None:
+    for settings, told in (("", False), ("(mode => 'paper')", True)):
+        detector, _ = judged(tmp_path, settings, [40])
+        found = NoveltyReplay(detector).replay(DAYS[30:], [], (0.01, 0.05))
+        assert [one.fpr for one in found] == [0.01, 0.05]
+        assert ["contaminations" in (one.aside or "") for one in found] == [told] * 2
+        assert all(DAYS[40] in one.alarms for one in found)
