@@ -35,6 +35,9 @@ _DEGREES = np.array([2.0, 3.0, 5.0, 10.0, 1000.0])
 # light tails bands hardly change by it.
 PRIOR_OF_RATES = np.array([4.0, 4.0, 2.0, 1.0, 3.0])
 PRIOR = np.array([1.0, 3.0, 2.0, 1.0, 3.0])
+# As how many series each counts where series tell of one another: among dozens of metrics it is
+# soon outweighed, and a few of them do not show by themselves how common heavy tails are.
+_SERIES_OF_PRIOR, _SERIES_OF_PRIOR_OF_RATES = 2.0, 3.0
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(5)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 _EM_STEPS = 6
@@ -145,10 +148,12 @@ def fit_tails(
     total = counts[0] + counts[1]
     prior = prior_weights / prior_weights.sum()
     if pooled:
+        prior = _pooled_prior(whole, PRIOR_OF_RATES, _SERIES_OF_PRIOR_OF_RATES)
         # Constants are no sign of heavy tails, nor of light ones: a small move of theirs counts.
         still = np.where(known, np.abs(errors), 0.0).max(axis=1) <= floor
-        usual, careful = _pooled_prior(whole, PRIOR, 2.0), _pooled_prior(whole, PRIOR_OF_RATES, 3.0)
-        prior = np.where(still[:, None], usual, careful)
+        if still.any():
+            usual = _pooled_prior(whole, PRIOR, _SERIES_OF_PRIOR)
+            prior = np.where(still[:, None], usual, prior)
     one = _evidence(whole, prior) - total * np.log(2)
     two = (
         _evidence(sides[0], prior)

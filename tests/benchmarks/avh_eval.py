@@ -5,7 +5,8 @@
 FOLDER (or DQSQL_EVAL_DATA) holds `avh/sequences_{numeric,categorical}.parquet`. False positives:
 30 sliding windows of 30 batches, each held against the real next batch. Recall: the first window
 against the injected variants of batch 30. With --rates, promised and realised rates of each source
-by itself. Without data it says SKIPPED and exits 0.
+by itself, also without what really happened (avh_events.py). Without data it says SKIPPED and
+exits 0.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from avh_data import KINDS, data_folder, load_sequences
+from avh_events import batch_labels, events
 from avh_metrics import METRICS, WINDOW, Traced, cache_key, trace
 from sklearn.ensemble import IsolationForest
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
@@ -78,9 +80,16 @@ def breaks(program: Program, history: np.ndarray, new: np.ndarray, kind: str) ->
     return breaks_program(program, past, now, len(new))
 
 
-def evaluate_avh(
-    sequences: list[Traced], kind: str, name: str, config: AvhConfig, history: int = WINDOW
-) -> Row:
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """Decisions of AVH: alarms on good batches by column (columns x batches), hits on issues."""
+
+    alarms: np.ndarray
+    hits: list[np.ndarray]
+    clauses: float
+
+
+def decide(sequences: list[Traced], kind: str, config: AvhConfig, history: int = WINDOW) -> Decided:
     windows = []
     for traced in sequences:
         for start in range(len(traced.values) - WINDOW):
@@ -97,23 +106,34 @@ def evaluate_avh(
         if start == 0:
             hits.append(breaks(program, past.values, traced.tests, kind))
     clauses = float(np.mean([len(program.clauses) for program in programs]))
-    return row(kind, name, np.concatenate(alarms), np.concatenate(hits), clauses)
+    return Decided(np.concatenate(alarms).reshape(len(sequences), -1), hits, clauses)
+
+
+def evaluate_avh(
+    sequences: list[Traced], kind: str, name: str, config: AvhConfig, history: int = WINDOW
+) -> Row:
+    found = decide(sequences, kind, config, history)
+    return row(kind, name, found.alarms.ravel(), np.concatenate(found.hits), found.clauses)
 
 
 def report_rates(folder: Path) -> list[Row]:
-    """Promised and realised rates, and recall, of each source."""
+    """Promised and realised rates, and recall, of all columns and of each source."""
     rows: list[Row] = []
     for kind in KINDS:
-        data = traces(folder, kind)
-        sources = {s.seq_id: s.source for s in load_sequences(folder, kind).values()}
-        for source in sorted(set(sources.values())):
-            mine = [traced for traced in data if sources[traced.seq_id] == source]
-            for fpr in (0.001, 0.01, 0.1):
-                line = evaluate_avh(mine, kind, f"{source}, fpr {fpr:g}", AvhConfig(fpr=fpr))
-                rows.append(line)
+        data, labels = traces(folder, kind), batch_labels(folder, kind)
+        happened = np.stack([events(t, kind, labels[t.seq_id])[WINDOW:] for t in data])
+        sources = np.array([traced.source for traced in data])
+        for fpr in (0.001, 0.003, 0.01, 0.1):
+            found = decide(data, kind, AvhConfig(fpr=fpr))
+            for source in ("all", *sorted(set(sources))):
+                mine = (sources == source) | (source == "all")
+                alarms, good = found.alarms[mine], found.alarms[mine] & ~happened[mine]
+                hits = np.concatenate([h for h, use in zip(found.hits, mine, strict=True) if use])
+                rows.append(row(kind, f"{source}, fpr {fpr:g}", alarms.ravel(), hits))
                 print(
-                    f"{kind:12}{source:16}{len(mine):4} columns  promised {fpr:<6g}"
-                    f"realised {line.false_positive_rate:.4f}  recall {line.recall:.3f}",
+                    f"{kind:12}{source:14}promised {fpr:<6g}realised {alarms.mean():.2%} "
+                    f"({alarms.sum()} of {alarms.size}), without events {good.mean():.2%} "
+                    f"({good.sum()})  recall {hits.mean():.3f}",
                     flush=True,
                 )
     return rows

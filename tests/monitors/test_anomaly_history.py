@@ -228,7 +228,7 @@ def test_what_is_read_of_stored_metrics(plan: MakePlan) -> None:
     assert needs_of(several, {}, 84) == [Needs(None, frozenset({"row_count", "max", "mean"}), True)]
     assert needs_of(several, {}, 1_000, replayed=90)[0].depth == 174
     assert [n.depth for n in needs_of(plan("@novelty"), {}, 1_000)] == [None]
-    assert [n.depth for n in needs_of(plan("@novelty {window: 60}"), {}, 1_000)] == [60]
+    assert [n.depth for n in needs_of(plan("@novelty {window: 60}"), {}, 1_000)] == [62]
     settings = {"anomaly": {"window": 50}}
     assert [n.depth for n in needs_of(plan("@anomaly(row_count)"), settings, 1_000)] == [50]
 

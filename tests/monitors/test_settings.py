@@ -14,6 +14,8 @@ from dqsql import compile_project
 from dqsql.cli.main import cli
 from dqsql.loading.settings import CHECK_SETTINGS, monitor_options
 from dqsql.model.monitors import monitor_specs
+from dqsql.monitors.kinds.pattern.training import inference_settings, pattern_settings
+from dqsql.patterns import InferenceSettings
 
 from .conftest import PROJECT_YML, write_project
 
@@ -102,6 +104,18 @@ def test_all_settings_may_stand_in_braces_and_in_the_call(tmp_path: Path) -> Non
     for place, annotation in enumerate((braces, call)):
         code, output = compile_model(tmp_path / str(place), Wrong(annotation, ()))
         assert code == 0, output
+
+
+def test_an_annotation_reaches_the_objective_of_the_paper(tmp_path: Path) -> None:
+    """`evidence` was documented and refused, so nobody could have the paper's method."""
+    annotation = "@pattern {evidence: impurity, r: 0.2, m: 7, theta: 0.05, vertical: false}"
+    write_project(tmp_path, {"checks/m.sql": f"select\n    a  -- {annotation}\nfrom t\n"})
+    compiled = compile_project(tmp_path, profiles_dir=tmp_path)
+    compiled.raise_errors()
+    (monitor,) = compiled.plans[0].monitors
+    assert inference_settings(pattern_settings(monitor, {})) == InferenceSettings(
+        evidence="impurity", r=0.2, m=7, theta=0.05, vertical=False
+    )
 
 
 @pytest.mark.parametrize(

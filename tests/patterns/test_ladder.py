@@ -103,6 +103,22 @@ def test_a_smaller_r_never_takes_more_risk() -> None:
         assert taken == sorted(taken)
 
 
+def test_rules_of_constant_columns_change_one_by_one_with_r() -> None:
+    # All columns of one distinct value had the same rate: a smaller r took all their rules away.
+    model = shipped_model()
+    texts = ("Alabama", "AB-12", "2024-01-03", "x", "10:30", "de_DE", "New York", "4f3a-99c1")
+    risks = [
+        model.risk(features(Ladder([text] * rows))) for text in texts for rows in (10, 30, 100, 300)
+    ]
+    rates = np.arange(1, 61) / 200
+    chosen = np.array(
+        [[next(iter(preferred_levels(risk, model.power, r)), -1) for r in rates] for risk in risks]
+    )
+    changes = (np.diff(chosen, axis=1) != 0).mean(axis=0)
+    assert changes.max() <= 0.25
+    assert (changes > 0).sum() >= 10
+
+
 def test_a_corpus_of_ones_own_never_takes_a_narrower_rule_away() -> None:
     # Columns that begin with one format and go on with another: they rehearse badly.
     lake = Contribution.empty()

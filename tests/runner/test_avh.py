@@ -27,7 +27,7 @@ ROWS = 40
 
 MODEL = """\
 {{ config(batch_by = 'day', avh = {'window': 20}, severity = 'warn') }}
-select day, steady, growing, weekly, constant, regimes, code, ```odd`` name`
+select day, steady, growing, weekly, constant, regimes, code, plate, ```odd`` name`
 from {{ source('raw', 't') }}
 """
 
@@ -38,7 +38,7 @@ def day(number: int) -> str:
 
 
 def rows_of_day(number: int) -> dict[str, list[Any]]:
-    """Columns with histories of several kinds; issues in five of them on one day."""
+    """Columns with histories of several kinds; issues in six of them on one day."""
     rng = np.random.default_rng(number)
     broken = number == BROKEN
     noise = rng.normal(0, 1, ROWS)
@@ -51,6 +51,9 @@ def rows_of_day(number: int) -> dict[str, list[Any]]:
         steady = steady * 1000
         codes = [c + " " for c in codes]
         weekly[: ROWS // 2] = 0
+    plates = [f"KA-{rng.integers(100, 999)}" for _ in range(ROWS)]
+    if broken:
+        plates = [plate.lower() for plate in plates]
     constant = [7.0] * ROWS if not broken else [8.0] * ROWS
     return {
         "day": [dt.date(2024, 1, 1) + dt.timedelta(number)] * ROWS,
@@ -60,6 +63,7 @@ def rows_of_day(number: int) -> dict[str, list[Any]]:
         "constant": constant,
         "regimes": regimes.tolist(),
         "code": codes,
+        "plate": plates,
         "`odd` name": [
             None if broken and row % 5 else str(rng.integers(0, 3)) for row in range(ROWS)
         ],
@@ -100,7 +104,16 @@ def test_issues_are_found_in_their_columns_and_nowhere_else(
 ) -> None:
     found = verdicts(checked[1])
     flagged = {c for (c, b), r in found.items() if b == day(BROKEN) and r.status is Status.WARN}
-    assert flagged == {"steady", "constant", "code", "weekly", "`odd` name"}
+    assert flagged == {"steady", "constant", "code", "plate", "weekly", "`odd` name"}
+
+
+def test_a_change_of_letter_case_is_found_by_the_shares_of_cases(
+    checked: tuple[Project, RunResult],
+) -> None:
+    result = verdicts(checked[1])["plate", day(BROKEN)]
+    broken = {c["metric"] for c in result.details["clauses"] if c["status"] != "pass"}
+    assert broken <= {"upper_ratio", "lower_ratio"}
+    assert broken
 
 
 def test_missing_values_are_found_by_bounds_that_are_there_for_them(

@@ -33,7 +33,7 @@ from dqsql.monitors.context import (
     result_of,
     with_details,
 )
-from dqsql.monitors.history import MetricKey, key_of
+from dqsql.monitors.history import RECURS, MetricKey, key_of
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.recompute import (
     NOT_DECIDED,
@@ -134,8 +134,10 @@ def novelty_reach(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -
 
 
 def _reach(config: NoveltyConfig, exclude_where: str | None) -> int | None:
-    """A window is filled up with older batches where some are excluded."""
-    return config.window if exclude_where is None else None
+    """A window is filled up with older batches where some are excluded or were warned of."""
+    if config.window is None or exclude_where is not None:
+        return None
+    return config.window + RECURS - 1
 
 
 @dataclass
@@ -175,12 +177,16 @@ class NoveltyDetector:
         return [self._verdict(unit, batch) for unit in self.units]
 
     def past(self, unit: VectorUnit, batch: str) -> list[str]:
-        """The accepted batches that are not excluded and were measured, oldest first."""
+        """The accepted batches that are not excluded and were measured, oldest first.
+
+        Without those that it found far out unless that recurs.
+        """
         history, odd = self.context.history, self.excluded.batches(unit.exclude_where)
         keys, window = unit.keys.values(), unit.config.window
         past = history.before(batch, unit.reach)
         past = [b for b in past if any(history.measured(k, b) for k in keys)]
         past = [b for b in past if b not in odd]
+        past = history.usual(unit.monitor.id, past, window or len(past))
         return past[-window:] if window else past
 
     def matrix(self, unit: VectorUnit, past: Sequence[str]) -> FloatArray:
@@ -209,13 +215,11 @@ class NoveltyDetector:
         if not unit.config.keeps_rate:
             return None
         history = self.context.history
-        usual = set(history.usual(unit.monitor.id, past, len(past)))
-        rows = [row for row, b in enumerate(past) if b in usual]
         new = np.array([history.value(k, batch) for k in unit.keys.values()])
         numbers = {f.column: i for i, f in enumerate(unit.keys)}
         columns = [numbers[f.column] for f in unit.keys]
-        found = repeated(columns, matrix[rows], new, _FOR_REPEATS * unit.config.rate)
-        return None if found is None else (past[rows[found.place]], found)
+        found = repeated(columns, matrix, new, _FOR_REPEATS * unit.config.rate)
+        return None if found is None else (past[found.place], found)
 
     def _verdict(self, unit: VectorUnit, batch: str) -> Result:
         history, config = self.context.history, unit.config

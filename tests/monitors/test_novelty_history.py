@@ -1,0 +1,92 @@
+"""What `@novelty` takes for the history of a batch, from made-up metrics and without a run."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dqsql import compile_project
+from dqsql.model.monitors import Rates
+from dqsql.model.results import Status
+from dqsql.monitors.context import MonitorContext
+from dqsql.monitors.history import History
+from dqsql.monitors.kinds.novelty import NoveltyDetector, NoveltyReplay
+from dqsql.monitors.programs import ProgramBook
+
+from .conftest import write_project
+
+NOW = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+DAYS = [str(dt.date(2024, 1, 1) + dt.timedelta(n)) for n in range(80)]
+MODEL = """\
+{{{{ config(batch_by = 'day') }}}}
+select day, a, b, c from {{{{ source('raw', 't') }}}}
+-- @novelty{settings}
+"""
+
+
+def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector, list[Status]]:
+    """Verdicts on all days, accepted whatever they are; one metric is far out on some of them."""
+    write_project(folder, {"checks/m.sql": MODEL.format(settings=settings)})
+    compiled = compile_project(folder, profiles_dir=folder)
+    compiled.raise_errors()
+    history = History([], known=DAYS)
+    context = MonitorContext(
+        compiled.plans[0],
+        history,
+        ProgramBook([]),
+        NOW,
+        "run",
+        Rates(0.01, 0.01),
+    )
+    detector = NoveltyDetector(context, lambda batches, where: ())
+    (unit,) = detector.units
+    draw = np.random.default_rng(5)
+    for number, key in enumerate(unit.keys):
+        values = 100 + draw.normal(size=len(DAYS))
+        values[odd] += 12 if number == 0 else 0
+        name = unit.keys[key]
+        for day, value in zip(DAYS, values, strict=True):
+            row = {
+                "column_name": name.column,
+                "metric": name.metric,
+                "parameters": name.parameters,
+                "scope": "delta",
+            }
+            history.add_metric_rows([{**row, "segment": None, "batch": day, "value": value}])
+    found = []
+    for day in DAYS:
+        (result,) = detector.judge(day)
+        found.append(result.status)
+        if result.status is Status.WARN:
+            history.warn(unit.monitor.id, day, result.score)
+        history.accept(day)
+    return detector, found
+
+
+@pytest.mark.parametrize("settings", [" {severity: warn}", "(window => 30) {severity: warn}"])
+def test_a_batch_that_was_warned_of_is_learned_from_only_if_that_recurs(
+    tmp_path: Path, settings: str
+) -> None:
+    odd = [40, 50, 55, 60]
+    detector, found = judged(tmp_path, settings, odd)
+    # Of the second time on, half of such batches used to pass.
+    assert [found[day] for day in odd[:3]] == [Status.WARN] * 3
+    (unit,) = detector.units
+    assert not {DAYS[40], DAYS[50]} & set(detector.past(unit, DAYS[55]))
+    # The third time it is the new normal.
+    assert {DAYS[40], DAYS[50], DAYS[55]} <= set(detector.past(unit, DAYS[60]))
+    assert found[60] is Status.PASS
+    if "window" in settings:
+        assert [len(detector.past(unit, DAYS[day])) for day in (40, 55, 79)] == [30] * 3
+
+
+def test_a_replay_of_the_papers_mode_says_that_its_rates_are_contaminations(tmp_path: Path) -> None:
+    for settings, told in (("", False), ("(mode => 'paper')", True)):
+        detector, _ = judged(tmp_path, settings, [40])
+        found = NoveltyReplay(detector).replay(DAYS[30:], [], (0.01, 0.05))
+        assert [one.fpr for one in found] == [0.01, 0.05]
+        assert ["contaminations" in (one.aside or "") for one in found] == [told] * 2
+        assert all(DAYS[40] in one.alarms for one in found)
