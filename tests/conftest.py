@@ -56,6 +56,9 @@ COMPILED_PLANS = {
     "spark.sql.shuffle.partitions": "2",
 }
 
+# Variables of a process whose JVM does little: its second compiler would cost more than it saves.
+QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
 # What takes longest, longest first: a long file that is left for the end keeps one process busy
 # while the other has nothing to do.
 LONGEST_FILES = (
