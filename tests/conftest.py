@@ -82,6 +82,8 @@ LONGEST_FILES = (
     "runner/rows/test_quarantine.py",
     "docs/test_python_blocks.py",
     "runner/rows/test_row_anomalies.py",
+    "suggestions/test_suggest.py",
+    "suggestions/test_table3.py",
 )
 
 MakeProject = Callable[..., Path]
