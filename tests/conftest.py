@@ -48,7 +48,56 @@ test:
 
 DBT = ROOT / "tests" / "loading" / "dbt"
 
+# What Spark does by default, and does where there is much data.
+COMPILED_PLANS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+# Variables of a process whose JVM does little: its second compiler would cost more than it saves.
+QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+
+# What takes longest, longest first: a long file that is left for the end keeps one process busy
+# while the other has nothing to do.
+LONGEST_FILES = (
+    "monitors/test_order_of_runs.py",
+    "decisions/test_false_alarms.py",
+    "runner/test_small.py",
+    "runner/test_private_values.py",
+    "example/test_example_project.py",
+    "report/test_report_browser.py",
+    "suggestions/test_profile.py",
+    "runner/test_names_and_types.py",
+    "runner/test_auto.py",
+    "faults/test_states.py",
+    "engine/test_row_tables.py",
+    "monitors/test_backtest.py",
+    "loading/dbt/test_expectations.py",
+    "runner/cumulative/test_meaning.py",
+    "runner/relations/test_between.py",
+    "engine/test_state_laws.py",
+    "runner/test_avh_missing.py",
+    "runner/rows/test_quarantine.py",
+    "docs/test_python_blocks.py",
+    "runner/rows/test_row_anomalies.py",
+    "suggestions/test_suggest.py",
+    "suggestions/test_table3.py",
+)
+
 MakeProject = Callable[..., Path]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the order of files to the list above; xdist's own begins with the quickest ones."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files."""
+    place = {str(ROOT / "tests" / name): number for number, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: place.get(str(item.path), len(place)))
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +113,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     # Bound to loopback: tests must also run where the host's name does not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java = " ".join((f"-Dderby.system.home={home}", *small_java_options({})))
+    # Room for what is young: most of what a statement leaves behind never has to be moved.
+    room = ("-Xms1g", "-Xmn600m", "-XX:MetaspaceSize=256m")
+    java = " ".join((f"-Dderby.system.home={home}", *room, *small_java_options({})))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("dqsql tests")
@@ -76,17 +127,33 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.artifact.isolation.enabled", "false")
         .config("spark.sql.catalogImplementation", "in-memory")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         # Nobody looks at thousands of statements that are over, and their plans fill the heap.
         .config("spark.sql.ui.retainedExecutions", "1")
+        # Spark sets aside megabytes for each broadcast and each hash table; tests have few rows.
+        .config("spark.broadcast.blockSize", "128k")
+        .config("spark.buffer.pageSize", "1m")
+        # Java made of a plan costs more to compile than a test's rows cost to interpret.
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled_plans(spark: SparkSession) -> Iterator[None]:
+    """For a test of what could depend on how Spark executes its plans."""
+    from dqsql.engine.session import configured
+
+    with configured(spark, COMPILED_PLANS):
+        yield
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from dqsql.engine.launching import embedded_settings, java_options
 from dqsql.model.project import Target
+from tests.conftest import QUICK_START
 
 # A task of its own and one that writes fail over a value.
 RUN = """
@@ -35,7 +36,12 @@ with open_session(Target("local", "dq", ansi=True), Path(sys.argv[1])) as spark:
 
 def test_values_of_rows_are_not_in_the_log(tmp_path: Path) -> None:
     places = [str(tmp_path / "logs"), str(tmp_path / "written")]
-    environment = {**os.environ, "DQSQL_CLASS_ARCHIVE": "0", "SPARK_CONF_DIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        **QUICK_START,
+        "DQSQL_CLASS_ARCHIVE": "0",
+        "SPARK_CONF_DIR": str(tmp_path),
+    }
     done = subprocess.run(
         [sys.executable, "-c", RUN, *places],
         env=environment,

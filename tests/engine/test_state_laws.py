@@ -25,6 +25,8 @@ from dqsql.dialect import parse_expression, to_sql
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.usefixtures("compiled_plans")
+
 # Aggregates whose value must be exactly Spark's; also of NaN, infinities, nulls and no rows.
 EXACT = (
     "count(*)",

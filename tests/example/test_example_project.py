@@ -16,7 +16,9 @@ import pytest
 from deltalake import DeltaTable
 
 import dqsql
+from dqsql.engine.session import configured
 from dqsql.model.results import RunResult, Status
+from tests.conftest import COMPILED_PLANS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,7 +220,8 @@ class ExampleRun:
 @pytest.fixture(scope="module")
 def example(example_project: Path, spark: SparkSession) -> Iterator[ExampleRun]:
     before = {path.name for path in Path().iterdir()}
-    result = dqsql.run(example_project, spark=spark)
+    with configured(spark, COMPILED_PLANS):
+        result = dqsql.run(example_project, spark=spark)
     beside = frozenset(path.name for path in Path().iterdir()) - before
     with duckdb.connect() as db:
         for name, query in RELATIONS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 import dqsql
 from dqsql.errors import CheckFailedError, DqsqlError, UsageError
+from tests.conftest import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -248,7 +250,11 @@ found = dqsql.check(pandas.DataFrame({"id": [1, None]}), ["@not_null(id)"], spar
 print(found.results[0].status.value)
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program],
+        env={**os.environ, **QUICK_START},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == "fail"
 

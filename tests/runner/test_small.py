@@ -29,6 +29,7 @@ from range(200)
 """
 
 
+@pytest.mark.usefixtures("compiled_plans")
 @pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_is_found_does_not_depend_on_the_size(
     new_project: NewProject, monkeypatch: pytest.MonkeyPatch, threads: int

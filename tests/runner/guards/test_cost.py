@@ -41,15 +41,12 @@ def test_shuffles_are_those_of_the_plan(
     spark.range(3).selectExpr(
         "date'2024-01-01' as d", "id as x", "cast(id as string) as s"
     ).createOrReplaceTempView("dqsql__orders")
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        counted = {
-            q.purpose: (q.shuffles, _exchanges(spark, q.sql))
-            for q in compiled.queries["orders"]
-            if q.scans
-        }
-    finally:
-        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "false"
+    counted = {
+        q.purpose: (q.shuffles, _exchanges(spark, q.sql))
+        for q in compiled.queries["orders"]
+        if q.scans
+    }
     joined = {"scan: sketches and extremes", "scan: frequency tables"}
     said = {name: said - (name in joined) for name, (said, _) in counted.items()}
     assert said == {name: planned for name, (_, planned) in counted.items()}

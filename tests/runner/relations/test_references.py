@@ -217,6 +217,7 @@ def test_samples_of_orphans(project: Project) -> None:
     assert found == {2, 4, 5}
 
 
+@pytest.mark.usefixtures("compiled_plans")
 def test_keys_too_large_to_be_broadcast(project: Project, table: Table) -> None:
     """Spark takes five million keys in a small file for small; the scan and the sample sort."""
     table("keys_t", "select id from range(5000)")
