@@ -41,6 +41,31 @@ def test_named_batches_without_rows(new_project: NewProject) -> None:
     assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {"d1": 2, "d9": 0}
 
 
+def test_a_batch_that_is_mistyped_is_told_and_leaves_nothing(new_project: NewProject) -> None:
+    text = BY_DAY.replace("-- @row_count > 0", "-- @anomaly(row_count, min_history => 2)")
+    project = new_project(text, DAYS)
+    project.run()
+    wanted = project.tables()
+    told = project.run(batches=["d9"])
+    assert told.warnings == ("m has no rows of the batch 'd9', which was asked for",)
+    assert {(r.batch, r.status) for r in told.results} == {
+        ("d9", Status.NO_DATA),
+        ("d9", Status.PASS),
+    }
+    tables = project.tables()
+    assert tables == {**wanted, "dq_models": tables["dq_models"]}
+    # What it was judged by is not what the next batch is judged by; with rows it is new.
+    other = new_project(text, DAYS, name="other")
+    other.run()
+    verdicts = []
+    for each in (project, other):
+        each.data(DAYS.replace("('d2', 2)", "('d2', 2), ('d9', 1), ('d9', 2), ('d9', 3)"))
+        result = each.run()
+        assert result.models[0].batches == ("d9",)
+        verdicts.append([(r.check_id, r.status, r.message, r.details) for r in result.results])
+    assert verdicts[0] == verdicts[1]
+
+
 def test_batches_may_be_named_as_their_type_reads(new_project: NewProject) -> None:
     """Another spelling is no batch of its own, which would be without rows."""
     project = new_project(BY_DAY, "select date '2024-01-31' as day, 1 as x")
@@ -292,3 +317,12 @@ def test_a_run_of_some_batches_leaves_the_others_to_the_next(new_project: NewPro
     project.run(batches=["d1"])
     assert project.run().models[0].batches == ("d2",)
     assert project.run().models[0].skipped == "nothing new"
+
+
+def test_odd_rows_of_a_csv_file_are_told_when_they_are_checked(new_project: NewProject) -> None:
+    sources = "sources: [{name: raw, tables: [{name: t, path: data/t.csv, format: csv}]}]\n"
+    files = {"checks/sources.yml": sources, "data/t.csv": "day,x\nd1,1\nd1\nd2,2,3\n"}
+    project = new_project(BY_DAY, files=files)
+    (warning,) = project.run().warnings
+    assert warning.startswith("data/t.csv: 2 rows do not have 2 values, as the header does; the")
+    assert project.run().warnings == ()
