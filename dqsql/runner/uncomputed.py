@@ -45,7 +45,8 @@ class UncomputedChecks:
         found: dict[str, list[Result]] = {batch: [] for batch in batches}
         for result in map(result_of_row, rows):
             if result.status is Status.ERROR:
-                found[result.batch or ""].append(result)
+                told = replace(result, details=dict(result.details))
+                found[result.batch or ""].append(told)
         declared = frozenset(c.id for c in plan.declared)
         return cls(found, declared, frozenset(c.id for c, _ in plan.refused))
 
