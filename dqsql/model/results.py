@@ -290,8 +290,8 @@ class ModelResult:
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
-    is how many batches were checked before, where the model has no rows at all now. `empty` are the
-    batches that were asked for by name and have no rows.
+    is how many batches were checked before, where the model has no rows at all now. `empty` are
+    batches that were asked for by name and have no rows, so that nothing of them is stored.
     """
 
     model: str

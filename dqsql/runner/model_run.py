@@ -178,7 +178,7 @@ class ModelRun:
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
             waiting=() if self.only_new else tested.waiting,
-            empty=tuple(sorted(tested.asked_in_vain, key=batch_order)),
+            empty=tuple(b for b in tested.batches if b not in self.ledger),
         )
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:

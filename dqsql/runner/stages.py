@@ -55,12 +55,15 @@ class TestedBatches:
     def mistyped(
         self, statuses: Mapping[str, BatchStatus], reviews: Mapping[str, str]
     ) -> list[str]:
-        """The batches of which nothing is kept: no rows, and nothing that a person is to look at.
+        """The batches of which nothing is kept: without rows, now and ever, or without a failure.
 
         Their names may be mistyped, or they are yet to come: with rows, they are new.
         """
-        accepted = (b for b in self.asked_in_vain if statuses[b] is BatchStatus.ACCEPTED)
-        return [b for b in accepted if b not in reviews]
+        return [
+            b
+            for b in self.asked_in_vain
+            if b not in self.before or (statuses[b] is BatchStatus.ACCEPTED and b not in reviews)
+        ]
 
     def scans(self, columns: Mapping[str, str]) -> int:
         """How often the model's SELECT is read; `columns` are its columns' Spark types."""

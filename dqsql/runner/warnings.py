@@ -65,11 +65,14 @@ def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
 
 
 def no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
-    """What is told of batches that were asked for by name and have no rows."""
+    """What is told of batches that were asked for by name, have no rows and are not stored."""
     for model in models:
         if model.empty:
             names = first_of([repr(batch) for batch in model.empty], 3)
-            yield f"{model.model} has no rows of the batch {names}, which was asked for"
+            yield (
+                f"{model.model} has no rows of the batch {names}, which was asked for: nothing of"
+                " it is stored, and once it has rows, it is new"
+            )
 
 
 def gone_rows(batches: int) -> str:
