@@ -453,7 +453,7 @@ class ModelRun:
             )
         if found.cumulative is not None:
             found.cumulative.store_total()
-        store_states = partial(tested.execution.store_states, batches)
+        store_states = partial(tested.execution.store_states, batches, [*statuses])
         return Work(
             model,
             batches,
@@ -463,7 +463,7 @@ class ModelRun:
             self._told(
                 updated_findings(self.findings, results, self.now, self._checks, self.retired) or ()
             ),
-            state=store_states if tested.execution.holds_states else None,
+            state=store_states if statuses and tested.execution.holds_states else None,
         )
 
     @property
