@@ -1,8 +1,9 @@
 """dqsql: data quality for SQL teams on Spark.
 
 The Python API is `dqsql.run(project_dir, spark=None, select=..)`, and `fit`, `backtest`, `review`,
-`waiting`, `explain` and `write_report` around it; `acknowledge`, `assign`, `resolve`, `reopen` and
-`open_findings` are about findings. `dqsql.check(df, ["@not_null(id)"])` needs no project.
+`waiting`, `explain` and `write_report` around it; `acknowledge`, `assign`, `resolve`, `reopen`,
+`unmute` and `open_findings` are about findings. `dqsql.check(df, ["@not_null(id)"])` needs no
+project.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
     from dqsql.runner.explain import explain
-    from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve
+    from dqsql.runner.finding import (
+        acknowledge,
+        assign,
+        open_findings,
+        reopen,
+        resolve,
+        unmute,
+    )
     from dqsql.runner.fit import fit
     from dqsql.runner.frames import check
     from dqsql.runner.notify import notify
@@ -38,13 +46,15 @@ __all__ = [
     "run",
     "stream",
     "stream_checker",
+    "unmute",
     "waiting",
     "write_report",
 ]
 
 _MODULES = {
     **dict.fromkeys(
-        ("acknowledge", "assign", "open_findings", "reopen", "resolve"), "dqsql.runner.finding"
+        ("acknowledge", "assign", "open_findings", "reopen", "resolve", "unmute"),
+        "dqsql.runner.finding",
     ),
     "backtest": "dqsql.runner.backtest",
     "check": "dqsql.runner.frames",

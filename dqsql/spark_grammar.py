@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -14,6 +14,10 @@ from sqlglot.tokenizer_core import TokenType
 from dqsql.errors import ConfigError
 
 _TYPES: dict[object, str] = {}
+# Checks here and keywords of statements elsewhere; types that Spark does not have.
+_WORDS = frozenset(
+    {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE", "BIGDECIMAL", "BIGNUMERIC"}
+)
 _KEEP_FUNCTION_PARSERS = ("CAST", "TRY_CAST", "EXTRACT", "TRIM")
 
 
@@ -24,11 +28,8 @@ class OpaqueSpark(Spark):
         """Spark's tokens, with fewer keywords."""
 
         STRING_ESCAPES: ClassVar = ["\\", "'", '"']
-        # Words that are checks here and statement keywords elsewhere.
         KEYWORDS: ClassVar = {
-            word: kind
-            for word, kind in Spark.Tokenizer.KEYWORDS.items()
-            if word not in {"UNIQUE", "SCHEMA", "REFERENCES", "INDEX", "COLUMN", "RANGE"}
+            word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word not in _WORDS
         }
 
     class Parser(SparkParser):
@@ -44,6 +45,15 @@ class OpaqueSpark(Spark):
         FUNCTION_PARSERS: ClassVar = {
             name: SparkParser.FUNCTION_PARSERS[name] for name in _KEEP_FUNCTION_PARSERS
         }
+
+        def build_cast(self, strict: bool, **kwargs: Any) -> exp.Expr:
+            """A cast; `1.5BD` is written again as it was, not as a cast of a text."""
+            if self._prev.text.upper() != "BD":
+                return super().build_cast(strict, **kwargs)
+            value = kwargs["this"]
+            if not isinstance(value, exp.Literal) or value.is_string:
+                self.raise_error("BD follows a number")
+            return exp.TryCast(this=value, to=exp.DataType(this=exp.DType.BIGDECIMAL))
 
         def _parse_between(self, this: exp.Expr | None) -> exp.Between:
             """`between 5 and 10`; sqlglot takes `between 5 10` for that, too."""
@@ -68,6 +78,8 @@ class OpaqueSpark(Spark):
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             """A cast; JSON, for which Spark's looks, is an opaque function here."""
+            if expression.to.this is exp.DType.BIGDECIMAL:
+                return f"{self.sql(expression, 'this')}BD"
             if expression.to.expressions:
                 return str(super().cast_sql(expression, safe_prefix))
             return str(Generator.cast_sql(self, expression, safe_prefix))

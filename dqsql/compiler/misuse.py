@@ -10,9 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dqsql.compiler.aggregates.facts import ABOUT_THE_RELATION, FACT
+from dqsql.compiler.aggregates.relations import RELATION_ROWS
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import number, reads_as_number
-from dqsql.compiler.trees import has_aggregate
+from dqsql.compiler.trees import has_aggregate, outermost_aggregates
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
@@ -61,12 +63,11 @@ def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
         for operand in comparison.iter_expressions():
             text = str(operand.this) if isinstance(operand, exp.Literal) else ""
             found = _DATE.match(text) if operand.is_string else None
-            if found is None or _date(operand) is not None:
+            if found is None or _day(*found.groups()) is not None:
                 continue
             year, month, day = found.groups()
-            swapped = _date(exp.Literal.string(f"{year}-{day}-{month}"))
             hint = "write dates as year, month, day: '2024-01-31'"
-            if swapped is not None:
+            if _day(year, day, month) is not None:
                 hint += f"; did you mean '{year}-{day}-{month}{text[found.end() :]}'?"
             raise CompileError(f"'{text}' is not a date", span=locate(span, text), hint=hint)
 
@@ -74,8 +75,12 @@ def refuse_impossible_dates(expanded: exp.Expr, span: Span) -> None:
 def _date(operand: exp.Expr) -> dt.date | None:
     """The date that a text begins with; None of anything else."""
     found = _DATE.match(str(operand.this)) if operand.is_string else None
+    return None if found is None else _day(*found.groups())
+
+
+def _day(year: str, month: str, day: str) -> dt.date | None:
     try:
-        return None if found is None else dt.date(*map(int, found.groups()))
+        return dt.date(int(year), int(month), int(day))
     except ValueError:
         return None
 
@@ -148,6 +153,23 @@ def refuse_aggregate(condition: exp.Expr, span: Span) -> None:
             span=span,
             hint="compare the aggregate in a check of its own: @expect(sum(amount) > 0)",
         )
+
+
+def refuse_idle_where(expanded: exp.Expr, span: Span) -> None:
+    """Refuse `column_count > 3 {where: ..}`, which measures no rows. Raises CompileError."""
+    measured = list(outermost_aggregates(expanded))
+    if measured and all(_is_about_no_row(aggregate) for aggregate in measured):
+        raise CompileError(
+            "where chooses rows of the model, and nothing of them is measured here",
+            span=span,
+            hint="leave {where: ..} out; a check model of its own can choose rows of another one",
+        )
+
+
+def _is_about_no_row(aggregate: exp.Expr) -> bool:
+    name, args = name_and_args(aggregate)
+    fact = bool(args) and str(args[0].this) in ABOUT_THE_RELATION
+    return name == RELATION_ROWS or (name == FACT and fact)
 
 
 def _is_negated(node: exp.Expr) -> bool:

@@ -86,9 +86,15 @@ def _declared_cadence(model: CheckModel) -> Iterator[Annotation]:
     """`config(cadence = 'daily')`, where no annotation says it."""
     given = model.config.extra.get(_CADENCE)
     said = any(a.expression.strip().lower().startswith(_CADENCE) for a in model.annotations)
-    if given and not said and model.config.batch_by is not None:
+    if given and not said:
         text = str(given).replace("'", "")
-        yield Annotation(f"{_CADENCE}('{text}')", CheckSettings(), Span(model.path, text=_CADENCE))
+        own = re.search(rf"\b{_CADENCE}\b\s*=", model.raw_sql)
+        place = (
+            Span(model.path)
+            if own is None
+            else Span.at_offset(model.path, model.raw_sql, own.start())
+        )
+        yield Annotation(f"{_CADENCE}('{text}')", CheckSettings(), replace(place, text=_CADENCE))
 
 
 def family_of(spark_type: str) -> Family:

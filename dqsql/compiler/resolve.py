@@ -115,6 +115,7 @@ class Resolver:
         if annotation.settings.where is not None:
             condition = parse_expression(annotation.settings.where, annotation.span)
             misuse.refuse_aggregate(condition, annotation.span)
+            misuse.refuse_idle_where(expanded, annotation.span)
             expanded = predicates.restrict(expanded, condition)
         self._refuse_pointless(expanded, annotation)
         misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)

@@ -223,18 +223,23 @@ def _utc(moment: dt.datetime) -> dt.datetime:
 
 
 def batch_statuses(
-    results: Iterable[Result], batches: Iterable[str], reviews: Mapping[str, str]
+    results: Iterable[Result],
+    batches: Iterable[str],
+    reviews: Mapping[str, str],
+    *,
+    holds: bool = False,
 ) -> dict[str, BatchStatus]:
     """What each batch's verdicts make of it.
 
     A review (`accept` or `reject` by batch) decides on a batch with findings. One without any was
-    repaired since it was rejected.
+    repaired since it was rejected. A check that could not be computed says nothing of a batch,
+    unless a run `holds` rows back until all have been.
     """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
     for result in results:
         if result.batch not in statuses:
             continue
-        if result.status is Status.ERROR:
+        if result.status is Status.ERROR and holds:
             statuses[result.batch] = BatchStatus.INCOMPLETE
         elif result.status is Status.FAIL and statuses[result.batch] is BatchStatus.ACCEPTED:
             statuses[result.batch] = BatchStatus.FLAGGED

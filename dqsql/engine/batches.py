@@ -128,6 +128,7 @@ class BatchChoice:
     `newest` is the newest batch with rows, whether it is checked or not, where all were looked at
     for what is new. `sizes` are the numbers of rows of batches, where they were counted; without
     `batch_by` those that the run before found.
+    `owed` are batches of earlier runs with checks that could not be computed, newest first.
     `gone` is how many batches were checked before of a model that has no rows at all now; None of
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
     batch is checked again because of its age alone.
@@ -140,6 +141,7 @@ class BatchChoice:
     gone: int | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     aged: bool = False
+    owed: tuple[str, ...] = ()
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -189,7 +191,10 @@ def choose_batches(
     again = changed.intersection(newest)
     chosen = tuple(b for b in present if b not in done or b in again)
     notes = (*notes, *_again_note(again), *_changed_note(changed - again), *lost)
-    return BatchChoice(chosen, (), notes, max(present, key=batch_order, default=None))
+    lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
+    owed = sorted(lacking, key=batch_order)
+    newest_one = max(present, key=batch_order, default=None)
+    return BatchChoice(chosen, (), notes, newest_one, owed=tuple(reversed(owed)))
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
     given = {name.lower(): value for name, value in options.items()}
     if _OTHER_LINES & given.keys():
         return {}
-    files = _files(Path(path))
+    files = csv_files(Path(path))
     separator = given.get("sep") or given.get("delimiter") or ","
     if files is None:
         broken = _odd_lines(spark, path)
@@ -45,7 +45,7 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
     return {_MULTI_LINE: "true"} if broken else {}
 
 
-def _files(path: Path) -> list[Path] | None:
+def csv_files(path: Path) -> list[Path] | None:
     """The files at a path of this machine; None of others, and of patterns."""
     if path.is_file():
         return [path]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from dqsql.compiler.counts import counted_states, stored_query
@@ -310,10 +311,12 @@ class ModelExecution:
         """Whether there are state rows that are not stored yet."""
         return self._held is not None
 
-    def store_states(self, batches: Collection[str]) -> None:
-        """Store the state rows that are held, if any."""
+    def store_states(self, batches: Collection[str], kept: Collection[str] | None = None) -> None:
+        """Store the state rows that are held, if any; of the batches that are `kept`."""
         if self._held is not None:
             held = without_held_values(self._held, self._exposed)
+            if kept is not None and len(kept) < len(batches):
+                held = held.filter(pc.is_in(held[BATCH], pa.array(kept, pa.string())))
             self.store.replace_state(self.plan.model.name, held, batches)
             self._held = None
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -110,14 +111,26 @@ def _relation_error(error: Exception, model: CheckModel, relation: str) -> Engin
         if missing and not f".{missing}".endswith(f".{relation.replace('`', '')}"):
             return SourceNotFoundError(
                 f"the relation {relation} of {model.name} reads {missing}, which does not exist",
-                span=span,
+                span=_place_of_relation(missing, model),
             )
         return SourceNotFoundError(
             f"the relation {relation} of {model.name} does not exist",
             span=span,
-            hint="run `dbt build` first, against the same target and warehouse",
+            hint="dbt does not build sources: load it, or correct its schema and identifier"
+            if model.path.endswith((".yml", ".yaml"))
+            else "run `dbt build` first, against the same target and warehouse",
         )
     return translate(error, f"cannot read the relation {relation} of {model.name}", span)
+
+
+def _place_of_relation(name: str, model: CheckModel) -> Span:
+    """Where `source(..)` or `ref(..)` names a relation in a dbt model; else the model's file."""
+    last = re.escape(name.rpartition(".")[2])
+    call = re.compile(rf"\b(?:source|ref)\s*\([^()]*?(['\"]){last}\1\s*\)", re.IGNORECASE)
+    found = call.search(model.raw_sql)
+    if found is None:
+        return Span(model.path)
+    return replace(Span.at_offset(model.path, model.raw_sql, found.start()), text=found.group())
 
 
 def _model_span(text: str, model: CheckModel) -> Span:

@@ -114,6 +114,7 @@ def batch_row(record: BatchRecord) -> Row:
         "batch_start": record.start,
         "batch_end": record.end,
         "quarantined": record.quarantined,
+        "uncomputed": record.uncomputed,
     }
 
 
@@ -136,6 +137,7 @@ def batch_record(row: Row) -> BatchRecord:
         row["batch_start"],
         row["batch_end"],
         row["quarantined"],
+        row["uncomputed"] or 0,
     )
 
 

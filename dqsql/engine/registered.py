@@ -7,11 +7,15 @@ from threading import Lock
 
 
 class Registered:
-    """The sources and check models that a session has as views; threads of a run share it."""
+    """The sources and check models that a session has as views; threads of a run share it.
+
+    `notes` are what a person should know of the files of sources.
+    """
 
     def __init__(self) -> None:
         self._turns: dict[str, Lock] = {}
         self._done: set[str] = set()
+        self.notes: list[str] = []
 
     def once(self, unique_id: str, register: Callable[[], None]) -> None:
         """Register one thing, unless that was done; others who need it wait for it.

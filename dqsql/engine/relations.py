@@ -6,7 +6,7 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted, unquoted
 from dqsql.engine.csv_lines import line_options
+from dqsql.engine.csv_rows import ragged_notes
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -42,21 +43,25 @@ _SIZE = re.compile(r"sizeInBytes=([\d.E+]+) ([KMGTPE]i)?B")
 _UNITS = {unit: 2 ** (10 * n) for n, unit in enumerate((None, "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 
 
-def register_source(spark: SparkSession, source: Source, about: str | None = None) -> None:
+def register_source(
+    spark: SparkSession, source: Source, about: str | None = None
+) -> Mapping[str, str]:
     """Make a file source readable under the name that `{{ source(..) }}` renders to.
 
     Sources that are tables need nothing. `about` is what people call it, by default the source's
-    name. Raises SourceNotFoundError where the file is missing or has no columns.
+    name. Returns the options that its files are read with. Raises SourceNotFoundError where the
+    file is missing or has no columns.
     """
     if source.path is None:
-        return
+        return {}
     file_format = source.file_format or "parquet"
     what = about or f"the source {source.full_name}"
     # What has no place in a sources file is a file by itself, of which there is nothing to quote.
     place = source.span if about is None else None
     known = known_schema(spark, source)
     try:
-        reader = spark.read.format(file_format).options(**_options(spark, source))
+        options = _options(spark, source)
+        reader = spark.read.format(file_format).options(**options)
         if known is not None:
             reader = reader.schema(known)
         rows = reader.load(file_or_pattern(source.path))
@@ -72,6 +77,7 @@ def register_source(spark: SparkSession, source: Source, about: str | None = Non
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
             rows = rows.coalesce(1)
         put_view(rows, unquoted(source.relation))
+        return options
     except SPARK_FAILURES as error:
         if condition_of(error).startswith(("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")):
             raise SourceNotFoundError(
@@ -115,10 +121,19 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
 def _options(spark: SparkSession, source: Source) -> dict[str, str]:
     if source.file_format != "csv" or source.path is None:
         return dict(source.options)
+    given = {"header": "true", "inferSchema": "true", **source.options}
+    return csv_options(spark, source.path, given)
+
+
+def csv_options(spark: SparkSession, path: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The options for CSV files at a path: those `given`, and how values are quoted.
+
+    Raises Spark's errors.
+    """
     # A quote within quotes is written twice, as RFC 4180 has it, and every spreadsheet. Spark's own
     # default, a backslash, cuts such values at their next comma.
-    options = {"header": "true", "inferSchema": "true", "escape": '"', **source.options}
-    return {**options, **line_options(spark, source.path, options)}
+    options = {"escape": '"', **given}
+    return {**options, **line_options(spark, path, options)}
 
 
 def register_model(
@@ -169,10 +184,19 @@ def register_dependencies(
     done = done or Registered()
     for source in project.sources:
         if source.unique_id in model.depends_on:
-            done.once(source.unique_id, partial(register_source, spark, source))
+            done.once(source.unique_id, partial(_register_noted, spark, project, source, done))
     for upstream in project.models:
         if upstream.unique_id in model.depends_on:
             done.once(upstream.unique_id, partial(register_model, spark, project, upstream, done))
+
+
+def _register_noted(
+    spark: SparkSession, project: Project, source: Source, done: Registered
+) -> None:
+    """Register a source, and look at the rows of its CSV files."""
+    options = register_source(spark, source)
+    if source.file_format == "csv":
+        done.notes += ragged_notes(source, options, project.root)
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:

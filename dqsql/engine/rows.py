@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN
@@ -319,7 +319,12 @@ def merge_dimension(
 
 
 def model_rows(
-    measured: Measurement, judged: Judged, samples: Samples, run_id: str, now: dt.datetime
+    measured: Measurement,
+    judged: Judged,
+    samples: Samples,
+    run_id: str,
+    now: dt.datetime,
+    batches: Collection[str],
 ) -> dict[Table, Sequence[Row]]:
     """All rows that are stored of a model's batches, by their tables."""
     plain = [v for v in measured.values if v.metric not in PROFILES]
@@ -334,7 +339,7 @@ def model_rows(
     if len(plain) < len(measured.values):
         profiles = [v for v in measured.values if v.metric in PROFILES and v.value_text]
         rows[DISTRIBUTIONS] = [distribution_row(v, run_id, now) for v in profiles]
-    return rows
+    return {table: [r for r in mine if r["batch"] in batches] for table, mine in rows.items()}
 
 
 def store_dimensions(

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -166,16 +167,26 @@ def _apply(spark: SparkSession, settings: Mapping[str, str], user: object) -> tu
         _USES.setdefault((session, key), _Use(before)).wanted[user] = value
         used.append(key)
         if before != value:
-            spark.conf.set(key, value)
+            with _told_nothing():
+                spark.conf.set(key, value)
     return session, used
+
+
+@contextmanager
+def _told_nothing() -> Iterator[None]:
+    """Without what a client of Connect warns of: that a setting is there for old programs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The SQL config .* has been deprecated", UserWarning)
+        yield
 
 
 def _restore(spark: SparkSession, key: str, value: str | None) -> None:
     try:
-        if value is None:
-            spark.conf.unset(key)
-        else:
-            spark.conf.set(key, value)
+        with _told_nothing():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
     except _GONE:
         # The session is gone (the server died); its settings went with it.
         logging.getLogger(__name__).debug("could not put %s back", key)

@@ -65,8 +65,9 @@ def worst_status(statuses: Iterable[Status]) -> Status:
 class BatchStatus(StrEnum):
     """Whether a batch belongs to the history that monitors and cumulative metrics use.
 
-    An `INCOMPLETE` batch has checks that could not be evaluated; the next run takes it up again.
-    A `RETIRED` one was made by another `batch_by` than the model has now.
+    An `INCOMPLETE` batch is checked again by the next run: a run was killed, or rows are held back
+    until checks that could not be evaluated can be. A `RETIRED` one was made by another `batch_by`
+    than the model has now.
     """
 
     ACCEPTED = "accepted"
@@ -241,6 +242,7 @@ class BatchRecord:
 
     `start` and `end` are the first moment of the batch and of the next one, where it is a time.
     `quarantined` is how many of its rows are quarantined; None where rows were not split.
+    `uncomputed` is how many verdicts on it are errors.
     """
 
     model: str
@@ -255,6 +257,7 @@ class BatchRecord:
     start: datetime | None = None
     end: datetime | None = None
     quarantined: int | None = None
+    uncomputed: int = 0
 
     @property
     def counts(self) -> bool:
@@ -287,7 +290,8 @@ class ModelResult:
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
-    is how many batches were checked before, where the model has no rows at all now.
+    is how many batches were checked before, where the model has no rows at all now. `empty` are
+    batches that were asked for by name and have no rows, so that nothing of them is stored.
     """
 
     model: str
@@ -305,6 +309,7 @@ class ModelResult:
     groups: tuple[BatchFinding, ...] = ()
     waiting: tuple[str, ...] = ()
     gone: int | None = None
+    empty: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None

@@ -123,6 +123,7 @@ BATCHES = Table(
         time("batch_start", "When the batch begins; null if its name is not a time."),
         time("batch_end", "When the next batch would begin; null if the length is not known."),
         whole("quarantined", "Rows that were quarantined; null: rows were not split."),
+        whole("uncomputed", "Verdicts of status `error`; later runs try these checks again."),
     ),
     keys=("model", "batch"),
 )

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from dqsql.engine.storage import Store
 
 
-# A verdict that keeps its batch from being learned from.
-_KEEPS_OUT = (Status.FAIL, Status.ERROR)
-
-
 @dataclass(frozen=True)
 class Judged:
     """What monitors found, measured and learned (rows of dq_programs), and odd rows.
@@ -62,7 +58,8 @@ class MonitorRun:
 
     The place's ledger is that of before the run; `accepted_by_review` are batches that a person
     accepted; `before` is what monitors learned from before the scan. `replayed` is how many of the
-    newest stored batches will be decided on again.
+    newest stored batches will be decided on again. A run that `holds` rows back does not learn from
+    batches of which checks could not be computed; none learns from `empty` ones, without rows.
     """
 
     place: Workplace
@@ -74,6 +71,8 @@ class MonitorRun:
     before: BeforeScan | None = None
     replayed: int = 0
     store_failures: bool = False
+    holds: bool = False
+    empty: frozenset[str] = frozenset()
 
     def judge(
         self,
@@ -158,7 +157,9 @@ class MonitorRun:
 
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
         reviewed = batch in self.accepted_by_review
-        return reviewed or not any(r.status in _KEEPS_OUT for r in results)
+        keeps_out = (Status.FAIL, Status.ERROR) if self.holds else (Status.FAIL,)
+        fails = any(r.status in keeps_out for r in results)
+        return reviewed or not (fails or batch in self.empty)
 
     def _context(
         self, batches: Sequence[str], rows: Mapping[str, int], before: BeforeScan

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.keys import check_batch_by, model_view
@@ -85,13 +85,20 @@ class Lake:
 
     def _others(self, name: str) -> dict[str, DataFrame]:
         from dqsql.engine.failures import translated
+        from dqsql.engine.relations import csv_options
         from dqsql.patterns.spark_job import file_format, sources
 
         known = [m.name for m in self.project.models]
         known += [s.full_name for s in self.project.sources]
         try:
             with translated(f"cannot read {name}"):
-                return sources(self.spark, [name], root=self.project.root, unreadable=self._tell)
+                return sources(
+                    self.spark,
+                    [name],
+                    root=self.project.root,
+                    unreadable=self._tell,
+                    csv_options=partial(csv_options, self.spark),
+                )
         except SourceNotFoundError as error:
             if not name.endswith(".*") and file_format(name) is None:
                 # There is a view of this name, and what it reads is gone.

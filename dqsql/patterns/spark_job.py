@@ -47,6 +47,7 @@ def sources(
     *,
     root: Path | None = None,
     unreadable: Callable[[str, Exception], None] | None = None,
+    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]] = lambda path, given: given,
 ) -> dict[str, DataFrame]:
     """Return the data frames of tables, schemas and files, by name.
 
@@ -60,6 +61,7 @@ def sources(
         root: the folder that relative paths are relative to; the current one by default.
         unreadable: is told of tables of a schema that Spark cannot read, which are left out; by
             default they raise.
+        csv_options: the options that a CSV file is read with, by its path and what its name says.
 
     Raises:
         UsageError: a name is neither a table, a schema, nor a file of a known format.
@@ -70,7 +72,7 @@ def sources(
     found: dict[str, DataFrame] = {}
     for name in names:
         if file_format(name) is not None:
-            found |= _files(spark, name, root or Path.cwd())
+            found |= _files(spark, name, root or Path.cwd(), csv_options)
         elif name.endswith(".*"):
             schema = name[:-2]
             for table in spark.catalog.listTables(schema):
@@ -122,11 +124,20 @@ def _table_exists(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def _files(spark: SparkSession, name: str, root: Path) -> dict[str, DataFrame]:
-    form, suffix = file_format(name), _suffix(name)
-    options = {"header": "true", "sep": "\t" if suffix == ".tsv" else ","} if form == "csv" else {}
-    reader = spark.read.format(form or "").options(**options)
-    return {_shown(path, root): reader.load(path) for path in _expanded(name, root)}
+def _files(
+    spark: SparkSession,
+    name: str,
+    root: Path,
+    csv_options: Callable[[str, Mapping[str, str]], Mapping[str, str]],
+) -> dict[str, DataFrame]:
+    form, options = file_format(name), dict[str, str]()
+    found: dict[str, DataFrame] = {}
+    for path in _expanded(name, root):
+        if form == "csv":
+            separator = "\t" if _suffix(name) == ".tsv" else ","
+            options = {**csv_options(path, {"header": "true", "sep": separator})}
+        found[_shown(path, root)] = spark.read.format(form or "").options(**options).load(path)
+    return found
 
 
 def _expanded(name: str, root: Path) -> list[str]:

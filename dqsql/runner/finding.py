@@ -139,7 +139,26 @@ def reopen(
 
     If a check has no open finding, the newest resolved one is opened; see `acknowledge`.
     """
-    change = {
+    where = Where(project_dir, **place)
+    return _changed(checks, _reopening(author), where, spark, step, state=RESOLVED)
+
+
+def unmute(
+    checks: Sequence[str],
+    *,
+    author: str | None = None,
+    project_dir: str | PathLike[str] = ".",
+    spark: SparkSession | None = None,
+    step: Step = silent,
+    **place: Unpack[Place],
+) -> tuple[Incident, ...]:
+    """Open the muted findings of checks again; other ones stay as they are. See `acknowledge`."""
+    where = Where(project_dir, **place)
+    return _changed(checks, _reopening(author), where, spark, step, state=MUTED)
+
+
+def _reopening(author: str | None) -> Mapping[str, Any]:
+    return {
         "state": OPEN,
         "acknowledged_at": None,
         "muted_until": None,
@@ -150,8 +169,6 @@ def reopen(
         "notified_at": None,
         "resolution_notified_at": None,
     }
-    where = Where(project_dir, **place)
-    return _changed(checks, change, where, spark, step, resolved=True)
 
 
 def open_findings(
@@ -208,9 +225,9 @@ def _changed(
     spark: SparkSession | None,
     step: Step,
     *,
-    resolved: bool = False,
+    state: str = OPEN,
 ) -> tuple[Incident, ...]:
-    """Change open findings, by ids of checks or findings, or those that are resolved."""
+    """Change open findings, by ids of checks or findings; or those that are resolved or muted."""
     project = where.project()
     with (
         locked(project.target, [m.name for m in project.models]),
@@ -218,7 +235,7 @@ def _changed(
     ):
         now = dt.datetime.now(dt.UTC)
         rows = [heeded(row, now) for row in store.rows(FINDINGS)]
-        chosen = _chosen(rows, checks, resolved=resolved)
+        chosen = _chosen(rows, checks, state)
         for row in chosen:
             row.update(change)
         models = {row["model"] for row in chosen}
@@ -235,23 +252,33 @@ def _changed(
     )
 
 
-def _chosen(rows: Sequence[Row], checks: Sequence[str], *, resolved: bool) -> list[Row]:
-    """The open findings of checks; with `resolved`, of those without any the newest other one."""
+def _chosen(rows: Sequence[Row], checks: Sequence[str], state: str) -> list[Row]:
+    """The open findings of checks, or the muted ones among them.
+
+    Where resolved ones are wanted, too: of checks without any, the newest other one.
+    """
     found: list[Row] = []
     for name in dict.fromkeys(checks):
         known = [r for r in rows if name in _names(r)]
-        mine = [r for r in known if r["resolved_at"] is None]
-        if resolved and known and not mine:
+        mine = [r for r in known if _may_be(r, state) and r["resolved_at"] is None]
+        if state == RESOLVED and known and not mine:
             mine = [max(known, key=lambda r: batch_order(r["last_batch"]))]
         if not mine:
-            raise _unknown(name, rows, resolved=resolved)
+            raise _unknown(name, rows, state)
         found += [r for r in mine if r not in found]
     return found
 
 
-def _unknown(name: str, rows: Sequence[Row], *, resolved: bool) -> UsageError:
-    near = [n for r in rows if resolved or r["resolved_at"] is None for n in _names(r)]
-    which = "finding" if resolved else "open finding"
+def _may_be(row: Row, state: str) -> bool:
+    """Whether a finding is among those that a change in one of three states is about."""
+    if state == MUTED:
+        return bool(row["state"] == MUTED)
+    return state == RESOLVED or row["resolved_at"] is None
+
+
+def _unknown(name: str, rows: Sequence[Row], state: str) -> UsageError:
+    near = [n for r in rows if _may_be(r, state) for n in _names(r)]
+    which = {OPEN: "open finding", MUTED: "muted finding"}.get(state, "finding")
     return UsageError(
         f"there is no {which} of {name!r}",
         hint=nearest(name, near) or "`dqsql finding list` has them",

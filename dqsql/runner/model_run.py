@@ -17,7 +17,7 @@ from dqsql.compiler.keys import model_view
 from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
-from dqsql.compiler.scan import BatchFilter, Scan, scan_groups
+from dqsql.compiler.scan import BatchFilter, Scan
 from dqsql.decisions.constraints import constraint_results, unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
@@ -49,18 +49,23 @@ from dqsql.model.tables import BATCHES, METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped
-from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, stored_book, streaks_of
+from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, joined, newest_again
+from dqsql.runner.stages import (
+    ModelVerdicts,
+    TestedBatches,
+    before_scan,
+    joined,
+    newest_again,
+)
+from dqsql.runner.uncomputed import UncomputedChecks, errors_by_batch
 from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage import Store
-
-_REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
 
 @dataclass
@@ -113,12 +118,24 @@ class ModelRun:
         self.phases.enter(DISCOVERY)
         choice, batch_type = self._choose()
         self.phases.enter(COMPILE)
-        if not choice.batches:
-            waiting = () if self.only_new else flagged_last(self.ledger)
-            notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
-            why = why_nothing(choice, self.request)
-            return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
-        return self._checked(choice, batch_type, self.journal.add)
+        owed = [b for b in choice.owed if b not in self._reviewed]
+        uncomputed = UncomputedChecks.of(self.plan, self.store, owed)
+        plan, store = self.plan, self._write if owed else self.journal.add
+
+        def again(part: tuple[str, ...]) -> ModelResult:
+            self.plan, self._before = plan, None
+            return self._checked(BatchChoice(part, sizes=choice.sizes), batch_type, self._write)
+
+        done = self._checked(choice, batch_type, store) if choice.batches else None
+        done = uncomputed.checked_again(done, again) or self._nothing(choice)
+        return done if self.only_new else uncomputed.told_with(done)
+
+    def _nothing(self, choice: BatchChoice) -> ModelResult:
+        """The result where no batch is to be checked."""
+        waiting = () if self.only_new else flagged_last(self.ledger)
+        notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
+        why = why_nothing(choice, self.request)
+        return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
 
     def _checked(
         self, choice: BatchChoice, batch_type: str, store: Callable[[Work], None]
@@ -139,7 +156,9 @@ class ModelRun:
             done = self._checked(first, batch_type, self._write)
             self.plan, self._before = plan, None
             return joined(done, self._checked(rest, batch_type, store))
-        samples = self._sample(found.all, batch_type)
+        samples = FailureSampler(
+            self.plan, self.spark, self.store, self.limits, self.run_id, self.now
+        ).sample(found.all, batch_type, self._columns, self._own_batch)
         returned = returned_rows(
             self.plan,
             self.spark,
@@ -155,10 +174,11 @@ class ModelRun:
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
-            scans=self._scans(tested) + samples.scans + returned.scans + split.scans,
+            scans=tested.scans(self._columns) + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
             waiting=() if self.only_new else tested.waiting,
+            empty=tuple(b for b in tested.batches if b not in self.ledger),
         )
 
     def _split(self, tested: TestedBatches, found: ModelVerdicts) -> Split:
@@ -221,23 +241,10 @@ class ModelRun:
             return
         if self._before is None:
             self._step("learning patterns")
-            self._before = self._before_scan(batches)
-            learn_before_scan(self._place(self.ledger, batch_type), self._before)
+            place = self._place(self.ledger, batch_type)
+            self._before = before_scan(place, batches, self._reviewed)
+            learn_before_scan(place, self._before)
         self.plan = with_learned(self.plan, self._before.book)
-
-    def _before_scan(self, batches: Sequence[str]) -> BeforeScan:
-        again = set(batches)
-        accepted = (
-            b for b, r in self.ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again
-        )
-        return BeforeScan(
-            stored_book(self.store, self.plan.model.name),
-            sorted(accepted, key=batch_order),
-            batches,
-            self._reviewed,
-            {b for b, r in self.ledger.items() if r.status in _REFUSED},
-            self.project.settings,
-        )
 
     def _place(self, ledger: Mapping[str, BatchRecord], batch_type: str) -> Workplace:
         return Workplace(
@@ -285,7 +292,7 @@ class ModelRun:
             self.ledger[batch] = replace(
                 record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
             )
-        self.journal.reopen(self._ledger_rows())
+        self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
         found = stored_rows(self.store, RESULTS, self.plan.model.name, again)
         return [{**row, "replaced_at": self.now} for row in found]
 
@@ -316,14 +323,6 @@ class ModelRun:
             if counted_states(part.states, part.metrics):
                 self._step("counting values")
                 execution.store_counts(part, batches)
-
-    def _scans(self, tested: TestedBatches) -> int:
-        part = tested.part
-        scan = tested.execution.scan.of(part.scanned, part.types)
-        counted = counted_states(part.states, part.metrics)
-        counting = len(scan_groups(counted, {}, self._columns))
-        discovery = 0 if self.plan.model.config.batch_by is None else 1
-        return scan.source_scans + counting + discovery
 
     # --- verdicts and storing ------------------------------------------------------------------
 
@@ -384,8 +383,15 @@ class ModelRun:
             accepted_by_review=self._reviewed,
             before=self._before,
             store_failures=self.limits.store_failures,
+            holds=self._holds,
+            empty=tested.asked_in_vain,
         )
         return run.judge(tested.batches, measured.values, measured.rows, results)
+
+    @property
+    def _holds(self) -> bool:
+        """Whether rows are handed on by what is found of their batch."""
+        return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement) -> list[Result]:
         return self._streaks.judged(
@@ -397,12 +403,6 @@ class ModelRun:
                 self._columns,
             )
         )
-
-    def _sample(self, results: Sequence[Result], batch_type: str) -> Samples:
-        sampler = FailureSampler(
-            self.plan, self.spark, self.store, self.limits, self.run_id, self.now
-        )
-        return sampler.sample(results, batch_type, self._columns, self._own_batch)
 
     def _write(self, work: Work) -> None:
         """Store what batches leave at once: the next ones of this run look at it."""
@@ -425,10 +425,16 @@ class ModelRun:
         `sound` are the batches that count in the cumulative metrics of later ones.
         """
         batches, measured, judged = tested.batches, found.measured, found.judged
-        rows = model_rows(measured, judged, samples, self.run_id, self.now)
+        statuses = batch_statuses(samples.results, batches, self.reviews, holds=self._holds)
+        for batch in tested.mistyped(statuses, self.reviews):
+            del statuses[batch]
+            self.ledger.pop(batch, None)
+        results = [r for r in samples.results if r.batch in statuses]
+        rows = model_rows(measured, judged, samples, self.run_id, self.now, statuses)
         model = self.plan.model.name
         sizes = {table: Counter(row["batch"] for row in mine) for table, mine in rows.items()}
-        for batch, status in batch_statuses(samples.results, batches, self.reviews).items():
+        errors = errors_by_batch(results)
+        for batch, status in statuses.items():
             self.ledger[batch] = BatchRecord(
                 model,
                 batch,
@@ -443,32 +449,27 @@ class ModelRun:
                 ),
                 *batch_times(batch, self.plan.model.config.batch_by),
                 quarantined=None if self.quarantine is None else split.counts.get(batch, 0),
+                uncomputed=errors[batch],
             )
         if found.cumulative is not None:
             found.cumulative.store_total()
-        store_states = partial(tested.execution.store_states, batches)
+        store_states = partial(tested.execution.store_states, batches, [*statuses])
         return Work(
             model,
             batches,
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
-            self._ledger_rows(),
+            ledger_rows({**self.retired, **self.ledger}),
             self._told(
-                updated_findings(
-                    self.findings, samples.results, self.now, self._checks, self.retired
-                )
-                or ()
+                updated_findings(self.findings, results, self.now, self._checks, self.retired) or ()
             ),
-            state=store_states if tested.execution.holds_states else None,
+            state=store_states if statuses and tested.execution.holds_states else None,
         )
 
     @property
     def _checks(self) -> frozenset[str] | None:
         """The ids of all checks and monitors; None where some cannot be read."""
         return None if self.plan.rejected else frozenset(c.id for c in self.plan.declared)
-
-    def _ledger_rows(self) -> list[Row]:
-        return ledger_rows({**self.retired, **self.ledger})
 
     def _told(self, findings: Sequence[Row]) -> Sequence[Row]:
         model, readers = self.plan.model, self.project.readers

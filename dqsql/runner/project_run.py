@@ -57,8 +57,9 @@ from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
+from dqsql.runner.uncomputed import lacks_checks
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import gone_rows, left_while_running, project_warnings
+from dqsql.runner.warnings import gone_rows, left_while_running, no_rows, project_warnings
 from dqsql.runner.where import git_sha
 from dqsql.version import VERSION
 
@@ -179,7 +180,9 @@ class ProjectRun:
             versions["spark"] = session.version
         left = left_while_running(r for m in models for r in m.results)
         emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
-        warnings = (*project_warnings(self._project), *left, *emptied)
+        of_files = self._registered.notes if any(m.batches for m in models) else ()
+        of_run = (*left, *emptied, *no_rows(models), *of_files)
+        warnings = (*project_warnings(self._project), *of_run)
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
             result = self._kept(result, session, journal, known, inputs)
@@ -355,6 +358,8 @@ class ProjectRun:
         if self.request.batches_for(model) != BatchRequest():
             return False
         if is_due(plan, ledger, self.started):
+            return False
+        if lacks_checks(ledger, self._reviews.get(model, {})):
             return False
         return not any(record.status is BatchStatus.INCOMPLETE for record in ledger.values())
 

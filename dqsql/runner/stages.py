@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.aggregates.facts import checks_about_now
+from dqsql.compiler.counts import counted_states
+from dqsql.compiler.scan import scan_groups
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible, Measurement
 from dqsql.engine.totals import CumulativeRun
+from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped
-from dqsql.monitors.judging import Judged
+from dqsql.monitors.judging import Judged, stored_book
+from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import is_due
+
+_REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,33 @@ class TestedBatches:
     def cumulates(self) -> bool:
         """Whether earlier batches are looked at, too."""
         return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
+
+    @property
+    def asked_in_vain(self) -> frozenset[str]:
+        """The batches without rows; without `batch_by` there is but one, which is as it is."""
+        batched = self.execution.plan.model.config.batch_by is not None
+        return frozenset(self.choice.empty if batched else ())
+
+    def mistyped(
+        self, statuses: Mapping[str, BatchStatus], reviews: Mapping[str, str]
+    ) -> list[str]:
+        """The batches of which nothing is kept: without rows, now and ever, or without a failure.
+
+        Their names may be mistyped, or they are yet to come: with rows, they are new.
+        """
+        return [
+            b
+            for b in self.asked_in_vain
+            if b not in self.before or (statuses[b] is BatchStatus.ACCEPTED and b not in reviews)
+        ]
+
+    def scans(self, columns: Mapping[str, str]) -> int:
+        """How often the model's SELECT is read; `columns` are its columns' Spark types."""
+        scan = self.execution.scan.of(self.part.scanned, self.part.types)
+        counted = counted_states(self.part.states, self.part.metrics)
+        counting = len(scan_groups(counted, {}, columns))
+        discovery = 0 if self.execution.plan.model.config.batch_by is None else 1
+        return scan.source_scans + counting + discovery
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -71,6 +105,23 @@ class ModelVerdicts:
         return frozenset(b for b, status in statuses.items() if status is BatchStatus.REJECTED)
 
 
+def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[str]) -> BeforeScan:
+    """What monitors may learn from before batches are scanned.
+
+    `accepted` are those that a person accepted. Raises EngineError.
+    """
+    again, ledger = set(batches), place.ledger
+    sound = (b for b, r in ledger.items() if r.status is BatchStatus.ACCEPTED and b not in again)
+    return BeforeScan(
+        stored_book(place.store, place.plan.model.name),
+        sorted(sound, key=batch_order),
+        batches,
+        accepted,
+        {b for b, r in ledger.items() if r.status in _REFUSED},
+        place.project.settings,
+    )
+
+
 def joined(first: ModelResult, then: ModelResult) -> ModelResult:
     """The result of a model whose batches were checked in two parts."""
     results = (*first.results, *then.results)
@@ -83,6 +134,7 @@ def joined(first: ModelResult, then: ModelResult) -> ModelResult:
         metrics=first.metrics + then.metrics,
         scans=first.scans + then.scans,
         rows=first.rows + then.rows,
+        empty=(*first.empty, *then.empty),
         notes=tuple(dict.fromkeys((*first.notes, *then.notes))),
         returned={c: first.returned.get(c, 0) + then.returned.get(c, 0) for c in both},
     )
@@ -100,4 +152,5 @@ def newest_again(
     why = "because another should have come by now" if due else "because its age is checked"
     note = f"nothing new: {choice.newest} is checked again, {why}"
     notes = (*choice.notes, note)
-    return BatchChoice((choice.newest,), (), notes, sizes=choice.sizes, aged=True)
+    owed = tuple(b for b in choice.owed if b != choice.newest)
+    return BatchChoice((choice.newest,), (), notes, sizes=choice.sizes, aged=True, owed=owed)

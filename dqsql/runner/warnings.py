@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
 from dqsql.engine.batches import BatchChoice, BatchRequest
 from dqsql.model.project import Project, Target
-from dqsql.model.results import Result, Status
-from dqsql.model.wording import plural
+from dqsql.model.results import ModelResult, Result, Status
+from dqsql.model.wording import first_of, plural
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 _UTC = ("UTC", "ETC/UTC", "GMT", "Z", "+00:00")
@@ -62,6 +62,17 @@ def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
         return gone_rows(choice.gone)
     asked = request.start or request.end
     return "no batch in the time that was asked for" if asked else "nothing new"
+
+
+def no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
+    """What is told of batches that were asked for by name, have no rows and are not stored."""
+    for model in models:
+        if model.empty:
+            names = first_of([repr(batch) for batch in model.empty], 3)
+            yield (
+                f"{model.model} has no rows of the batch {names}, which was asked for: nothing of"
+                " it is stored, and once it has rows, it is new"
+            )
 
 
 def gone_rows(batches: int) -> str:

@@ -16,8 +16,10 @@ from click.testing import Result
 
 from dqsql.engine.storage import open_tables
 from dqsql.errors import PatternError
+from dqsql.loading import load_project
 from dqsql.model.project import Target
 from dqsql.monitors.index_place import TablePlace
+from dqsql.monitors.lake import Lake
 from dqsql.patterns.store import load_index
 from dqsql.runner import index
 from tests.conftest import MakeProject
@@ -206,3 +208,13 @@ def test_an_index_of_the_starter_project_in_a_process_of_its_own(project: Path) 
     assert "indexed orders\nindexed shop.orders\n" in built.stdout
     assert "<lower>+" in run("show").stdout
     assert run("tag", "orders", "nosuch").returncode == 2
+
+
+def test_values_of_csv_files_are_what_a_run_reads(lake: Path, spark: SparkSession) -> None:
+    text = 'until,said\n2025-03-01,"two\nlines"\n2025-03-02,"a ""word"", and more"\n'
+    (lake / "data" / "breaks.csv").write_text(text, encoding="utf-8")
+    read = Lake(load_project(lake), spark, 100).frames(["data/breaks.csv"])["data/breaks.csv"]
+    assert [tuple(row) for row in read.collect()] == [
+        ("2025-03-01", "two\nlines"),
+        ("2025-03-02", 'a "word", and more'),
+    ]

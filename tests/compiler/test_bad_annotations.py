@@ -469,3 +469,33 @@ def test_batches_by_what_names_none(compile_model: CompileModel, batch_by: str, 
     (error,) = compile_model(sql).errors
     assert isinstance(error, CompileError) and why in error.message
     assert error.span is not None and error.span.file == "checks/orders.sql"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ("@column_count > 1", "nothing of them is measured here"),
+        ("@schema", "nothing of them is measured here"),
+        ("@row_count_of(source('shop', 'orders')) > 1", "nothing of them is measured here"),
+        ("@cadence", "@cadence looks at the names of batches only"),
+    ],
+)
+def test_a_condition_that_would_choose_nothing(
+    compile_model: CompileModel, annotation: str, message: str
+) -> None:
+    config = "{{ config(batch_by = 'day') }}\n"
+    sql = f"{config}select day from {{{{ source('shop', 'orders') }}}}\n-- {annotation}"
+    assert compile_model(sql).errors == ()
+    (error,) = compile_model(f'{sql} {{where: "day > 1"}}').errors
+    assert isinstance(error, CompileError) and message in error.message
+    assert error.hint is not None and "leave {where: ..} out" in error.hint
+    assert error.span is not None and (error.span.line, error.span.column) == (3, 4)
+
+
+def test_a_rhythm_of_batches_where_there_are_none(compile_model: CompileModel) -> None:
+    sql = "{{ config(\n  cadence = 'daily') }}\nselect day from {{ source('shop', 'orders') }}"
+    (error,) = compile_model(f"{sql}\n-- @row_count > 0").errors
+    assert isinstance(error, CompileError)
+    assert error.message == "@cadence is about batches, and this model has none"
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.span.text) == (2, 3, "cadence")

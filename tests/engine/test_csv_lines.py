@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dqsql.engine.csv_lines import line_options
-from dqsql.engine.relations import read_source
+from dqsql.engine.csv_rows import ragged_notes
+from dqsql.engine.relations import read_source, register_source
 from dqsql.errors import Span
 from dqsql.model.project import Source
 
@@ -57,3 +58,42 @@ def test_files_without_are_read_in_parts(spark: SparkSession, tmp_path: Path, na
         assert len(rows) == WITHOUT[name].count("\n") - 1
     else:
         assert line_options(spark, str(tmp_path), {"escape": '"'}) == {}
+
+
+ODD = 'id,text,n\n1,a,10\n2,b\n3,"c, d",30\n4,e,40,5\n\n5,f,50\n'
+
+
+@pytest.mark.parametrize("kind", ["file", "gzip", "breaks"])
+def test_rows_with_more_or_fewer_values_are_told(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "data" / ("t.csv.gz" if kind == "gzip" else "t.csv")
+    file.parent.mkdir()
+    text = ODD.replace("c, d", "c\nd") if kind == "breaks" else ODD
+    file.write_bytes(gzip.compress(text.encode()) if kind == "gzip" else text.encode())
+    options = register_source(spark, source(file.parent))
+    assert list(ragged_notes(source(file.parent), options, tmp_path)) == [
+        f"data/{file.name}: 2 rows do not have 3 values, as the header does; the first one,"
+        " row 2, has 2. Missing ones are read as null, others are dropped"
+    ]
+    rows = spark.sql("select id, text, n from t_of_csv order by id").toArrow().to_pylist()
+    assert [(r["id"], r["n"]) for r in rows] == [(1, 10), (2, None), (3, 30), (4, 40), (5, 50)]
+
+
+@pytest.mark.parametrize("name", [*WITHOUT, "with breaks"])
+def test_rows_as_the_header_has_them_are_not_told(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(WITHOUT.get(name, WITH_BREAKS), encoding="utf-8")
+    options = {"header": "true", "escape": '"', "multiLine": str(name == "with breaks").lower()}
+    told = list(ragged_notes(source(file), options, tmp_path))
+    # Of a quote that is never closed, nobody knows where its value ends.
+    assert told == [] or name == "never closed"
+
+
+@pytest.mark.parametrize("options", [{"mode": "FAILFAST"}, {"columnNameOfCorruptRecord": "c"}])
+def test_who_asks_spark_for_such_rows_is_not_told(tmp_path: Path, options: dict[str, str]) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(ODD, encoding="utf-8")
+    wanted = {"header": "true", "escape": '"'}
+    assert list(ragged_notes(source(file), wanted, tmp_path)) != []
+    assert list(ragged_notes(source(file), {**wanted, **options}, tmp_path)) == []

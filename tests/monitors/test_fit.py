@@ -130,6 +130,8 @@ def test_without_learned_monitors_there_is_nothing_to_do(copy: Project, dqsql: D
         result = dqsql(copy, command)
         assert result.exit_code == 0
         assert "no selected model has a monitor" in result.output
+        fitted = "that is fitted (@avh); others learn in every run" in result.output
+        assert fitted is (command == "fit")
 
 
 def test_a_model_that_cannot_be_read_is_an_error(copy: Project, dqsql: DqSql) -> None:

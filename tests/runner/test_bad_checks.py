@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import dqsql
 from dqsql.model.results import RunResult, Status
 
-from .conftest import NewProject, by_check
+from .conftest import NewProject, Project, by_check
 from .test_private_values import search
 
 PROFILE = """\
@@ -66,11 +67,88 @@ def test_checks_that_spark_refuses(new_project: NewProject) -> None:
     project = new_project(model(*GOOD, *REFUSED), DATA)
     assert_only_these_are_errors(project.run(), REFUSED)
     assert {r["status"] for r in project.rows("dq_results")} == {"pass", "error"}
-    # Its batches count as not done; once the checks are mended, they are made up for.
-    assert {r["status"] for r in project.rows("dq_batches")} == {"incomplete"}
+    # They hold up no batch; what came in their place is made up for.
+    assert ledger(project) == {"a": ("accepted", len(REFUSED)), "b": ("accepted", len(REFUSED))}
     project.write({"checks/m.sql": model(*GOOD, "max(n) > 0")})
     assert project.run().exit_code == 0
-    assert {r["status"] for r in project.rows("dq_batches")} == {"accepted"}
+    assert ledger(project) == {"a": ("accepted", 0), "b": ("accepted", 0)}
+
+
+def ledger(project: Project) -> dict[str, tuple[str, int]]:
+    """The status of each batch, and how many verdicts on it are errors."""
+    return {r["batch"]: (r["status"], r["uncomputed"]) for r in project.rows("dq_batches")}
+
+
+def days(*texts: str) -> str:
+    """One row with a text for each batch: `01`, `02` .."""
+    rows = ", ".join(f"('{day:02}', {day}, '{text}')" for day, text in enumerate(texts, start=1))
+    return f"select * from values {rows} as t(b, n, s)"
+
+
+CAST = "expect(max(cast(s as int)) > 0)"
+ANSI = {"profiles.yml": PROFILE.format(ansi="true")}
+
+
+def test_a_check_that_cannot_be_computed_holds_up_no_other(new_project: NewProject) -> None:
+    """It is an error in every run; its batches are history for all others."""
+    refused = "expect(max(length(n, s)) > 1)"
+    project = new_project(
+        model("row_count = 1", "anomaly(sum(n), min_history => 3)", refused), days(*"11111")
+    )
+    first = project.run()
+    assert [r.status for r in first.results if r.detector == "anomaly"] == [
+        *[Status.SKIPPED] * 3,
+        *[Status.PASS] * 2,
+    ]
+    assert ledger(project) == {f"0{day}": ("accepted", 1) for day in range(1, 6)}
+    # Two batches are asked whether the check works by now; all are told.
+    second = project.run()
+    assert (second.exit_code, second.models[0].batches) == (2, ("05", "01"))
+    errors = {r.batch for r in second.results if r.status is Status.ERROR}
+    assert errors == {f"0{day}" for day in range(1, 6)}
+    assert {r.check_name for r in second.results if r.status is Status.ERROR} == {refused}
+    # A new batch tells the same.
+    project.data(days(*"111111"))
+    third = project.run()
+    assert (third.exit_code, third.models[0].batches) == (2, ("06",))
+    assert len([r for r in third.results if r.status is Status.ERROR]) == 6
+
+
+def test_a_check_is_made_up_for_once_it_can_be_computed(new_project: NewProject) -> None:
+    """The type of a column is mended where the table is; the model is as it was."""
+    check = "expect(sum(n) > 0)"
+    project = new_project(
+        model("row_count = 1", check), "select b, map(n, 1) as n, s from (" + days(*"11111") + ")"
+    )
+    assert project.run().exit_code == 2
+    project.data(days(*"111111"))
+    mended = project.run()
+    assert mended.exit_code == 0
+    # The new batch showed that it works; then all others were checked once more, the newest first.
+    assert mended.models[0].batches == ("06", "05", "03", "04", "01", "02")
+    assert mended.models[0].notes[-1].startswith("5 batches were checked again, since a check")
+    assert {(r["check_id"], r["status"]) for r in project.rows("dq_results")} == {
+        ("m.n.expect_sum_n_gt_0", "pass"),
+        ("m.row_count_eq_1", "pass"),
+    }
+    assert project.run().models[0].batches == ()
+
+
+def test_a_batch_on_whose_values_a_check_fails_is_told_until_somebody_accepts_it(
+    new_project: NewProject,
+) -> None:
+    project = new_project(model("row_count = 1", CAST), days(*"1x1111"), files=ANSI)
+    assert project.run().exit_code == 2
+    assert {uncomputed for _, uncomputed in ledger(project).values()} == {1}
+    for _ in range(4):
+        assert project.run().exit_code == 2
+    assert ledger(project) == {f"0{day}": ("accepted", int(day == 2)) for day in range(1, 7)}
+    told = project.run()
+    assert [(r.batch, r.status) for r in told.results if r.status is Status.ERROR] == [
+        ("02", Status.ERROR)
+    ]
+    dqsql.review("m", ["02"], "accept", "a letter", project_dir=project.root)
+    assert project.run().exit_code == 0
 
 
 def test_checks_that_fail_while_running(new_project: NewProject) -> None:

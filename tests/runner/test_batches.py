@@ -38,7 +38,51 @@ def test_named_batches_without_rows(new_project: NewProject) -> None:
     assert result.exit_code == 1
     told = {r.check_name: r.message for r in result.results if r.batch == "d9"}
     assert told["mean > 0"] == "no rows, so mean(x) cannot be measured"
-    assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {"d1": 2, "d9": 0}
+    # Nothing is kept of a day that may be mistyped, and that may come.
+    assert {r["batch"]: r["rows"] for r in project.rows("dq_batches")} == {"d1": 2}
+    assert {r["batch"] for r in project.rows("dq_results")} == {"d1"}
+    assert project.rows("dq_findings") == []
+    assert result.warnings == (
+        "m has no rows of the batch 'd9', which was asked for: nothing of it is stored, and once it"
+        " has rows, it is new",
+    )
+
+
+def test_a_batch_that_lost_its_rows_is_kept_where_it_fails(new_project: NewProject) -> None:
+    project = new_project(BY_DAY, DAYS)
+    project.run()
+    project.data("select * from values ('d2', 2) as t(day, x)")
+    again = project.run(batches=["d1"])
+    assert (again.exit_code, again.warnings) == (1, ())
+    assert {r["batch"]: (r["rows"], r["status"]) for r in project.rows("dq_batches")} == {
+        "d1": (0, "flagged"),
+        "d2": (1, "accepted"),
+    }
+
+
+def test_a_batch_that_is_mistyped_is_told_and_leaves_nothing(new_project: NewProject) -> None:
+    text = BY_DAY.replace("-- @row_count > 0", "-- @anomaly(row_count, min_history => 2)")
+    project = new_project(text, DAYS)
+    project.run()
+    wanted = project.tables()
+    told = project.run(batches=["d9"])
+    assert [w.partition(",")[0] for w in told.warnings] == ["m has no rows of the batch 'd9'"]
+    assert {(r.batch, r.status) for r in told.results} == {
+        ("d9", Status.NO_DATA),
+        ("d9", Status.SKIPPED),
+    }
+    tables = project.tables()
+    assert tables == {**wanted, "dq_models": tables["dq_models"]}
+    # What it was judged by is not what the next batch is judged by; with rows it is new.
+    other = new_project(text, DAYS, name="other")
+    other.run()
+    verdicts = []
+    for each in (project, other):
+        each.data(DAYS.replace("('d2', 2)", "('d2', 2), ('d9', 1), ('d9', 2), ('d9', 3)"))
+        result = each.run()
+        assert result.models[0].batches == ("d9",)
+        verdicts.append([(r.check_id, r.status, r.message, r.details) for r in result.results])
+    assert verdicts[0] == verdicts[1]
 
 
 def test_batches_may_be_named_as_their_type_reads(new_project: NewProject) -> None:
@@ -292,3 +336,12 @@ def test_a_run_of_some_batches_leaves_the_others_to_the_next(new_project: NewPro
     project.run(batches=["d1"])
     assert project.run().models[0].batches == ("d2",)
     assert project.run().models[0].skipped == "nothing new"
+
+
+def test_odd_rows_of_a_csv_file_are_told_when_they_are_checked(new_project: NewProject) -> None:
+    sources = "sources: [{name: raw, tables: [{name: t, path: data/t.csv, format: csv}]}]\n"
+    files = {"checks/sources.yml": sources, "data/t.csv": "day,x\nd1,1\nd1\nd2,2,3\n"}
+    project = new_project(BY_DAY, files=files)
+    (warning,) = project.run().warnings
+    assert warning.startswith("data/t.csv: 2 rows do not have 2 values, as the header does; the")
+    assert project.run().warnings == ()

@@ -17,7 +17,14 @@ from dqsql.engine.storage import open_tables
 from dqsql.errors import UsageError
 from dqsql.loading import load_project
 from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.finding import acknowledge, assign, open_findings, reopen, resolve
+from dqsql.runner.finding import (
+    acknowledge,
+    assign,
+    open_findings,
+    reopen,
+    resolve,
+    unmute,
+)
 from dqsql.runner.notify import notify
 from tests.report.test_notifications import Webhook, serving
 
@@ -80,6 +87,23 @@ def test_what_somebody_took_note_of_is_not_told(root: Path) -> None:
     assert (row["state"], row["reason"]) == ("muted", "over")
 
 
+def test_what_is_no_longer_muted_is_told(root: Path) -> None:
+    day = dt.date(2999, 1, 1)
+    with pytest.raises(UsageError, match="no muted finding"):
+        unmute([CHECK], project_dir=root)
+    acknowledge([CHECK], "later", project_dir=root, mute_until=day)
+    assert notify(root, dry_run=True).sent == ()
+    (found,) = unmute([CHECK], author="ann", project_dir=root)
+    assert (found.state, found.muted_until) == ("open", None)
+    (row,) = stored(root)
+    assert (row["state"], row["author"], row["reason"]) == ("open", "ann", None)
+    assert len(notify(root, dry_run=True).sent) == 1
+    # What was acknowledged is not what was muted.
+    acknowledge([CHECK], "seen", project_dir=root)
+    with pytest.raises(UsageError, match="no muted finding"):
+        unmute([CHECK], project_dir=root)
+
+
 def test_descriptions_are_comments_of_the_tables(root: Path) -> None:
     fields = DeltaTable(str(root / "warehouse" / "dq" / FINDINGS.name)).schema().fields
     comments = {field.name: field.metadata.get("comment") for field in fields}
@@ -124,6 +148,7 @@ def test_commands_about_findings(root: Path) -> None:
     assert told.strip() == f"{CHECK}@2025-03-01: muted until 2999-01-01"
     assert "assigned to bob" in call("assign", CHECK, "--to", "bob")
     assert "muted until 2999-01-01, assigned to bob: known" in call("list")
+    assert call("unmute", CHECK).strip() == f"{CHECK}@2025-03-01: open, assigned to bob"
     assert "assigned" not in call("assign", CHECK, "--to", "")
     assert ": acknowledged" in call("acknowledge", CHECK, "--reason", "seen")
     assert '"state": "acknowledged"' in call("list", "--output", "json")

@@ -100,6 +100,7 @@ def test_a_warm_session_gives_the_same_verdicts_and_outlives_commands(program: P
     assert program.call("session", "start").stdout.startswith("Already running")
     warm = program.call("run", "--full-refresh")
     assert (warm.returncode, program.verdicts()) == (1, expected), warm.stdout + warm.stderr
+    assert "Warning:" not in warm.stdout + warm.stderr
     # A client that is killed leaves the server as it was.
     client = subprocess.Popen(
         [sys.executable, "-m", "dqsql", "run", "--full-refresh"],

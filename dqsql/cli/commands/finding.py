@@ -31,7 +31,7 @@ _DAY = click.DateTime(["%Y-%m-%d"])
 
 @click.group("finding")
 def command() -> None:
-    """List open findings, acknowledge, assign, mute, resolve and reopen them.
+    """List open findings, acknowledge, assign, mute, unmute, resolve and reopen them.
 
     CHECK is the id of a check, as `dqsql ls` shows it, or of a finding. Batches do not change:
     see `dqsql review` for these.
@@ -105,6 +105,17 @@ def mute(session: Session, *, mute_until: datetime, **given: Any) -> int:
             hint="it is the first day on which messages are sent again, in UTC",
         )
     return _changed(session, acknowledge, mute_until=mute_until.date(), **given)
+
+
+@command.command("unmute", cls=Command)
+@_CHECKS
+@options("author", *PROJECT, "output")
+@with_session
+def end_mute(session: Session, **given: Any) -> int:
+    """Send messages about the muted findings of CHECKs again, from now on."""
+    from dqsql.runner.finding import unmute
+
+    return _changed(session, unmute, **given)
 
 
 @command.command("assign", cls=Command)

@@ -41,10 +41,20 @@ def command(session: Session, **given: Any) -> int:
         errors=[error_record(e) for e in errors],
     )
     if not fitted:
-        session.say("Nothing to learn: no selected model has a monitor that learns.")
+        session.say(_nothing())
     for model in fitted:
         _print_model(session, model)
     return code
+
+
+def _nothing() -> str:
+    from dqsql.monitors.registry import all_kinds
+
+    names = ", ".join(f"@{kind.name}" for kind in all_kinds() if kind.learner is not None)
+    return (
+        f"Nothing to learn: no selected model has a monitor that is fitted ({names}); others learn"
+        " in every run."
+    )
 
 
 def _record(model: str, learned: Learned) -> dict[str, Any]:

@@ -18,13 +18,13 @@ from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Plan, StateColumn
 
-_FACT = "fact"
+FACT = "fact"
 _RUN_STARTED = "run_started"
 _SCHEMA = "schema"
 _COLUMN_COUNT = "column_count"
 # Facts of the relation; the same for all segments.
-_ABOUT_THE_RELATION = frozenset({_SCHEMA, _COLUMN_COUNT})
-_FACTS = frozenset({_RUN_STARTED}) | _ABOUT_THE_RELATION
+ABOUT_THE_RELATION = frozenset({_SCHEMA, _COLUMN_COUNT})
+_FACTS = frozenset({_RUN_STARTED}) | ABOUT_THE_RELATION
 
 
 def facts(now: dt.datetime, columns: Mapping[str, str]) -> dict[str, exp.Expr]:
@@ -60,19 +60,19 @@ def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn
 
 
 def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
-    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == _FACT]
+    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]
 
 
 def _fact(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:
     name = str(aggregate.args[0].this) if aggregate.args else ""
     if name not in _FACTS:
-        raise UnsupportedExpressionError(f"{_FACT} takes one of {', '.join(sorted(_FACTS))}")
+        raise UnsupportedExpressionError(f"{FACT} takes one of {', '.join(sorted(_FACTS))}")
     # Known without any row, and not worth a buffer of its own.
-    scan = formula("case when count(*) >= 0 then {0} end", call(_FACT, aggregate.args[0]))
+    scan = formula("case when count(*) >= 0 then {0} end", call(FACT, aggregate.args[0]))
     component = base.Component(
-        name, scan, base.merge_with("max"), whole_only=name in _ABOUT_THE_RELATION
+        name, scan, base.merge_with("max"), whole_only=name in ABOUT_THE_RELATION
     )
     return base.Lowering((component,), base.first_state)
 
 
-AGGREGATES = (base.Aggregate((_FACT,), _fact, own=True, subject=lambda aggregate: "model"),)
+AGGREGATES = (base.Aggregate((FACT,), _fact, own=True, subject=lambda aggregate: "model"),)

@@ -23,7 +23,7 @@ from dqsql.model.plan import Relation, StateColumn
 if TYPE_CHECKING:
     from dqsql.compiler.scan import Scan
 
-METRIC_OF = "metric"
+METRIC_OF, RELATION_ROWS = "metric", "relation_rows"
 _HINT = "for example: metric('ledger', 'sum(amount)')"
 
 
@@ -157,7 +157,7 @@ def _(source: Relation, columns: Mapping[str, str]) -> base.SourcePass:
 
 AGGREGATES = (
     base.Aggregate(
-        ("relation_rows",),
+        (RELATION_ROWS,),
         _relation_rows,
         own=True,
         over_rows=lambda args: (),

@@ -293,6 +293,12 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
             span=use.annotation.span,
             hint="config(batch_by = 'day')",
         )
+    if use.annotation.settings.where is not None:
+        raise CompileError(
+            "where chooses rows, and @cadence looks at the names of batches only",
+            span=use.annotation.span,
+            hint="leave {where: ..} out",
+        )
     return [WatchedMetric(Family.ANY, "row_count", "row_count()", None)]
 
 

@@ -137,3 +137,23 @@ def test_a_relation_that_dbt_did_not_build(shop: Path, spark: SparkSession) -> N
     assert "the relation analytics.payments of payments does not exist" in str(model.error)
     assert "dbt build" in str(model.error.hint)
     assert found.exit_code == 2
+
+
+def test_a_view_whose_table_is_gone_is_told_where_the_model_reads_it(
+    shop: Path, spark: SparkSession
+) -> None:
+    spark.sql("alter table analytics.payments rename to analytics.payments_away")
+    spark.sql("create view analytics.payments as select * from analytics.raw_payments")
+    spark.sql("alter table analytics.raw_payments rename to analytics.raw_payments_away")
+    try:
+        (model,) = dqsql.run(shop, spark=spark, dbt_tests=True, select=["payments"]).models
+    finally:
+        spark.sql("alter table analytics.raw_payments_away rename to analytics.raw_payments")
+        spark.sql("drop view analytics.payments")
+        spark.sql("alter table analytics.payments_away rename to analytics.payments")
+    assert model.error is not None
+    assert "analytics.raw_payments, which does not exist" in model.error.message
+    span = model.error.span
+    text = (shop / "models/marts/payments.sql").read_text(encoding="utf-8")
+    assert span is not None and span.text == "source('raw', 'raw_payments')"
+    assert text.splitlines()[span.line - 1][span.column - 1 :].startswith(span.text)
