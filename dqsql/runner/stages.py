@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dqsql.compiler.aggregates.facts import checks_about_now
+from dqsql.compiler.counts import counted_states
+from dqsql.compiler.scan import scan_groups
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
@@ -24,7 +26,8 @@ from dqsql.monitors.registry import is_due
 class TestedBatches:
     """The batches under test, oldest first, and what Spark can compute of them.
 
-    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it.
+    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it. `plan` is
+    the plan as it was before it was fitted to the data.
     """
 
     batches: tuple[str, ...]
@@ -33,11 +36,19 @@ class TestedBatches:
     execution: ModelExecution
     part: Feasible
     before: Mapping[str, BatchRecord]
+    plan: Plan
 
     @property
     def cumulates(self) -> bool:
         """Whether earlier batches are looked at, too."""
         return any(m.scope is Scope.CUMULATIVE for m in self.part.metrics)
+
+    @property
+    def scans(self) -> int:
+        """How often scanning the batches, and counting their values, reads the source."""
+        part, scan = self.part, self.execution.scan
+        counted = counted_states(part.states, part.metrics)
+        return self.execution.source_scans(part) + len(scan_groups(counted, {}, scan.columns))
 
     @property
     def waiting(self) -> tuple[str, ...]:

@@ -1,0 +1,75 @@
+"""Models of a run that read the same rows: begun and scanned by the first of them, then one by one.
+
+What is wrong with one of them is told when it is its turn, and does not concern the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from dqsql.compiler.sharing import SharedRows
+from dqsql.engine.common_scan import ModelScan, scan_together
+from dqsql.engine.discovery import FoundBatches
+from dqsql.engine.registered import Registered
+from dqsql.engine.relations import register_model
+from dqsql.errors import ConnectionLostError, DqsqlError, EngineError
+from dqsql.model.events import SCAN
+from dqsql.model.plan import Plan
+from dqsql.runner.model_run import ModelRun
+
+
+@dataclass
+class Together:
+    """Models that read the same rows; threads of a run share it. `discovered` are the batches."""
+
+    shared: SharedRows
+    registered: Registered
+    discovered: dict[str, FoundBatches] = field(default_factory=dict)
+    _runs: dict[str, ModelRun | DqsqlError] = field(default_factory=dict)
+    _begun: bool = False
+    _turn: Lock = field(default_factory=Lock)
+
+    def run_of(self, plan: Plan, prepare: Callable[[Plan], ModelRun]) -> ModelRun:
+        """The run of a model, begun, and scanned where that was possible.
+
+        `prepare` makes the run of any of them. Raises DqsqlError: this one cannot begin, or the
+        connection is lost.
+        """
+        with self._turn:
+            if not self._begun:
+                self._begun = True
+                self._begin(plan, prepare)
+            run = self._runs.pop(plan.model.name, None)
+        if isinstance(run, DqsqlError):
+            raise run
+        return run or prepare(plan)
+
+    def _begin(self, first: Plan, prepare: Callable[[Plan], ModelRun]) -> None:
+        # The first one last: whose clock then goes on with the scan.
+        for plan in (*(p for p in self.shared.plans if p is not first), first):
+            name = plan.model.name
+            try:
+                self._runs[name] = run = prepare(plan)
+                run.discovered = self.discovered
+                run.begin()
+            except DqsqlError as error:
+                self._runs[name] = error
+        runs = [run for run in reversed(self._runs.values()) if isinstance(run, ModelRun)]
+        scans = [ModelScan(run.tested.execution, run.tested.part) for run in runs if run.tested]
+        if len(scans) < 2:
+            return
+        names = [run.plan.model.name for run in runs]
+        runs[0].tell(names[0], f"scanning it with {', '.join(names[1:])}")
+        phases = runs[0].phases
+        phases.resume()
+        phases.enter(SCAN)
+        try:
+            register_model(runs[0].spark, runs[0].project, self.shared.reader, self.registered)
+        except ConnectionLostError:
+            raise
+        except EngineError:
+            return
+        scan_together(scans, self.shared.reader)
+        phases.until_now()
