@@ -5,7 +5,7 @@ What is wrong with one of them is told when it is its turn, and does not concern
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -47,8 +47,8 @@ class Together:
         return run or prepare(plan)
 
     def _begin(self, first: Plan, prepare: Callable[[Plan], ModelRun]) -> None:
-        # The first one last: whose clock then goes on with the scan.
-        for plan in (*(p for p in self.shared.plans if p is not first), first):
+        # What is read once counts for the one whose turn it is.
+        for plan in (first, *(p for p in self.shared.plans if p is not first)):
             name = plan.model.name
             try:
                 self._runs[name] = run = prepare(plan)
@@ -56,20 +56,22 @@ class Together:
                 run.begin()
             except DqsqlError as error:
                 self._runs[name] = error
-        runs = [run for run in reversed(self._runs.values()) if isinstance(run, ModelRun)]
-        scans = [ModelScan(run.tested.execution, run.tested.part) for run in runs if run.tested]
-        if len(scans) < 2:
-            return
+        runs = [run for run in self._runs.values() if isinstance(run, ModelRun) and run.tested]
+        if len(runs) > 1:
+            self._scan(runs)
+
+    def _scan(self, runs: Sequence[ModelRun]) -> None:
+        reader, teller = self.shared.reader, runs[0]
         names = [run.plan.model.name for run in runs]
-        runs[0].tell(names[0], f"scanning it with {', '.join(names[1:])}")
-        phases = runs[0].phases
-        phases.resume()
-        phases.enter(SCAN)
+        teller.tell(names[0], f"scanning it with {', '.join(names[1:])}")
+        teller.phases.resume()
+        teller.phases.enter(SCAN)
         try:
-            register_model(runs[0].spark, runs[0].project, self.shared.reader, self.registered)
+            register_model(teller.spark, teller.project, reader, self.registered)
         except ConnectionLostError:
             raise
         except EngineError:
             return
-        scan_together(scans, self.shared.reader)
-        phases.until_now()
+        tested = (run.tested for run in runs if run.tested is not None)
+        scan_together([ModelScan(t.execution, t.part) for t in tested], reader)
+        teller.phases.until_now()
