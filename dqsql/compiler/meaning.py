@@ -20,6 +20,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.plan import row_columns
 from dqsql.compiler.states import ROWS
+from dqsql.compiler.trees import renamed
 from dqsql.dialect import parse_statement, to_sql
 from dqsql.model.plan import FrequencyTable, Metric, Plan, StateColumn
 from dqsql.model.project import CheckModel, Scope
@@ -123,7 +124,7 @@ def with_meaning(plan: Plan, types: Mapping[str, str]) -> Plan:
         source = state.source
         if isinstance(source, FrequencyTable):
             source = replace(source, about=abouts[state.name])
-        merge = None if state.merge is None else _renamed(state.merge, names)
+        merge = None if state.merge is None else renamed(state.merge, names)
         group = tuple(names.get(n, n) for n in state.group)
         name = names.get(state.name, state.name)
         states.append(replace(state, name=name, merge=merge, group=group, source=source))
@@ -143,15 +144,7 @@ def _lower(types: Mapping[str, str]) -> dict[str, str]:
 
 def _with_names(metric: Metric, names: Mapping[str, str]) -> Metric:
     states = tuple(names.get(n, n) for n in metric.states)
-    return replace(metric, finish=_renamed(metric.finish, names), states=states)
-
-
-def _renamed(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
-    tree = tree.copy()
-    for reference in tree.find_all(exp.Column):
-        if reference.name in names:
-            reference.set("this", exp.to_identifier(names[reference.name], quoted=True))
-    return tree
+    return replace(metric, finish=renamed(metric.finish, names), states=states)
 
 
 def _columns(state: StateColumn) -> set[str]:

@@ -80,13 +80,12 @@ def batch_source(model: CheckModel) -> tuple[str, str] | None:
         return None
     source = query.args.get("from_")
     table = None if source is None else source.this
-    if not isinstance(table, exp.Table) or table.db or not _has_only(query, "expressions", "from_"):
+    if not isinstance(table, exp.Table) or table.db or not has_only(query, "expressions", "from_"):
         return None
     alias = table.args.get("alias")
-    if not _has_only(table, "this", "alias") or (alias and alias.columns):
+    if not has_only(table, "this", "alias") or (alias and alias.columns):
         return None
-    called = (c.name.lower() for p in query.expressions for c in p.find_all(exp.Anonymous))
-    if not _OF_A_ROW.issuperset(called):
+    if not all(map(is_of_a_row, query.expressions)):
         return None
     found = _handed_on(query, batch_by.name, table.alias_or_name)
     return None if found is None else (table.name, found)
@@ -97,13 +96,19 @@ def _handed_on(query: exp.Select, name: str, table: str) -> str | None:
     stars = [p for p in query.expressions if p.is_star]
     named = [p for p in query.expressions if p.alias_or_name.lower() == name.lower()]
     if stars:
-        plain = len(stars) == 1 and isinstance(stars[0], exp.Star) and _has_only(stars[0])
+        plain = len(stars) == 1 and isinstance(stars[0], exp.Star) and has_only(stars[0])
         return name if plain and not named else None
     value = named[0].unalias() if len(named) == 1 else None
-    if not isinstance(value, exp.Column) or not _has_only(value, "this", "table"):
+    if not isinstance(value, exp.Column) or not has_only(value, "this", "table"):
         return None
     return value.name if value.table.lower() in ("", table.lower()) else None
 
 
-def _has_only(node: exp.Expr, *parts: str) -> bool:
+def is_of_a_row(value: exp.Expr) -> bool:
+    """Whether the functions in an expression are known to give one value for each row."""
+    return _OF_A_ROW.issuperset(c.name.lower() for c in value.find_all(exp.Anonymous))
+
+
+def has_only(node: exp.Expr, *parts: str) -> bool:
+    """Whether a node has no other parts than those."""
     return all(name in parts for name, part in node.args.items() if part)

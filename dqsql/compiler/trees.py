@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot import exp
 
@@ -26,6 +26,15 @@ def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> ex
     copy = type(node)(**{key: mapped(value) for key, value in node.args.items()})
     copy.meta.update(node.meta)
     return copy
+
+
+def renamed(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
+    """A copy of a tree with columns under other names; those that `names` lacks keep theirs."""
+    tree = tree.copy()
+    for reference in tree.find_all(exp.Column):
+        if reference.name in names:
+            reference.set("this", exp.to_identifier(names[reference.name], quoted=True))
+    return tree
 
 
 def map_aggregates(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

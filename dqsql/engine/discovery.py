@@ -16,7 +16,7 @@ from sqlglot import exp
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batch_source, batches_query, segment_count_query
 from dqsql.dialect import column, quoted, to_sql
-from dqsql.engine.batches import BatchChoice, BatchRequest, choose_batches, period_of
+from dqsql.engine.batches import BatchChoice, BatchRequest, Period, choose_batches, period_of
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import known_schema
 from dqsql.engine.small import SMALL_BYTES
@@ -50,6 +50,7 @@ class Discovery:
     """Looks at the batches and segments of one model, whose view is registered.
 
     `batch_type` is the Spark type of `batch_by`, `columns` gives those of the model's columns.
+    `known` is what was found for models that read the same rows, by the query; it is added to.
     """
 
     spark: SparkSession
@@ -58,14 +59,14 @@ class Discovery:
     limits: RunLimits
     batch_type: str
     columns: Mapping[str, str]
+    known: dict[str, FoundBatches] = field(default_factory=dict)
 
     def choose(
         self, request: BatchRequest, ledger: Mapping[str, BatchRecord], own_batch: str
     ) -> BatchChoice:
         """The batches to check. Raises DqsqlError, also for too many segments in them."""
         period = period_of(request, self.limits.begin, self.model, self.batch_type)
-        query = batches_query(self.model, period.condition(self.columns))
-        if query is None:
+        if self.model.config.batch_by is None:
             choice = BatchChoice((own_batch,))
             if self._check_segments(choice, FoundBatches({})) == 0:
                 # No row has a segment that the whole batch could be merged from.
@@ -75,17 +76,30 @@ class Discovery:
             return choice if last is None else replace(choice, sizes={own_batch: last.rows})
         if request.batches:
             request = replace(request, batches=self._named(request.batches))
-        counted = rows_of_batches(self.spark, self.project, self.model, self.batch_type)
-        if counted is None:
-            found = find_batches(self.spark, self.model.name, query)
-        else:
-            # Rows without a batch are in no period.
-            inside = (b for b in counted if b is not None or not period.bounded)
-            found = FoundBatches({b: counted[b] for b in inside})
+        found = self._found(period)
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}
         return replace(choice, sizes=sizes)
+
+    def _found(self, period: Period) -> FoundBatches:
+        """The batches of a period, and maybe others."""
+        condition = period.condition(self.columns)
+        query = batches_query(self.model, condition)
+        assert query is not None, "there is a batch_by"
+        # Of whichever model: those that share what is known have other names only.
+        key = f"{self.model.config.batch_by} {self.model.config.segment_by} {condition}"
+        if key not in self.known:
+            self.known[key] = self._counted(period, query)
+        return self.known[key]
+
+    def _counted(self, period: Period, query: exp.Expr) -> FoundBatches:
+        counted = rows_of_batches(self.spark, self.project, self.model, self.batch_type)
+        if counted is None:
+            return find_batches(self.spark, self.model.name, query)
+        # Rows without a batch are in no period.
+        inside = (b for b in counted if b is not None or not period.bounded)
+        return FoundBatches({b: counted[b] for b in inside})
 
     def _named(self, texts: Sequence[str]) -> tuple[str, ...]:
         """The names of batches that were asked for: `2013-2-8` is the date 2013-02-08.

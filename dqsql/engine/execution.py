@@ -16,7 +16,7 @@ from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
 from dqsql.compiler.scan import SMALL_ROWS, Scan, rows_of
-from dqsql.dialect import literal, to_sql
+from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
 from dqsql.engine.session_use import put_view
@@ -74,6 +74,7 @@ class ModelExecution:
     _found: list[dict[str, Any]] | None = None
     _exposed: frozenset[str] = frozenset()
     _analysed: tuple[str, DataFrame] | None = None
+    _reads: int | None = None
 
     def _query(self, statement: exp.Expr) -> DataFrame:
         return self.spark.sql(self._text(statement))
@@ -147,10 +148,10 @@ class ModelExecution:
         Should it fail, the rows are read again.
         """
         rows = self.scan.rows
-        few = rows is not None and rows <= _READ_TWICE and self._are_few(part)
+        few = rows is not None and rows <= _READ_TWICE and self.are_few(part)
         return few and reads_once(part.of_scope(Scope.DELTA).metrics)
 
-    def _are_few(self, part: Feasible) -> bool:
+    def are_few(self, part: Feasible) -> bool:
         """Whether state rows are few enough to be handed to Spark from here, without a file."""
         if self.plan.model.config.segment_by or not all(map(survives_arrow, part.types.values())):
             return False
@@ -219,9 +220,9 @@ class ModelExecution:
         then reads no table, and storing them can wait.
         """
         self._exposed = exposing(part.states, pii_columns(self.plan.model))
-        if self._is_whole(part) and self._scan_and_measure(part):
+        if self.holds_states or (self._is_whole(part) and self._scan_and_measure(part)):
             return
-        local = self._are_few(part)
+        local = self.are_few(part)
         try:
             sorting_if_too_large(self.spark, lambda: self._scan_states(part, batches, local))
         except EngineError:
@@ -230,6 +231,45 @@ class ModelExecution:
                 raise
             part.drop_states(failing)
             self._scan_states(part, batches, local)
+
+    def scan_at_once(self, part: Feasible) -> bool:
+        """Compute state rows, if they are few, by one statement; whether that worked."""
+        if self._is_whole(part):
+            return self._scan_and_measure(part)
+        if not self.are_few(part):
+            return False
+        try:
+            sorting_if_too_large(self.spark, lambda: self._scan_states(part, (), local=True))
+        except ConnectionLostError:
+            raise
+        except EngineError:
+            return False
+        return True
+
+    def take(
+        self,
+        scanned: ModelExecution,
+        states: Mapping[str, str],
+        values: Mapping[str, str],
+        reads: int,
+    ) -> None:
+        """Hold states, and what is known of them, as another execution has computed them.
+
+        `states` are what the states are called there, by their names here, `values` likewise what
+        metrics and checks are. `reads` is how often the source was read for the sake of this one.
+        """
+        assert scanned._held is not None
+        keys = {BATCH: BATCH, SEGMENT: SEGMENT}
+        columns = {**keys, **states}
+        held = scanned._held.select([*columns.values()])
+        self._held, self._reads = held.rename_columns([*columns]), reads
+        if scanned._local is not None:
+            named = (f"{quoted(there)} as {quoted(here)}" for here, there in columns.items())
+            self._local = scanned._local.selectExpr(*named)
+        if scanned._found is not None:
+            told = {**keys, "rows": "rows", **values}
+            rows = scanned._found
+            self._found = [{here: row[there] for here, there in told.items()} for row in rows]
 
     def _scan_and_measure(self, part: Feasible) -> bool:
         """Compute states and all that is said of single batches; whether it worked."""
@@ -305,6 +345,12 @@ class ModelExecution:
         known, self._analysed = self._analysed, None
         # A second try needs another plan: a frame keeps the one that it was executed by.
         return known[1] if known is not None and known[0] == text else self.spark.sql(text)
+
+    def source_scans(self, part: Feasible) -> int:
+        """How often scanning reads the model's SELECT."""
+        if self._reads is not None:
+            return self._reads
+        return self.scan.of(part.scanned, part.types).source_scans
 
     @property
     def holds_states(self) -> bool:

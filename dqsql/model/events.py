@@ -82,6 +82,10 @@ class Phases:
         self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
         self._phase, self._since = phase, now
 
+    def resume(self) -> None:
+        """Go on with the phase; the time since the last call was spent on something else."""
+        self._since = self.clock()
+
     def until_now(self) -> dict[str, float]:
         """Seconds by phase."""
         self.enter(self._phase)

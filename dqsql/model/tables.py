@@ -300,7 +300,10 @@ MODEL_RUNS = Table(
         whole("checks", "Checks and monitors."),
         whole("metrics", "Metric values that were computed."),
         whole("findings", "Verdicts that are neither `pass` nor `skipped`."),
-        whole("scans", "Scans of source data."),
+        whole(
+            "scans",
+            "Scans of source data; one for several models counts for the first of them.",
+        ),
         whole("rows", "Rows of the checked batches."),
         whole("bytes", "Bytes that Spark read; null if unknown, or if models overlap."),
         real(

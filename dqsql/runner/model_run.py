@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from dqsql.decisions.constraints import constraint_results, unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
-from dqsql.engine.discovery import Discovery
+from dqsql.engine.discovery import Discovery, FoundBatches
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
 from dqsql.engine.failures import hiding_values
@@ -76,7 +75,8 @@ class ModelRun:
     model's name and what is being done. `ledger` has no batches that are `retired`. With
     `only_new`, flagged batches of an earlier run are no failure of this one. `label` names the
     batch of a model without `batch_by`; without it, the run does. `good` are the rows that were not
-    quarantined, once they are known.
+    quarantined, once they are known, `tested` the batches, once it has begun. Runs of models that
+    read the same rows share what they have `discovered`.
     """
 
     plan: Plan
@@ -98,8 +98,12 @@ class ModelRun:
     good: DataFrame | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     phases: Phases = field(default_factory=Phases)
+    discovered: dict[str, FoundBatches] = field(default_factory=dict)
+    tested: TestedBatches | None = None
+    _choice: BatchChoice | None = None
+    _batch_type: str = ""
+    _looks: int = 0
     _own_batch: str = field(init=False)
-    _start: float = field(default_factory=time.monotonic)
     _columns: dict[str, str] = field(default_factory=dict)
     _before: BeforeScan | None = None
     _meaning: Meaning = field(default_factory=Meaning)
@@ -114,19 +118,32 @@ class ModelRun:
         with hiding_values(pii_columns(self.plan.model)):
             return self._execute()
 
+    def begin(self) -> BatchChoice:
+        """Find the batches to check, and what of them Spark can compute. Raises DqsqlError."""
+        with hiding_values(pii_columns(self.plan.model)):
+            self.phases.enter(DISCOVERY)
+            self._choice, self._batch_type = self._choose()
+            self.phases.enter(COMPILE)
+            if self._choice.batches:
+                self.tested = self._analysed(self._choice, self._batch_type)
+            self.phases.until_now()
+            return self._choice
+
     def _execute(self) -> ModelResult:
-        self.phases.enter(DISCOVERY)
-        choice, batch_type = self._choose()
-        self.phases.enter(COMPILE)
+        choice = self._choice or self.begin()
+        self.phases.resume()
+        tested = self.tested
+        plan = self.plan if tested is None else tested.plan
         owed = [b for b in choice.owed if b not in self._reviewed]
-        uncomputed = UncomputedChecks.of(self.plan, self.store, owed)
-        plan, store = self.plan, self._write if owed else self.journal.add
+        uncomputed = UncomputedChecks.of(plan, self.store, owed)
+        store = self._write if owed else self.journal.add
 
         def again(part: tuple[str, ...]) -> ModelResult:
             self.plan, self._before = plan, None
-            return self._checked(BatchChoice(part, sizes=choice.sizes), batch_type, self._write)
+            owing = self._analysed(BatchChoice(part, sizes=choice.sizes), self._batch_type)
+            return self._checked(owing, self._write)
 
-        done = self._checked(choice, batch_type, store) if choice.batches else None
+        done = None if tested is None else self._checked(tested, store)
         done = uncomputed.checked_again(done, again) or self._nothing(choice)
         return done if self.only_new else uncomputed.told_with(done)
 
@@ -135,14 +152,12 @@ class ModelRun:
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
         why = why_nothing(choice, self.request)
-        return self._result(notes, skipped=why, scans=1, waiting=waiting, gone=choice.gone)
+        looks = self._looks
+        return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
-    def _checked(
-        self, choice: BatchChoice, batch_type: str, store: Callable[[Work], None]
-    ) -> ModelResult:
+    def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
-        plan = self.plan
-        tested = self._analysed(choice, batch_type)
+        batch_type = tested.batch_type
         replaced = self._reopen(tested.batches)
         self._streaks = streaks_of(
             self.plan.checks, self.store, self.plan.model.name, self.ledger, tested.batches
@@ -151,20 +166,16 @@ class ModelRun:
         self._scan_states(tested)
         found, sound = self._decided(tested)
         if found.judged.rest:
-            first, rest = choice.parted(found.judged.rest)
-            self.plan = plan
-            done = self._checked(first, batch_type, self._write)
-            self.plan, self._before = plan, None
-            return joined(done, self._checked(rest, batch_type, store))
+            first, rest = tested.choice.parted(found.judged.rest)
+            self.plan = tested.plan
+            done = self._checked(self._analysed(first, batch_type), self._write)
+            self.plan, self._before = tested.plan, None
+            return joined(done, self._checked(self._analysed(rest, batch_type), store))
         samples = FailureSampler(
             self.plan, self.spark, self.store, self.limits, self.run_id, self.now
         ).sample(found.all, batch_type, self._columns, self._own_batch)
-        returned = returned_rows(
-            self.plan,
-            self.spark,
-            samples.results,
-            partial(BatchFilter, spark_type=batch_type, types=self._columns),
-        )
+        of_batches = partial(BatchFilter, spark_type=batch_type, types=self._columns)
+        returned = returned_rows(self.plan, self.spark, samples.results, of_batches)
         split = self._split(tested, found)
         work = self._work(tested, found, samples, sound, split)
         store(replace(work, replaced=replaced))
@@ -174,7 +185,7 @@ class ModelRun:
             batches=tested.batches,
             results=tuple(samples.results),
             metrics=len(found.measured.values) + len(found.judged.values),
-            scans=tested.scans(self._columns) + samples.scans + returned.scans + split.scans,
+            scans=self._looks + tested.scans + samples.scans + returned.scans + split.scans,
             returned=returned.rows,
             rows=sum(found.measured.rows.values()),
             waiting=() if self.only_new else tested.waiting,
@@ -209,7 +220,7 @@ class ModelRun:
 
     def _analysed(self, choice: BatchChoice, batch_type: str) -> TestedBatches:
         """What there is to scan, as far as Spark can do it."""
-        batches = tuple(sorted(choice.batches, key=batch_order))
+        batches, compiled = tuple(sorted(choice.batches, key=batch_order)), self.plan
         self.plan = with_meaning(for_types(self.plan, self._columns), self._columns)
         self._meaning = Meaning.of(self.plan, self._columns)
         self._learn_before_scan(batches, batch_type)
@@ -219,7 +230,9 @@ class ModelRun:
         part = execution.analyse(prepared.states, prepared.broken)
         scanned = {s.name for s in scanned_states(part.states, part.metrics)}
         part.unscanned = frozenset(s.name for s in part.states if s.name not in scanned)
-        return TestedBatches(batches, choice, batch_type, execution, part, dict(self.ledger))
+        return TestedBatches(
+            batches, choice, batch_type, execution, part, dict(self.ledger), compiled
+        )
 
     def _notes(
         self, tested: TestedBatches, found: ModelVerdicts, samples: Samples, sound: Collection[str]
@@ -273,8 +286,11 @@ class ModelRun:
             execution = self._execution(BatchChoice(()), kind)
             kind = execution.batch_type(model.config.batch_by, view)
             self._step("looking for new batches")
-        discovery = Discovery(self.spark, self.project, model, self.limits, kind, self._columns)
+        found, known = self.discovered, len(self.discovered)
+        columns, limits = self._columns, self.limits
+        discovery = Discovery(self.spark, self.project, model, limits, kind, columns, found)
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
+        self._looks = len(found) - known
         choice = newest_again(choice, self.plan, self.ledger, self.now)
         return choice, kind
 
@@ -479,15 +495,16 @@ class ModelRun:
         self, notes: tuple[str, ...], results: tuple[Result, ...] = (), **found: Any
     ) -> ModelResult:
         """What was `found`, with what is known of the model at the end of its run."""
+        phases = self.phases.until_now()
         return ModelResult(
             self.plan.model.name,
             self.plan.model.path,
             results=results,
             groups=grouped(results),
             checks=len(self.plan.declared),
-            seconds=time.monotonic() - self._start,
+            seconds=sum(phases.values()),
             columns=self._columns,
-            phases=self.phases.until_now(),
+            phases=phases,
             notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
             **found,

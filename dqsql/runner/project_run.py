@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from dqsql.engine.storage_base import Store
+    from dqsql.runner.model_run import ModelRun
+    from dqsql.runner.together import Together
 
 
 # More models at a time than this only wait for each other, on however many cores.
@@ -118,6 +121,7 @@ class ProjectRun:
     _watched: WatchedFiles | None = None
     _registered: Registered = field(default_factory=Registered, init=False)
     _by_columns_of_now: dict[str, Plan] = field(default_factory=dict, init=False)
+    _together: Mapping[str, Together] = field(default_factory=dict, init=False)
 
     @property
     def _project(self) -> Project:
@@ -231,6 +235,7 @@ class ProjectRun:
         models: list[ModelResult] = []
         lost: list[str] = []
         order = InOrder(self.listener, self._threads(session.scale is not Scale.ANY))
+        self._together = self._sharing()
 
         def work(plan: Plan) -> ModelResult:
             if plan.blocked and not is_open(plan.model):
@@ -245,7 +250,7 @@ class ProjectRun:
             ledger = self.ledgers.setdefault(plan.model.name, {})
             if plan.model.name in self._unchanged:
                 return self._nothing_new(plan, ledger)
-            result = self._run_model(plan, session(), journal, ledger, order.step)
+            result = self._run_model(plan, session(), journal, order.step)
             if not isinstance(result.error, ConnectionLostError):
                 return result
             # One error says it for all models that were at work.
@@ -258,6 +263,19 @@ class ProjectRun:
                 self.listener.model_step(model.model, "storing")
                 self._report_unstored(models, len(plans), journal.write())
         return tuple(models)
+
+    def _sharing(self) -> dict[str, Together]:
+        """The models that are scanned together, by their names."""
+        from dqsql.compiler.sharing import shared_rows
+        from dqsql.runner.together import Together
+
+        if self.request.fail_fast:
+            # The first failure may be that of the one that is begun first.
+            return {}
+        new = (p for p in self.compiled.plans if p.model.name not in self._unchanged)
+        plans = (p for p in new if not p.blocked)
+        groups = [Together(s, self._registered) for s in shared_rows(plans)]
+        return {plan.model.name: group for group in groups for plan in group.shared.plans}
 
     def _kept(
         self,
@@ -383,55 +401,21 @@ class ProjectRun:
         plan: Plan,
         spark: SparkSession,
         journal: Journal,
-        ledger: dict[str, BatchRecord],
         tell: Callable[[str, str], None],
     ) -> ModelResult:
         """Check one model; what goes wrong with it does not stop the others."""
         from dqsql.engine.consumption import counting_bytes
-        from dqsql.engine.preparation import relation_ids
-        from dqsql.engine.relations import register_dependencies, register_model
-        from dqsql.runner.model_run import ModelRun
 
         model = plan.model
         start = time.monotonic()
-        phases = Phases()
+        together = self._together.get(model.name)
+        prepare = partial(self._prepared, spark=spark, journal=journal, tell=tell)
         try:
-            own = model.depends_on if model.relation is None else ()
-            needed = (*own, *relation_ids(plan.relations))
-            reader = replace(model, depends_on=needed, relation=None)
-            register_dependencies(spark, self._project, reader, self._registered)
-            register_model(spark, self._project, model, self._registered)
-            plan = self._with_columns_of_now(plan, spark)
-            model = plan.model
-            if plan.blocked:
-                return ModelResult(model.name, model.path, error=error_of(plan.rejected))
-            reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
-            work = ModelRun(
-                plan=plan,
-                project=self._project,
-                spark=spark,
-                store=journal.store,
-                journal=journal,
-                ledger=ledger,
-                retired=self._retired.get(model.name, {}),
-                request=self.request.batches_for(model.name),
-                run_id=self.run_id,
-                now=self.started,
-                tell=tell,
-                limits=limits_of(
-                    model,
-                    self._project,
-                    store_failures=self.request.store_failures,
-                    rates=self._rates,
-                ),
-                reviews=self._reviews.get(model.name, {}),
-                only_new=self.request.only_new,
-                quarantine=self._quarantine(model),
-                label=self.request.labels.get(model.name),
-                findings=self._findings.get(model.name, ()),
-                phases=phases,
-            )
+            if together is None:
+                work = prepare(plan)
             with counting_bytes(spark) as bytes_read:
+                if together is not None:
+                    work = together.run_of(plan, prepare)
                 result = work.execute()
                 result = replace(result, bytes_read=bytes_read())
             if work.good is not None:
@@ -439,9 +423,56 @@ class ProjectRun:
             return result
         except DqsqlError as error:
             seconds = time.monotonic() - start
+            plan = self._by_columns_of_now.get(model.name, plan)
             # What is wrong with single annotations is told all the same.
             told = error_of((*plan.rejected, error)) if plan.rejected else error
             return ModelResult(model.name, model.path, seconds=seconds, error=told)
+
+    def _prepared(
+        self, plan: Plan, spark: SparkSession, journal: Journal, tell: Callable[[str, str], None]
+    ) -> ModelRun:
+        """The run of a model whose view is registered. Raises DqsqlError."""
+        from dqsql.engine.preparation import relation_ids
+        from dqsql.engine.relations import register_dependencies, register_model
+        from dqsql.runner.model_run import ModelRun
+
+        model, phases = plan.model, Phases()
+        own = model.depends_on if model.relation is None else ()
+        needed = (*own, *relation_ids(plan.relations))
+        reader = replace(model, depends_on=needed, relation=None)
+        register_dependencies(spark, self._project, reader, self._registered)
+        register_model(spark, self._project, model, self._registered)
+        plan = self._with_columns_of_now(plan, spark)
+        model = plan.model
+        if plan.blocked:
+            raise error_of(plan.rejected)
+        ledger = self.ledgers.setdefault(model.name, {})
+        reopen_rebuilt(model, ledger, lambda: journal.store.rows(RUNS))
+        return ModelRun(
+            plan=plan,
+            project=self._project,
+            spark=spark,
+            store=journal.store,
+            journal=journal,
+            ledger=ledger,
+            retired=self._retired.get(model.name, {}),
+            request=self.request.batches_for(model.name),
+            run_id=self.run_id,
+            now=self.started,
+            tell=tell,
+            limits=limits_of(
+                model,
+                self._project,
+                store_failures=self.request.store_failures,
+                rates=self._rates,
+            ),
+            reviews=self._reviews.get(model.name, {}),
+            only_new=self.request.only_new,
+            quarantine=self._quarantine(model),
+            label=self.request.labels.get(model.name),
+            findings=self._findings.get(model.name, ()),
+            phases=phases,
+        )
 
     def _quarantine(self, model: CheckModel) -> Quarantine | None:
         found = quarantine_of(model, self._project, self.request.quarantine)

@@ -31,7 +31,8 @@ _REFUSED = (BatchStatus.FLAGGED, BatchStatus.REJECTED)
 class TestedBatches:
     """The batches under test, oldest first, and what Spark can compute of them.
 
-    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it.
+    `before` is the ledger of before the run. `part` shrinks as Spark refuses more of it. `plan` is
+    the plan as it was before it was fitted to the data.
     """
 
     batches: tuple[str, ...]
@@ -40,6 +41,7 @@ class TestedBatches:
     execution: ModelExecution
     part: Feasible
     before: Mapping[str, BatchRecord]
+    plan: Plan
 
     @property
     def cumulates(self) -> bool:
@@ -65,13 +67,12 @@ class TestedBatches:
             if b not in self.before or (statuses[b] is BatchStatus.ACCEPTED and b not in reviews)
         ]
 
-    def scans(self, columns: Mapping[str, str]) -> int:
-        """How often the model's SELECT is read; `columns` are its columns' Spark types."""
-        scan = self.execution.scan.of(self.part.scanned, self.part.types)
-        counted = counted_states(self.part.states, self.part.metrics)
-        counting = len(scan_groups(counted, {}, columns))
-        discovery = 0 if self.execution.plan.model.config.batch_by is None else 1
-        return scan.source_scans + counting + discovery
+    @property
+    def scans(self) -> int:
+        """How often scanning the batches, and counting their values, reads the source."""
+        part, scan = self.part, self.execution.scan
+        counted = counted_states(part.states, part.metrics)
+        return self.execution.source_scans(part) + len(scan_groups(counted, {}, scan.columns))
 
     @property
     def waiting(self) -> tuple[str, ...]:
