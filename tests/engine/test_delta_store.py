@@ -154,8 +154,12 @@ def test_what_spark_writes_it_reads_back(spark: SparkSession, store: Store) -> N
     assert read.selectExpr(*texts).collect() == frame.selectExpr(*texts).collect()
 
 
+@pytest.mark.usefixtures("compiled_plans")
 def test_counts_of_batches_share_files(spark: SparkSession, store: Store, warehouse: Path) -> None:
-    """Files that hold other batches are written again without those that are replaced."""
+    """Files that hold other batches are written again without those that are replaced.
+
+    Spark puts the rows of a batch together where it plans adaptively.
+    """
 
     def counts(values: dict[str, int]) -> DataFrame:
         return states(spark, values, ", 'x' as counted, cast(n as string) as value")

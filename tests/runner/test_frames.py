@@ -19,6 +19,9 @@ from tests.conftest import QUICK_START
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# Spark lists views only where it compiles.
+pytestmark = pytest.mark.usefixtures("compiled_plans")
+
 ROWS = """select * from values (1, 5.0, 'a', date '2024-01-01'), (2, 6.0, 'b', date '2024-01-01'),
 (null, 70.0, 'b', date '2024-01-02') as t(id, price, kind, day)"""
 

@@ -19,6 +19,9 @@ from .conftest import SOURCES, NewProject, Project
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Spark lists views only where it compiles.
+pytestmark = pytest.mark.usefixtures("compiled_plans")
+
 MODEL = """\
 {{ config(batch_by = 'day', segment_by = ['part']) }}
 select
