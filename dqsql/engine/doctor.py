@@ -22,7 +22,7 @@ from dqsql.engine.ledger import (
 )
 from dqsql.engine.upkeep import Upkeep
 from dqsql.errors import UsageError
-from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.results import BatchRecord
 from dqsql.model.tables import (
     ALL_TABLES,
     BATCHES,
@@ -235,7 +235,7 @@ class Doctor:
                     mended=self.repair,
                 )
         if again and self.repair:
-            marked = {b: _incomplete(r) if b in again else r for b, r in ledger.items()}
+            marked = {b: r.reopened if b in again else r for b, r in ledger.items()}
             self.upkeep.store.replace_partition(BATCHES, ledger_rows(marked))
 
     def _orphans(
@@ -281,10 +281,6 @@ class Doctor:
 def _is_open(found: Collection[Ailment], table: str) -> bool:
     """Whether something about the table is not mended."""
     return any(a.table == table and not a.mended and not a.harmless for a in found)
-
-
-def _incomplete(record: BatchRecord) -> BatchRecord:
-    return replace(record, status=BatchStatus.INCOMPLETE, counted=None, stored=None)
 
 
 def age_of(text: str) -> dt.timedelta:

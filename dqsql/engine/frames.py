@@ -15,6 +15,7 @@ from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.paths import escaped
 from dqsql.engine.session import configured
+from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
@@ -91,9 +92,9 @@ def as_view(frame: DataFrame, view: str) -> Iterator[None]:
         # Where tables cannot be listed, the next check replaces what is left.
         with suppress(*SPARK_FAILURES):
             catalog.dropTempView(view)
-            for table in catalog.listTables(pattern=f"{view}*"):
-                if table.isTemporary:
-                    catalog.dropTempView(table.name)
+            for name, is_temporary in tables_in(frame.sparkSession).items():
+                if is_temporary and name.startswith(view):
+                    catalog.dropTempView(name)
 
 
 class MemoryStore(Store):

@@ -27,6 +27,7 @@ from dqsql.engine.failures import (
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.registered import Registered
 from dqsql.engine.session_use import put_view
+from dqsql.engine.statements import tables_in
 from dqsql.engine.values import types_of
 from dqsql.errors import SourceNotFoundError
 from dqsql.model.project import CheckModel, Project, Source, view_name
@@ -280,8 +281,8 @@ def _tables(spark: SparkSession, name: str) -> list[str]:
         found = []
         for one in near:
             prefix = f"{one}." if above else ""
-            tables = [t for t in spark.catalog.listTables(one) if not t.name.startswith("dqsql__")]
-            found += [t.name if t.isTemporary else f"{prefix}{t.name}" for t in tables]
+            tables = {n: t for n, t in tables_in(spark, one).items() if n[:7] != "dqsql__"}
+            found += [n if is_temporary else f"{prefix}{n}" for n, is_temporary in tables.items()]
     except SPARK_FAILURES:
         # A catalog may refuse to list what it has; the error itself is told all the same.
         return []

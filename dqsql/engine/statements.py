@@ -108,6 +108,16 @@ def keep_in_memory(spark: SparkSession, view: str) -> None:
         spark.catalog.cacheTable(quoted(view))
 
 
+def tables_in(spark: SparkSession, schema: str | None = None) -> dict[str, bool]:
+    """The tables of a schema, else the current one, and the temporary views: whether it is one.
+
+    Spark's `listTables` fails where plans are interpreted.
+    """
+    where = "" if schema is None else f" in {quoted(schema)}"
+    found = spark.sql(f"show tables{where}").toArrow().to_pylist()
+    return {row["tableName"]: row["isTemporary"] for row in found}
+
+
 def drop_views(spark: SparkSession, views: Sequence[str]) -> None:
     """Forget temporary views."""
     for view in views:

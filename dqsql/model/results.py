@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from html import escape
@@ -271,6 +271,11 @@ class BatchRecord:
         if self.status in (BatchStatus.REJECTED, BatchStatus.RETIRED):
             return False
         return self.status is BatchStatus.ACCEPTED if self.counted is None else self.counted
+
+    @property
+    def reopened(self) -> BatchRecord:
+        """The record of a batch that has to be checked again."""
+        return replace(self, status=BatchStatus.INCOMPLETE, counted=None, stored=None)
 
 
 # `ModelResult.skipped` of a model that the run did not come to, since another one failed or lost

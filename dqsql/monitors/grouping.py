@@ -11,7 +11,7 @@ from dqsql.decisions.grouping import VALUES, Symptom, group_findings
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Severity
-from dqsql.model.results import BatchFinding, RankedFinding, Result, Status
+from dqsql.model.results import BatchFinding, ModelResult, RankedFinding, Result, Status
 
 _SYMPTOMS = (Status.FAIL, Status.WARN, Status.NO_DATA)
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -27,6 +27,24 @@ def grouped(results: Iterable[Result]) -> tuple[BatchFinding, ...]:
         by_batch.setdefault(result.batch or "", []).append(result)
     found = (_of_batch(by_batch[b]) for b in sorted(by_batch, key=batch_order))
     return tuple(g for g in found if g is not None)
+
+
+def joined_results(first: ModelResult, then: ModelResult) -> ModelResult:
+    """The result of a model whose batches were checked in two parts."""
+    results = (*first.results, *then.results)
+    both = {*first.returned, *then.returned}
+    return replace(
+        then,
+        batches=(*first.batches, *then.batches),
+        results=results,
+        groups=grouped(results),
+        metrics=first.metrics + then.metrics,
+        scans=first.scans + then.scans,
+        rows=first.rows + then.rows,
+        empty=(*first.empty, *then.empty),
+        notes=tuple(dict.fromkeys((*first.notes, *then.notes))),
+        returned={c: first.returned.get(c, 0) + then.returned.get(c, 0) for c in both},
+    )
 
 
 def _of_batch(results: Iterable[Result]) -> BatchFinding | None:

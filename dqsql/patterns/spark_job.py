@@ -75,10 +75,11 @@ def sources(
             found |= _files(spark, name, root or Path.cwd(), csv_options)
         elif name.endswith(".*"):
             schema = name[:-2]
-            for table in spark.catalog.listTables(schema):
+            # Spark's `listTables` fails where plans are interpreted.
+            for table in spark.sql(f"show tables in {schema}").collect():
                 # Spark lists the session's temporary views among the tables of every schema.
                 if not table.isTemporary:
-                    relation = f"{schema}.{_plain_or_quoted(table.name)}"
+                    relation = f"{schema}.{_plain_or_quoted(table.tableName)}"
                     try:
                         frame = spark.table(relation)
                         frame.schema  # noqa: B018 - a Connect session resolves nothing before

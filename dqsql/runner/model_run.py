@@ -47,17 +47,11 @@ from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result, S
 from dqsql.model.tables import BATCHES, METRICS, RESULTS
 from dqsql.model.wording import plural
 from dqsql.monitors.context import Workplace
-from dqsql.monitors.grouping import grouped
+from dqsql.monitors.grouping import grouped, joined_results
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
-from dqsql.runner.stages import (
-    ModelVerdicts,
-    TestedBatches,
-    before_scan,
-    joined,
-    newest_again,
-)
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, newest_again
 from dqsql.runner.uncomputed import UncomputedChecks, errors_by_batch
 from dqsql.runner.warnings import why_nothing
 
@@ -170,7 +164,7 @@ class ModelRun:
             self.plan = tested.plan
             done = self._checked(self._analysed(first, batch_type), self._write)
             self.plan, self._before = tested.plan, None
-            return joined(done, self._checked(self._analysed(rest, batch_type), store))
+            return joined_results(done, self._checked(self._analysed(rest, batch_type), store))
         samples = FailureSampler(
             self.plan, self.spark, self.store, self.limits, self.run_id, self.now
         ).sample(found.all, batch_type, self._columns, self._own_batch)
@@ -303,11 +297,7 @@ class ModelRun:
         again = [b for b in batches if b in self.ledger]
         if not again:
             return []
-        for batch in again:
-            record = self.ledger[batch]
-            self.ledger[batch] = replace(
-                record, status=BatchStatus.INCOMPLETE, counted=None, stored=None
-            )
+        self.ledger.update({batch: self.ledger[batch].reopened for batch in again})
         self.journal.reopen(ledger_rows({**self.retired, **self.ledger}))
         found = stored_rows(self.store, RESULTS, self.plan.model.name, again)
         return [{**row, "replaced_at": self.now} for row in found]
@@ -410,14 +400,9 @@ class ModelRun:
         return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement) -> list[Result]:
+        now = checks_about_now(self.plan)
         return self._streaks.judged(
-            constraint_results(
-                self.plan,
-                measured.outcomes,
-                self.ledger,
-                checks_about_now(self.plan),
-                self._columns,
-            )
+            constraint_results(self.plan, measured.outcomes, self.ledger, now, self._columns)
         )
 
     def _write(self, work: Work) -> None:

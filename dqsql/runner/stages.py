@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.compiler.counts import counted_states
@@ -17,9 +17,8 @@ from dqsql.engine.totals import CumulativeRun
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Result
+from dqsql.model.results import BatchRecord, BatchStatus, Result
 from dqsql.monitors.context import Workplace
-from dqsql.monitors.grouping import grouped
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import is_due
@@ -120,24 +119,6 @@ def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[s
         accepted,
         {b for b, r in ledger.items() if r.status in _REFUSED},
         place.project.settings,
-    )
-
-
-def joined(first: ModelResult, then: ModelResult) -> ModelResult:
-    """The result of a model whose batches were checked in two parts."""
-    results = (*first.results, *then.results)
-    both = {*first.returned, *then.returned}
-    return replace(
-        then,
-        batches=(*first.batches, *then.batches),
-        results=results,
-        groups=grouped(results),
-        metrics=first.metrics + then.metrics,
-        scans=first.scans + then.scans,
-        rows=first.rows + then.rows,
-        empty=(*first.empty, *then.empty),
-        notes=tuple(dict.fromkeys((*first.notes, *then.notes))),
-        returned={c: first.returned.get(c, 0) + then.returned.get(c, 0) for c in both},
     )
 
 

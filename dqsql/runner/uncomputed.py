@@ -19,8 +19,7 @@ from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, ModelResult, Result, Status
 from dqsql.model.tables import RESULTS
 from dqsql.model.wording import plural
-from dqsql.monitors.grouping import grouped
-from dqsql.runner.stages import joined
+from dqsql.monitors.grouping import grouped, joined_results
 
 if TYPE_CHECKING:
     from dqsql.engine.storage import Store
@@ -63,7 +62,7 @@ class UncomputedChecks:
             while part := self._take(size, hopeless, newest_first=newest_first):
                 more = check(part)
                 hopeless |= self._note(more.results)
-                done = more if done is None else joined(done, more)
+                done = more if done is None else joined_results(done, more)
                 again, size = again + len(part), 2 * size
         if done is None or not again:
             return done

@@ -70,7 +70,6 @@ def test_all_columns_of_the_relation_are_read_by_the_text_of_their_model(
         "select rand() as r -- @not_null\nfrom db.t where id > 5",
         "select row_number() over (order by id) as n -- @not_null\nfrom db.t where id > 5",
         "select (select max(x) from db.u) as n -- @not_null\nfrom db.t where id > 5",
-        "select 0.5BD as n -- @not_null\nfrom db.t where id > 5",
         "{{ config(batch_by = 'a') }} select a -- @not_null\nfrom db.t where id > 5",
         "{{ config(segment_by = ['a']) }} select a -- @not_null\nfrom db.t where id > 5",
         "{{ config(pii = ['a']) }} select a -- @not_null\nfrom db.t where id > 5",

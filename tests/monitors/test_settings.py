@@ -15,7 +15,7 @@ from dqsql.cli.main import cli
 from dqsql.loading.settings import CHECK_SETTINGS, monitor_options
 from dqsql.model.monitors import monitor_specs
 from dqsql.monitors.kinds.pattern.training import inference_settings, pattern_settings
-from dqsql.patterns import InferenceSettings
+from dqsql.patterns.infer import InferenceSettings
 
 from .conftest import PROJECT_YML, write_project
 

@@ -13,14 +13,12 @@ import pandas
 import pytest
 
 import dqsql
+from dqsql.engine.statements import tables_in
 from dqsql.errors import CheckFailedError, DqsqlError, UsageError
 from tests.conftest import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# Spark lists views only where it compiles.
-pytestmark = pytest.mark.usefixtures("compiled_plans")
 
 ROWS = """select * from values (1, 5.0, 'a', date '2024-01-01'), (2, 6.0, 'b', date '2024-01-01'),
 (null, 70.0, 'b', date '2024-01-02') as t(id, price, kind, day)"""
@@ -32,10 +30,10 @@ def frame(
 ) -> Iterator[DataFrame]:
     """Some rows; afterwards no view and no file is left."""
     monkeypatch.chdir(tmp_path)
-    before = {t.name for t in spark.catalog.listTables() if t.isTemporary}
+    before = {name for name, is_temporary in tables_in(spark).items() if is_temporary}
     zone = spark.conf.get("spark.sql.session.timeZone")
     yield spark.sql(ROWS)
-    assert {t.name for t in spark.catalog.listTables() if t.isTemporary} == before
+    assert {name for name, is_temporary in tables_in(spark).items() if is_temporary} == before
     assert spark.conf.get("spark.sql.session.timeZone") == zone
     assert not list(tmp_path.iterdir())
 

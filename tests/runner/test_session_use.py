@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dqsql.engine.session_use import put_view, using_session
+from dqsql.engine.statements import tables_in
 from tests.conftest import ROOT
 
 from .conftest import SOURCES, NewProject, Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# Spark lists views only where it compiles.
-pytestmark = pytest.mark.usefixtures("compiled_plans")
 
 MODEL = """\
 {{ config(batch_by = 'day', segment_by = ['part']) }}
@@ -35,7 +33,7 @@ DATA = "select date'2024-01-01' as day, id % 2 as part, id as x from range(8)"
 
 
 def views(spark: SparkSession) -> set[str]:
-    return {t.name for t in spark.catalog.listTables() if t.isTemporary}
+    return {name for name, is_temporary in tables_in(spark).items() if is_temporary}
 
 
 def test_no_view_is_left_in_a_session_of_the_user(
