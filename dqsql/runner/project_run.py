@@ -266,14 +266,14 @@ class ProjectRun:
 
     def _sharing(self) -> dict[str, Together]:
         """The models that are scanned together, by their names."""
+        new = (p for p in self.compiled.plans if p.model.name not in self._unchanged)
+        plans = [p for p in new if not p.blocked]
+        # With `fail_fast`, the first failure may be that of the one that is begun first.
+        if self.request.fail_fast or len(plans) < 2:
+            return {}
         from dqsql.compiler.sharing import shared_rows
         from dqsql.runner.together import Together
 
-        if self.request.fail_fast:
-            # The first failure may be that of the one that is begun first.
-            return {}
-        new = (p for p in self.compiled.plans if p.model.name not in self._unchanged)
-        plans = (p for p in new if not p.blocked)
         groups = [Together(s, self._registered) for s in shared_rows(plans)]
         return {plan.model.name: group for group in groups for plan in group.shared.plans}
 
