@@ -7,6 +7,7 @@ subqueries, windows, functions that are not known to give one value for each row
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -66,9 +67,12 @@ class _Selection:
 
 def shared_rows(plans: Iterable[Plan]) -> list[SharedRows]:
     """The groups of two or more plans that can be scanned together, in their order."""
+    plans = list(plans)
+    # A SELECT takes milliseconds to parse, and most models are alone with what they read.
+    readers = Counter(_read(plan.model) for plan in plans)
     groups: list[tuple[_Selection, list[Plan]]] = []
     for plan in plans:
-        found = _selection(plan.model)
+        found = _selection(plan.model) if readers[_read(plan.model)] > 1 else None
         if found is None:
             continue
         for place, (selection, members) in enumerate(groups):
@@ -80,6 +84,11 @@ def shared_rows(plans: Iterable[Plan]) -> list[SharedRows]:
         else:
             groups.append((found, [plan]))
     return [SharedRows(tuple(m), _reader(s, m)) for s, m in groups if len(m) > 1]
+
+
+def _read(model: CheckModel) -> tuple[object, ...]:
+    """What a model reads, as far as that is known of its text: equal for models of one group."""
+    return (model.depends_on, model.config.batch_by)
 
 
 def _reader(selection: _Selection, plans: list[Plan]) -> CheckModel:
