@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,11 @@ _SIDE = "dqsql_n"
 # sequences, and a table of a unique key has a quarter of the rows then.
 _LOG2_WIDTH = 2
 _WIDTH = 1 << _LOG2_WIDTH
+# What is asked of columns whose values should differ: whether any occurs again.
+_OF_KEYS = ("sum(`n` - 1)", "count_if(`n` > 1)")
+# The rows of one hash table that are counted fastest, and the tasks that a driver plans easily.
+_TABLE_ROWS = 65_536
+_MOST_PARTITIONS = 2_000
 
 # Columns whose values are whole numbers: to a bigint, and from there to the text of the value.
 _WHOLE_NUMBERS = {
@@ -56,17 +61,18 @@ class FrequencyScan:
     the segments is summed for the whole batch. With `whole_numbers` all tables are of columns of
     whole numbers, which are counted as such; else values are texts. With `whole_tuples`
     all are of tuples of whole numbers, which are grouped by their columns: as texts, a unique pair
-    of keys cost more than twice as much.
+    of keys cost more than twice as much. Texts are spread over `partitions` first, if it is given.
     """
 
     scan: Scan
     states: tuple[StateColumn, ...]
     whole_numbers: bool = False
     whole_tuples: bool = False
+    partitions: int | None = None
 
     def query(self) -> exp.Select:
         """One row per batch and segment, as `Scan.query` gives it."""
-        counts = self._counted()
+        counts = replace(self, partitions=self._partitions_of_keys())._counted()
         if not self.scan.segments:
             return self._aggregates(counts, ())
         return union_all(
@@ -110,6 +116,18 @@ class FrequencyScan:
         # Of few rows, buckets are one more step.
         in_buckets = self.whole_numbers and not self.scan.is_small
         return self._buckets_opened() if in_buckets else self._counts()
+
+    def _partitions_of_keys(self) -> int | None:
+        """How many partitions to spread the values of keys over; None to count where they are.
+
+        Where almost every value occurs once, counting a partition's values before they are sent
+        fills a large hash table and saves nothing: with little memory it took twice as long.
+        """
+        rows = self.scan.rows
+        keys = all(to_sql(state.scan) in _OF_KEYS for state in self.states)
+        if self.scan.is_small or rows is None or not keys:
+            return None
+        return min(1 + rows * len(self._tables) // _TABLE_ROWS, _MOST_PARTITIONS)
 
     def _labels(self, segment: Sequence[str]) -> tuple[exp.Expr, exp.Expr]:
         """The columns batch and segment of a row of counts; without `segment` it is null."""
@@ -157,7 +175,11 @@ class FrequencyScan:
     def _counts(self) -> exp.Select:
         keys = [column(k) for k in (*self._keys, TABLE, VALUE)]
         query = exp.select(*keys).select(aliased(call("count", exp.Star()), N))
-        query = query.from_(self._entries().subquery("entries"))
+        entries = self._entries()
+        if self.partitions is not None:
+            spread = call("repartition", literal(self.partitions), column(VALUE))
+            entries.set("hint", exp.Hint(expressions=[spread]))
+        query = query.from_(entries.subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
 
     def _tuples_counted(self) -> exp.Select:
