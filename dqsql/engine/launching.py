@@ -133,7 +133,7 @@ def start_ahead(project: Project) -> None:
 
     Nothing happens where it cannot be told how, or whether that is possible.
     """
-    target, scale = project.target, _scale(project)
+    target, scale = project.target, scale_of_sources(project)
     if target.method != "session" or scale is None:
         return
     settings = embedded_settings(target)
@@ -152,7 +152,7 @@ def start_ahead(project: Project) -> None:
     start(Launch(command, log, wanted_by(settings, small), str(record)))
 
 
-def _scale(project: Project) -> Scale | None:
+def scale_of_sources(project: Project) -> Scale | None:
     """How much the models may read, where all of it is in files of this machine."""
     paths = [source.path for source in project.sources]
     local = [Path(path) for path in paths if path is not None and "://" not in path]

@@ -308,10 +308,13 @@ def _built(settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
+def start_warm_session(
+    target: Target, idle: float, scale: Scale = Scale.ANY
+) -> tuple[WarmSession, bool]:
     """Start the warm session of a target, unless it is there; whether it was started.
 
-    `idle` are the seconds without use after which it stops. Raises DqsqlError.
+    `idle` are the seconds without use after which it stops. The JVM suits a `scale`: the second
+    compiler would take half of two cores for code that few rows never repay. Raises DqsqlError.
     """
     settings = launching.embedded_settings(target)
     if (there := present_session(settings)) is not None:
@@ -319,14 +322,15 @@ def start_warm_session(target: Target, idle: float) -> tuple[WarmSession, bool]:
     refuse_unreachable(target.master or "")
     refuse_locked_metastore(settings)
     java = find_java()
-    options = launching.java_options(settings, archive_options(java))
+    small = launching.sized_options(settings, scale)
+    options = launching.java_options(settings, [*archive_options(java), *small])
     try:
         return start_session(settings, options, idle), True
     except SessionError:
         # A server that does not come up may have died of the archive.
         if not remove_archive(java):
             raise
-        return start_session(settings, launching.java_options(settings, ()), idle), True
+        return start_session(settings, launching.java_options(settings, small), idle), True
 
 
 @contextmanager

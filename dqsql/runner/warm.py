@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import UsageError
-from dqsql.model.project import Target
+from dqsql.model.project import Project, Target
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
@@ -45,10 +45,13 @@ def start(
 
     Raises DqsqlError.
     """
+    from dqsql.engine.launching import scale_of_sources
     from dqsql.engine.session import start_warm_session
+    from dqsql.engine.small import Scale
 
-    target = _target(project_dir, where)
-    session, started = start_warm_session(target, idle)
+    project = Where(project_dir, **where).project()
+    target = _embedded(project)
+    session, started = start_warm_session(target, idle, scale_of_sources(project) or Scale.ANY)
     return _status(session, target), started
 
 
@@ -73,8 +76,12 @@ def stop(project_dir: str | PathLike[str], **where: Any) -> WarmStatus | None:
 
 
 def _target(project_dir: str | PathLike[str], where: dict[str, Any]) -> Target:
+    return _embedded(Where(project_dir, **where).project())
+
+
+def _embedded(project: Project) -> Target:
     """The project's target. Raises UsageError where it has no embedded session."""
-    target = Where(project_dir, **where).project().target
+    target = project.target
     if target.method != "session":
         raise UsageError(
             f"the target {target.name!r} uses the method {target.method!r}: only embedded sessions"
