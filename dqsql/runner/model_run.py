@@ -51,8 +51,8 @@ from dqsql.monitors.grouping import grouped, joined_results
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_of
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
+from dqsql.monitors.uncomputed import UncomputedChecks, errors_by_batch
 from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, newest_again
-from dqsql.runner.uncomputed import UncomputedChecks, errors_by_batch
 from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:

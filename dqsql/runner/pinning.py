@@ -16,8 +16,8 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
 from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.subjects import Subject
 from dqsql.runner.auto import is_open
-from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
 from dqsql.runner.where import Where

@@ -19,7 +19,7 @@ from dqsql.engine.failures import hiding_values
 from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.monitors.catalog import catalog_of
-from dqsql.runner.subjects import Subject, Subjects
+from dqsql.monitors.subjects import Subject, Subjects
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names

@@ -51,6 +51,7 @@ from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
 from dqsql.monitors.rates import project_rates
 from dqsql.monitors.registry import is_due
+from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
 from dqsql.runner.compilation import CompileResult, recompiled
@@ -58,7 +59,6 @@ from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
-from dqsql.runner.uncomputed import lacks_checks
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import gone_rows, left_while_running, no_rows, project_warnings
 from dqsql.runner.where import git_sha

@@ -26,8 +26,8 @@ from dqsql.loading.separators import separator_note
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.subjects import Subject, Subjects, check_names
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
-from dqsql.runner.subjects import Subject, Subjects, check_names
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.runner.where import Where

@@ -17,10 +17,10 @@ from dqsql.loading.documents import relative_to
 from dqsql.loading.scanner import blank, scan
 from dqsql.loading.sources import declaration
 from dqsql.model.project import Annotation, CheckModel, Project
+from dqsql.monitors import subjects
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
-from dqsql.runner import subjects
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document

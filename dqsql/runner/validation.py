@@ -20,7 +20,7 @@ from dqsql.errors import Span
 from dqsql.model.plan import Plan
 from dqsql.model.project import Annotation, CheckSettings, ModelConfig, Project
 from dqsql.model.results import CheckOutcome
-from dqsql.runner.subjects import Subject
+from dqsql.monitors.subjects import Subject
 from dqsql.suggestions.outcomes import Outcome, coverage_of
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 

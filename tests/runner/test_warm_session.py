@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dqsql.engine.small import SMALL_BYTES
 from tests.conftest import MakeProject
 
 pytestmark = pytest.mark.slow
@@ -85,6 +86,18 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+def test_the_session_suits_what_the_project_reads(program: Program) -> None:
+    program.call("session", "start")
+    command = Path(f"/proc/{program.pid()}/cmdline").read_text("utf-8")
+    assert "-XX:TieredStopAtLevel=1" in command
+    program.call("session", "stop")
+    # As large as a file can be without taking room.
+    os.truncate(program.root / "data" / "t.csv", SMALL_BYTES + 1)
+    program.call("session", "start")
+    command = Path(f"/proc/{program.pid()}/cmdline").read_text("utf-8")
+    assert "-XX:TieredStopAtLevel=1" not in command
 
 
 def test_a_warm_session_gives_the_same_verdicts_and_outlives_commands(program: Program) -> None:

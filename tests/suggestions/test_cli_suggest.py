@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from dqsql.cli.main import cli
 from dqsql.errors import ConfigError
 from dqsql.loading import load_project
+from dqsql.monitors.subjects import Subject
 from dqsql.report.profile import saved_profiles
 from dqsql.runner import profile as profiling
 from dqsql.runner import suggest as suggesting
-from dqsql.runner.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.suggestions.profiles import ColumnProfile, Distribution, Profile, Summary
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from pathlib import Path
 
-from dqsql.runner.subjects import Subject
+from dqsql.monitors.subjects import Subject
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.suggestion_files import write
 from dqsql.runner.where import Where
