@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -61,18 +61,9 @@ _MANY = 100
 _WHOLE_STAGE = "spark.sql.codegen.wholeStage"
 
 
-@contextmanager
-def many_aggregates(spark: SparkSession, count: int) -> Iterator[None]:
+def many_aggregates(spark: SparkSession, count: int) -> AbstractContextManager[None]:
     """Let Spark run statements of `count` aggregates in the way that is fast for so many."""
-    if count <= _MANY:
-        yield
-        return
-    before = spark.conf.get(_WHOLE_STAGE)
-    spark.conf.set(_WHOLE_STAGE, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(_WHOLE_STAGE, before or "true")
+    return configured(spark, {_WHOLE_STAGE: "false"}) if count > _MANY else nullcontext()
 
 
 def rows_of(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dqsql.engine.session import configured
+from dqsql.engine.statements import many_aggregates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,19 @@ def test_threads_that_share_a_session_keep_its_settings_until_the_last_is_done(
     assert session.conf.get(ZONE) == "UTC"
     second.__exit__(None, None, None)
     assert dict(session.conf.getAll) == before
+
+
+def test_statements_of_many_aggregates_leave_no_setting_behind(session: SparkSession) -> None:
+    """Statements of several threads overlap: the last to end is not the first that began."""
+    key = "spark.sql.codegen.wholeStage"
+    session.conf.set(key, "true")
+    first, second = many_aggregates(session, 1_000), many_aggregates(session, 1_000)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert session.conf.get(key) == "false"
+    second.__exit__(None, None, None)
+    assert session.conf.get(key) == "true"
 
 
 def test_what_is_wanted_inside_ends_before_what_is_wanted_outside(session: SparkSession) -> None:
