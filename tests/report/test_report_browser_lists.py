@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import html
 import re
 import subprocess
@@ -81,6 +82,11 @@ def test_a_finding_names_the_commands_for_people(
     # Those of its batches that wait.
     assert 'dqsql review accept flights 2 --reason "..."' in document
     assert "The batches are fine after all, or are not" not in document
+    until = dt.datetime(2999, 1, 1, tzinfo=dt.UTC)
+    muted = {**finding, "state": "muted", "muted_until": until, "author": "ann"}
+    assert "muted until 2999-01-01 by ann" in drawn(
+        tmp_path, page_of(facts(*results, findings=[muted])), place
+    )
     settled = facts(*results, findings=[{**finding, "state": "resolved", "author": "ann"}])
     document = html.unescape(drawn(tmp_path, page_of(settled), place))
     assert "<pre>dqsql review" not in document
