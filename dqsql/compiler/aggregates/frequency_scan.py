@@ -61,18 +61,18 @@ class FrequencyScan:
     the segments is summed for the whole batch. With `whole_numbers` all tables are of columns of
     whole numbers, which are counted as such; else values are texts. With `whole_tuples`
     all are of tuples of whole numbers, which are grouped by their columns: as texts, a unique pair
-    of keys cost more than twice as much. Texts are spread over `partitions` first, if it is given.
+    of keys cost more than twice as much.
     """
 
     scan: Scan
     states: tuple[StateColumn, ...]
     whole_numbers: bool = False
     whole_tuples: bool = False
-    partitions: int | None = None
+    _partitions: int | None = None
 
     def query(self) -> exp.Select:
         """One row per batch and segment, as `Scan.query` gives it."""
-        counts = replace(self, partitions=self._partitions_of_keys())._counted()
+        counts = replace(self, _partitions=self._partitions_of_keys())._counted()
         if not self.scan.segments:
             return self._aggregates(counts, ())
         return union_all(
@@ -124,8 +124,9 @@ class FrequencyScan:
         fills a large hash table and saves nothing: with little memory it took twice as long.
         """
         rows = self.scan.rows
-        keys = all(to_sql(state.scan) in _OF_KEYS for state in self.states)
-        if self.scan.is_small or rows is None or not keys:
+        if rows is None or self.scan.is_small:
+            return None
+        if not all(to_sql(state.scan) in _OF_KEYS for state in self.states):
             return None
         return min(1 + rows * len(self._tables) // _TABLE_ROWS, _MOST_PARTITIONS)
 
@@ -176,8 +177,8 @@ class FrequencyScan:
         keys = [column(k) for k in (*self._keys, TABLE, VALUE)]
         query = exp.select(*keys).select(aliased(call("count", exp.Star()), N))
         entries = self._entries()
-        if self.partitions is not None:
-            spread = call("repartition", literal(self.partitions), column(VALUE))
+        if self._partitions is not None:
+            spread = call("repartition", literal(self._partitions), column(VALUE))
             entries.set("hint", exp.Hint(expressions=[spread]))
         query = query.from_(entries.subquery("entries"))
         return query.where(not_null(column(VALUE))).group_by(*(k.copy() for k in keys))
