@@ -57,6 +57,16 @@ CONSTRAINT = "constraint"
 OPEN, ACKNOWLEDGED, MUTED, RESOLVED = "open", "acknowledged", "muted", "resolved"
 
 
+def state_text(finding: Mapping[str, Any]) -> str:
+    """The state of a row of `dq_findings`, with the day until which it is muted.
+
+    >>> state_text({"state": "muted", "muted_until": datetime(2025, 3, 1)})
+    'muted until 2025-03-01'
+    """
+    until = finding["muted_until"] if finding["state"] == MUTED else None
+    return str(finding["state"]) if until is None else f"{finding['state']} until {until:%Y-%m-%d}"
+
+
 def worst_status(statuses: Iterable[Status]) -> Status:
     """Return the worst of the statuses, `pass` when there are none."""
     return min(statuses, key=STATUS_ORDER.index, default=Status.PASS)

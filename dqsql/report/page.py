@@ -14,12 +14,12 @@ from typing import Any
 from dqsql.model.batches import batch_order
 from dqsql.model.results import (
     FINDINGS,
-    MUTED,
     RESOLVED,
     BatchFinding,
     BatchStatus,
     Result,
     Status,
+    state_text,
     worst_status,
 )
 from dqsql.model.wording import plural
@@ -201,7 +201,6 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
         resolved = row["state"] == RESOLVED
         if resolved and not seen:
             continue
-        until = row["muted_until"]
         newest = verdicts.get((row["check_id"], seen[-1])) if seen else None
         dimension = dimensions.get(row["check_id"], {})
         cause = None if newest is None else causes.get(newest.id)
@@ -215,7 +214,7 @@ def finding_lines(facts: ModelFacts) -> list[Record]:
                 "severity": row["severity"],
                 "status": row["status"],
                 "state": row["state"],
-                "until": f"{until:%Y-%m-%d}" if row["state"] == MUTED and until else "",
+                "state_text": state_text(row),
                 "message": _message(row, newest),
                 "batches": [printable(b) for b in row["batches"]],
                 "opened": _moment(row["opened_at"]),

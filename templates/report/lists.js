@@ -51,8 +51,6 @@ function filtered(items, facets, text, row, settings = {}) {
 
 const isOpen = f => f.state !== 'resolved';
 const extent = batches => batches.length === 1 ? batches[0] : `${batches[0]} – ${batches[batches.length - 1]}`;
-const stateText = f => f.until ? `${f.state} until ${f.until}` : f.state;
-
 const findingText = f => [f.model, f.label, f.message, f.owner, f.assigned, ...f.tags].join(' ');
 // The finding of a check that is about a batch.
 const findingOf = (check, batch) => data.findings.find(f => f.check === check && f.batches.includes(batch));
@@ -69,7 +67,7 @@ function findingRow(f, own) {
     h('div', {class: 'what'}, h('a', {href: link('finding', f.id)}, own ? f.label : `${f.model}: ${f.label}`), h('p', {}, f.message), f.cause ? h('p', {class: 'follows'}, follows(f)) : null),
     h('div', {class: 'seen'}, f.spark ? spark(f.spark) : null),
     h('div', {class: 'small'}, extent(f.batches), h('p', {}, plural(f.batches.length, 'batch', 'batches'))),
-    h('div', {class: 'small dim'}, f.state === 'open' ? '' : stateText(f), f.assigned || f.owner && !own ? h('p', {}, f.assigned || f.owner) : null));
+    h('div', {class: 'small dim'}, f.state === 'open' ? '' : f.state_text, f.assigned || f.owner && !own ? h('p', {}, f.assigned || f.owner) : null));
 }
 
 const order = f => [isOpen(f) ? 0 : 1, RANK.indexOf({error: 'e', fail: 'f', warn: 'w', no_data: 'n'}[f.status])];

@@ -11,7 +11,7 @@ from dqsql.cli.completion import complete_check
 from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
-from dqsql.model.results import CONSTRAINT, Status
+from dqsql.model.results import CONSTRAINT, OPEN, Status, state_text
 from dqsql.model.wording import plural
 from dqsql.report.console import styled_label
 from dqsql.report.text import number, printable, shorten
@@ -199,12 +199,10 @@ def _life(finding: Mapping[str, Any] | None) -> str | None:
     """What people do about it."""
     if finding is None:
         return None
-    state = str(finding["state"])
-    until = f" until {finding['muted_until']:%Y-%m-%d}" if state == "muted" else ""
-    by = f" by {finding['author']}" if finding["author"] and state != "open" else ""
+    by = f" by {finding['author']}" if finding["author"] and finding["state"] != OPEN else ""
     why = f" ({finding['reason']})" if finding["reason"] else ""
     assigned = f", assigned to {finding['assigned_to']}" if finding["assigned_to"] else ""
-    return f"{state}{until}{by}{why}{assigned}"
+    return f"{state_text(finding)}{by}{why}{assigned}"
 
 
 def _history(found: Explanation) -> str | None:

@@ -14,7 +14,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, SELECTION, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import UsageError
-from dqsql.model.results import Status
+from dqsql.model.results import Status, state_text
 from dqsql.model.wording import plural
 from dqsql.report.console import styled_label
 from dqsql.report.findings import check_label
@@ -66,8 +66,7 @@ def _print(session: Session, row: Mapping[str, Any]) -> None:
     session.say(f"{word} {title} ({printable(extent)})")
     assigned = f", assigned to {row['assigned_to']}" if row["assigned_to"] else ""
     why = f": {row['reason']}" if row["reason"] else ""
-    until = f" until {row['muted_until']:%Y-%m-%d}" if row["state"] == "muted" else ""
-    lines = (row["message"], row["impact"], f"{row['state']}{until}{assigned}{why}")
+    lines = (row["message"], row["impact"], f"{state_text(row)}{assigned}{why}")
     for line in (*filter(None, lines), f"id {row['finding_id']}"):
         session.say(printable(f"  {line}"))
 
