@@ -12,7 +12,7 @@ from dqsql.loading import shipped_macros
 from dqsql.loading.documents import read_document
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.table import Table
-from dqsql.model.tables import ALL_TABLES
+from dqsql.model.tables import ALL_TABLES, PATTERN_INDEX
 from dqsql.report.manifest import macro_records
 from dqsql.resources import resource_dir
 from dqsql.templating import MacroDef, MacroLibrary
@@ -223,7 +223,7 @@ This page is what `dqsql docs tables` prints.
 
 def tables_as_markdown() -> str:
     """A section for each table: what a row of it is, and its columns."""
-    return "\n".join([_TABLES, *(_table(table) for table in ALL_TABLES)])
+    return "\n".join([_TABLES, *map(_table, (*ALL_TABLES, PATTERN_INDEX))])
 
 
 def _table(table: Table) -> str:

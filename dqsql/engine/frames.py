@@ -16,7 +16,7 @@ from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.paths import escaped
 from dqsql.engine.session import configured
 from dqsql.engine.statements import tables_in
-from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where
+from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
 
@@ -104,11 +104,11 @@ class MemoryStore(Store):
         super().__init__(lambda: spark, "memory")
         self._states: dict[str, DataFrame] = {}
 
-    def select(
+    def select_arrow(
         self, table: Table, columns: Sequence[str] = (), where: Where | None = None
-    ) -> list[dict[str, Any]]:
+    ) -> pa.Table:
         """Nothing: there is no history."""
-        return []
+        return no_rows(table, columns)
 
     def make(self, table: Table) -> None:
         """Make nothing."""

@@ -100,11 +100,18 @@ class Store(ABC):
         """The whole of a small table as dictionaries; empty when it does not exist yet."""
         return self.select(table)
 
-    @abstractmethod
     def select(
         self, table: Table, columns: Sequence[str] = (), where: Where | None = None
     ) -> list[dict[str, Any]]:
-        """Some rows of a table as dictionaries; empty when it does not exist yet.
+        """Some rows of a table as dictionaries; see `select_arrow`."""
+        rows: list[dict[str, Any]] = self.select_arrow(table, columns, where).to_pylist()
+        return rows
+
+    @abstractmethod
+    def select_arrow(
+        self, table: Table, columns: Sequence[str] = (), where: Where | None = None
+    ) -> pa.Table:
+        """Some rows of a table; none when it does not exist yet.
 
         Args:
             table: what to read.
@@ -155,7 +162,7 @@ class Store(ABC):
 
     def read_total(self, model: str, family: TableFamily = STATES) -> DataFrame | None:
         """The running totals of a model; None when there are none yet."""
-        return self._read_states(family.total(model), None)
+        return self.frame(family.total(model))
 
     def replace_total(
         self, model: str, rows: DataFrame | pa.Table, family: TableFamily = STATES
@@ -185,6 +192,10 @@ class Store(ABC):
     @abstractmethod
     def has(self, name: str) -> bool:
         """Whether there is a table of this name."""
+
+    def frame(self, name: str) -> DataFrame | None:
+        """All rows of the table of this name; None when there is none."""
+        return self._read_states(name, None)
 
     @abstractmethod
     def replace_rows(
@@ -218,12 +229,24 @@ class Store(ABC):
         """Keep the number of files small of what this store has written."""
 
 
-def as_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
-    """Rows with the columns of a table, whose descriptions become comments of a Delta table."""
-    schema = pa.schema(
+def no_rows(table: Table, columns: Sequence[str] = ()) -> pa.Table:
+    """No rows, with some columns of a table, or all."""
+    # Unlike `pa.array`, this does not import pandas.
+    empty = arrow_schema(table).empty_table()
+    return empty.select(list(columns)) if columns else empty
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The columns of a table, whose descriptions become comments of a Delta table."""
+    return pa.schema(
         pa.field(f.name, _ARROW_TYPES[f.kind], metadata={"comment": f.description})
         for f in table.fields
     )
+
+
+def as_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
+    """Rows with the columns of a table."""
+    schema = arrow_schema(table)
     columns = [[row.get(field.name) for row in rows] for field in table.fields]
     return pa.table(
         [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema

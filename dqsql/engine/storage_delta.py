@@ -27,7 +27,16 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_sql
 from dqsql.engine.delta_log import among
-from dqsql.engine.storage_base import BatchPart, Row, Session, Store, TableFamily, Where, as_arrow
+from dqsql.engine.storage_base import (
+    BatchPart,
+    Row,
+    Session,
+    Store,
+    TableFamily,
+    Where,
+    as_arrow,
+    no_rows,
+)
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import local_path
 from dqsql.model.table import Table
@@ -48,6 +57,9 @@ _CONFIGURATION = {
     "delta.deletedFileRetentionDuration": "interval 1 day",
     "delta.logRetentionDuration": "interval 7 days",
 }
+# Spark's files come with statistics of this column alone. Readers by delta-rs take others for null
+# unless the table says so, and find no rows by them.
+_STATISTICS = "delta.dataSkippingStatsColumns"
 
 
 class DeltaFolderStore(Store):
@@ -69,21 +81,20 @@ class DeltaFolderStore(Store):
 
     # --- tables --------------------------------------------------------------------------------
 
-    def select(
+    def select_arrow(
         self, table: Table, columns: Sequence[str] = (), where: Where | None = None
-    ) -> list[dict[str, Any]]:
-        """See `Store.select`."""
+    ) -> pa.Table:
+        """See `Store.select_arrow`."""
         wanted = list(columns or table.column_names)
         with self.telling(f"cannot read {table.name}"):
             found = self.table(table.name)
             if found is None:
-                return []
+                return no_rows(table, wanted)
             rows = delta_log.selected(found, table, wanted, where or {})
         absent = [name for name in wanted if name not in rows.column_names]
         for name in absent:
             rows = rows.append_column(name, pa.nulls(rows.num_rows))
-        listed: list[dict[str, Any]] = rows.select(wanted).to_pylist()
-        return listed
+        return rows.select(wanted)
 
     def make(self, table: Table) -> None:
         """See `Store.make`."""
@@ -171,9 +182,11 @@ class DeltaFolderStore(Store):
         def write() -> None:
             table = self.table(name)
             if table is None:
-                table = self._create_empty(name, rows)
+                table = self._create_empty(name, rows, by)
             row_files.refuse_other_rows(name, table, wanted)
             table = self._widened(name, table, rows)
+            if table.metadata().configuration.get(_STATISTICS) != by:
+                table.alter.set_table_properties({_STATISTICS: by})
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
                 held = delta_log.nullable(rows.toArrow())
@@ -438,9 +451,10 @@ class DeltaFolderStore(Store):
 
         self._commit(name, write)
 
-    def _create_empty(self, name: str, rows: DataFrame) -> DeltaTable:
+    def _create_empty(self, name: str, rows: DataFrame, by: str = "batch") -> DeltaTable:
         schema = Schema.from_json(delta_log.delta_fields(rows.schema))
-        return DeltaTable.create(self._uri(name), schema, configuration=_CONFIGURATION)
+        configuration = {**_CONFIGURATION, _STATISTICS: by}
+        return DeltaTable.create(self._uri(name), schema, configuration=configuration)
 
     def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
         """The table with the columns that some rows have and it has not."""

@@ -10,13 +10,23 @@ import hashlib
 import re
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
-from dqsql.engine.storage_base import BatchPart, Row, Session, Store, TableFamily, Where, as_arrow
+from dqsql.engine.storage_base import (
+    BatchPart,
+    Row,
+    Session,
+    Store,
+    TableFamily,
+    Where,
+    as_arrow,
+    no_rows,
+)
 from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.errors import StorageError
 from dqsql.model.table import Table
@@ -58,25 +68,26 @@ class MergeStore(Store):
 
     # --- tables --------------------------------------------------------------------------------
 
-    def select(
+    def select_arrow(
         self, table: Table, columns: Sequence[str] = (), where: Where | None = None
-    ) -> list[dict[str, Any]]:
-        """See `Store.select`."""
+    ) -> pa.Table:
+        """See `Store.select_arrow`."""
+        wanted = list(columns or table.column_names)
         frame = self._existing(table.name)
         if frame is None:
-            return []
-        wanted = list(columns or table.column_names)
+            return no_rows(table, wanted)
         given = where or {}
         many = {n: frozenset(v) for n, v in given.items() if v and len(v) > _MOST_IN_STATEMENT}
         few = {n: v for n, v in given.items() if n not in many}
         needed = [*wanted, *(n for n in many if n not in wanted)]
         try:
             aligned = self._tables.aligned(frame, table.columns).where(condition_of_where(few))
-            rows = aligned.select(*map(quoted, needed)).toArrow().to_pylist()
+            rows: pa.Table = aligned.select(*map(quoted, needed)).toArrow()
         except SPARK_FAILURES as error:
             raise self._failure(f"cannot read {table.name}", error) from error
-        kept = (r for r in rows if all(r[n] in values for n, values in many.items()))
-        return [{name: row[name] for name in wanted} for row in kept]
+        for name, values in many.items():
+            rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), rows[name].type)))
+        return rows.select(wanted)
 
     def make(self, table: Table) -> None:
         """See `Store.make`."""

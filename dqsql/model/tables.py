@@ -394,6 +394,28 @@ COLUMNS = Table(
     partitions=("model",),
 )
 
+PATTERN_INDEX = Table(
+    "dq_pattern_index",
+    "The patterns of the lake's columns that `dqsql index` has read, by relation and in total.",
+    (
+        text("relation", "Relation whose columns were read; `*`: all relations together."),
+        text("pattern", "A pattern that values match; null: the sums of the relation."),
+        whole("coverage", "Number of columns with a value that matches."),
+        whole("impurity", "Sum over these columns of the share of other rows, in millionths."),
+        whole("trials_one", "Rehearsals in columns that began with one distinct value."),
+        whole("alarms_one", "How many of them ended in a false alarm."),
+        whole("trials_few", "Rehearsals in columns that began with two or three."),
+        whole("alarms_few", "How many of them ended in a false alarm."),
+        whole("trials_many", "Rehearsals in columns that began with more."),
+        whole("alarms_many", "How many of them ended in a false alarm."),
+        whole("columns", "Number of string columns that were read; null for a pattern."),
+        whole("value_bytes", "Size of the values that were read; null for a pattern."),
+        text("settings", "How values become patterns, as JSON; of the sums of all relations."),
+    ),
+    keys=("relation", "pattern"),
+)
+
+# What a run writes.
 ALL_TABLES = (
     RUNS,
     MODEL_RUNS,

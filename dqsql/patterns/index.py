@@ -51,6 +51,16 @@ class PatternIndex:
         self.columns = columns
         self._counts = np.asarray(counts, dtype=np.int64).reshape(-1, len(COUNTS))
 
+    @classmethod
+    def of(cls, rows: pa.Table, *, columns: int, settings: IndexSettings) -> PatternIndex:
+        """Make an index of rows with the columns of `INDEX_SCHEMA`."""
+        return cls(
+            rows["pattern"].combine_chunks(),
+            np.column_stack([rows[name].to_numpy() for name in COUNTS]),
+            columns=columns,
+            settings=settings,
+        )
+
     def __len__(self) -> int:
         return len(self._counts)
 
@@ -69,10 +79,8 @@ class PatternIndex:
                 f"indexes with tau {self.settings.tau} and {other.settings.tau} cannot be merged"
             )
         rows = pa.concat_tables([self.table(), other.table()])
-        total = summed(rows).sort_by("pattern")
-        return PatternIndex(
-            total["pattern"].combine_chunks(),
-            np.column_stack([total[name].to_numpy() for name in COUNTS]),
+        return PatternIndex.of(
+            summed(rows).sort_by("pattern"),
             columns=self.columns + other.columns,
             settings=self.settings,
         )

@@ -1,9 +1,8 @@
-"""The Spark job that builds and updates a corpus index from tables and files.
+"""The Spark job that reads tables and files for a corpus index.
 
 Columns are the unit of distribution: each is sampled to a bounded number of values and becomes one
 row (table, column, values); patterns are generated where the row is (`mapInArrow`) and summed by
-table and pattern in Spark. Tables are handled in groups, so that the driver holds the contributions
-of one group at a time, whatever the number of columns.
+relation and pattern in Spark. Tables are handled in groups, so that no plan is too large.
 
 This is the only module of the package that needs PySpark.
 """
@@ -11,17 +10,15 @@ This is the only module of the package that needs PySpark.
 from __future__ import annotations
 
 import glob
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dqsql.errors import PatternError, UsageError
-from dqsql.patterns import store
+from dqsql.errors import UsageError
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
 from dqsql.patterns.infer import TaggedColumn
 
@@ -37,8 +34,9 @@ _FILE_FORMATS = {
     ".orc": "orc",
 }
 
-# A row with this pattern, which no value has, carries the totals of a table: columns and bytes.
-_TOTALS = "<totals>"
+_TOTALS = ("columns", "value_bytes")
+_TOTALS_DDL = "relation string, columns bigint, value_bytes bigint"
+_DDL = "relation string, pattern string, " + ", ".join(f"{n} bigint" for n in (*COUNTS, *_TOTALS))
 
 
 def sources(
@@ -160,63 +158,54 @@ def _shown(path: str, root: Path) -> str:
     return absolute.relative_to(inside).as_posix() if absolute.is_relative_to(inside) else path
 
 
-def build_index(
-    folder: str | os.PathLike[str],
-    tables: Mapping[str, DataFrame],
-    settings: IndexSettings | None = None,
-) -> store.SizeReport:
-    """Add tables to the index in a folder, or make it; what tables in it contributed is replaced.
+@contextmanager
+def contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> Iterator[DataFrame]:
+    """What tables contribute to an index, computed once and held until the context ends.
 
-    Only string columns count; of each the first `max_values` non-null values that Spark returns are
-    read. Raises PatternError: the folder holds an index of other settings, or there are no tables.
+    A row for each relation and pattern with the sums named in `COUNTS`, and one for each relation
+    without a pattern that has the number of `columns` and their `value_bytes`. Only string columns
+    count; of each the first `max_values` non-null values that Spark returns are read.
     """
-    if not tables:
-        raise PatternError("no tables to index")
-    if (Path(folder) / "index.json").exists():
-        existing = store.read_meta(Path(folder)).settings
-        if settings is not None and settings != existing:
-            raise PatternError(f"pattern index {folder} was built with {existing}")
-        settings = existing
-    settings = settings or IndexSettings()
     names = sorted(tables)
-    report: store.SizeReport | None = None
-    for start in range(0, len(names), _TABLES_PER_GROUP):
-        group = {name: tables[name] for name in names[start : start + _TABLES_PER_GROUP]}
-        rows, totals = _contributions(group, settings)
-        last = start + _TABLES_PER_GROUP >= len(names)
-        report = store.replace_tables(folder, rows, totals, settings, serve=last)
-    assert report is not None
-    return report
+    held: list[DataFrame] = []
+    try:
+        for start in range(0, len(names), _TABLES_PER_GROUP):
+            group = names[start : start + _TABLES_PER_GROUP]
+            held.append(_contributions({name: tables[name] for name in group}, settings).persist())
+            held[-1].count()
+        yield reduce(lambda a, b: a.unionByName(b), held)
+    finally:
+        for frame in held:
+            frame.unpersist()
 
 
-def _contributions(
-    tables: Mapping[str, DataFrame], settings: IndexSettings
-) -> tuple[dict[str, pa.Table], dict[str, tuple[int, int]]]:
+def _contributions(tables: Mapping[str, DataFrame], settings: IndexSettings) -> DataFrame:
     from pyspark.sql import functions as F
 
-    totals: dict[str, tuple[int, int]] = dict.fromkeys(tables, (0, 0))
+    session = next(iter(tables.values())).sparkSession
+    # A table without string columns is known, too.
+    parts = [session.createDataFrame([(name, 0, 0) for name in tables], _TOTALS_DDL)]
     columns = [
         frame
         for frame in (_columns(name, table, settings) for name, table in tables.items())
         if frame is not None
     ]
-    if not columns:
-        return {}, totals
-    generated = reduce(lambda a, b: a.unionByName(b), columns).mapInArrow(
-        _Generator(settings), "table string, pattern string, " + _ddl()
+    if columns:
+        together = reduce(lambda a, b: a.unionByName(b), columns)
+        parts.append(together.mapInArrow(_Generator(settings), _DDL))
+    every = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    return every.groupBy("relation", "pattern").agg(
+        *(F.sum(name).cast("bigint").alias(name) for name in (*COUNTS, *_TOTALS))
     )
-    summed = generated.groupBy("table", "pattern").agg(
-        *(F.sum(name).cast("bigint").alias(name) for name in COUNTS)
-    )
-    collected = summed.toArrow().cast(store.CONTRIBUTION_SCHEMA).sort_by("pattern")
-    rows: dict[str, pa.Table] = {}
-    for name in tables:
-        own = collected.filter(pc.equal(collected["table"], name))
-        is_totals = pc.equal(own["pattern"], _TOTALS)
-        for total in own.filter(is_totals).to_pylist():
-            totals[name] = (total["coverage"], total["impurity"])
-        rows[name] = own.filter(pc.invert(is_totals))
-    return rows, totals
+
+
+def served(contributed: DataFrame, least_coverage: int) -> DataFrame:
+    """The sums over all relations of the patterns that so many columns have, by pattern."""
+    from pyspark.sql import functions as F
+
+    sums = (F.sum(name).cast("bigint").alias(name) for name in COUNTS)
+    patterns = contributed.where("pattern is not null").groupBy("pattern").agg(*sums)
+    return patterns.where(F.col("coverage") >= least_coverage)
 
 
 def _columns(name: str, table: DataFrame, settings: IndexSettings) -> DataFrame | None:
@@ -295,14 +284,23 @@ class _Generator:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            tables = batch.column("table").to_pylist()
-            for row, table in enumerate(tables):
+            relations = batch.column("table").to_pylist()
+            for row, relation in enumerate(relations):
                 contribution = Contribution.empty()
                 contribution.add_column(batch.column("values")[row].as_py(), self._settings)
-                totals = [contribution.columns, contribution.value_bytes]
-                contribution.patterns[_TOTALS] = totals + [0] * (len(COUNTS) - 2)
-                yield from store.contribution_rows(table, contribution).to_batches()
+                yield _as_rows(relation, contribution)
 
 
-def _ddl() -> str:
-    return ", ".join(f"{name} bigint" for name in COUNTS)
+def _as_rows(relation: str, contribution: Contribution) -> pa.RecordBatch:
+    """The rows of `contributions` for what one column contributes."""
+    found = contribution.patterns
+    none = [None] * len(found)
+    counts = ([*(sums[i] for sums in found.values()), None] for i in range(len(COUNTS)))
+    arrays = [
+        pa.array([relation] * (len(found) + 1), pa.string()),
+        pa.array([*found, None], pa.string()),
+        *(pa.array(column, pa.int64()) for column in counts),
+        pa.array([*none, contribution.columns], pa.int64()),
+        pa.array([*none, contribution.value_bytes], pa.int64()),
+    ]
+    return pa.record_batch(arrays, names=["relation", "pattern", *COUNTS, *_TOTALS])

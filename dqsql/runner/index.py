@@ -1,28 +1,34 @@
 """The pattern index of a lake: built, updated, shown, and asked for columns of one domain.
 
 An index is learned from the string columns of tables, files, sources and check models (see
-`monitors.lake`) and kept in the warehouse (see `monitors.index_place`).
+`monitors.lake`) and kept in the warehouse (see `monitors.lake_index`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dqsql.errors import UsageError, nearest
-from dqsql.model.project import Project
+from dqsql.model.tables import PATTERN_INDEX
 from dqsql.model.wording import plural
-from dqsql.monitors.index_place import IndexPlace, index_place, needs_session, no_index, open_place
 from dqsql.monitors.lake import Lake
+from dqsql.monitors.lake_index import (
+    IndexSize,
+    index_size,
+    lake_index,
+    location,
+    relations_with,
+    write_index,
+)
 from dqsql.patterns.contributions import IndexSettings
+from dqsql.patterns.general import with_general
 from dqsql.patterns.index import PatternStatistics
 from dqsql.patterns.infer import NoPattern, TaggedColumn, TagPattern, tag_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import spark_regex
-from dqsql.patterns.store import SizeReport, load_index, size_report, tables_with, with_general
-from dqsql.runner.warehouse import Step, ensure_target, open_spark, silent
+from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
 from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ class IndexResult:
     """What became of an index: the relations that were read, and those that could not be."""
 
     location: str
-    report: SizeReport
+    report: IndexSize
     relations: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
@@ -44,7 +50,7 @@ class IndexContent:
     """The most common patterns of an index, and its size."""
 
     location: str
-    report: SizeReport
+    report: IndexSize
     head: tuple[PatternStatistics, ...]
 
 
@@ -109,11 +115,14 @@ def _write(
     spark: SparkSession | None,
     step: Step,
 ) -> IndexResult:
-    from dqsql.patterns.spark_job import build_index
+    from dqsql.engine.exclusive import locked
+    from dqsql.engine.failures import translated
 
     project = where.project()
-    ensure_target(project)
-    with open_spark(project, spark) as session:
+    with (
+        locked(project.target, [PATTERN_INDEX.name]),
+        open_warehouse(project, spark) as (session, store),
+    ):
         lake = Lake(project, session, (settings or IndexSettings()).max_values)
         frames = lake.frames(relations) if relations else lake.own()
         if not frames:
@@ -126,16 +135,10 @@ def _write(
                 )
             )
         step(f"indexing {plural(len(frames), 'relation')}")
-        place = open_place(session, project.target)
-        from dqsql.engine.failures import translated
-
-        with (
-            place.writing(afresh=settings is not None) as folder,
-            translated("cannot read the columns"),
-        ):
-            report = build_index(folder, frames, settings)
-    notes = tuple(f"left out: {error.message}" for error in lake.failures)
-    return IndexResult(place.location, report, tuple(sorted(frames)), notes)
+        with translated("cannot read the columns"):
+            write_index(session, store, frames, settings)
+        notes = tuple(f"left out: {error.message}" for error in lake.failures)
+        return IndexResult(location(store), index_size(store), tuple(sorted(frames)), notes)
 
 
 def show(
@@ -143,11 +146,9 @@ def show(
 ) -> IndexContent:
     """The head of the index: the common domains of the lake. Raises DqsqlError."""
     project = where.project()
-    with _place(project, spark) as place, place.reading(contributions=True) as folder:
-        if folder is None:
-            raise no_index(place)
-        head = load_index(folder).head(limit, max_fpr=max_fpr)
-        return IndexContent(place.location, size_report(folder), tuple(head))
+    with open_tables(project, spark) as store:
+        head = lake_index(store).head(limit, max_fpr=max_fpr)
+        return IndexContent(location(store), index_size(store), tuple(head))
 
 
 def tag(
@@ -169,13 +170,8 @@ def tag(
     from dqsql.patterns.spark_job import column_values, matching_shares, string_columns
 
     project = where.project()
-    with (
-        open_spark(project, spark) as session,
-        open_place(session, project.target).reading(contributions=True) as folder,
-    ):
-        if folder is None:
-            raise no_index(open_place(session, project.target))
-        index = load_index(folder)
+    with open_warehouse(project, spark) as (session, store):
+        index = lake_index(store)
         lake = Lake(project, session, index.settings.max_values)
         relation, frame = lake.single(relation)
         name = _string_column(relation, column_name, string_columns(frame))
@@ -184,7 +180,7 @@ def tag(
         found = tag_pattern(values, with_general(index), max_false_negatives=max_false_negatives)
         if isinstance(found, NoPattern):
             return found
-        tables = sorted(tables_with(folder, found.pattern))
+        tables = relations_with(store, found.pattern)
         step(f"reading {plural(len(tables), 'relation')}")
         regex = spark_regex(parse_pattern(found.pattern))
         with translated("cannot read the columns"):
@@ -207,13 +203,3 @@ def _string_column(relation: str, wanted: str, columns: Sequence[str]) -> str:
         hint=nearest(wanted, columns)
         or (f"its string columns are {', '.join(columns)}" if columns else "it has none"),
     )
-
-
-@contextmanager
-def _place(project: Project, spark: SparkSession | None) -> Iterator[IndexPlace]:
-    """The index's place; a session is only opened where the warehouse needs one."""
-    if not needs_session(project.target):
-        yield index_place(project.target)
-        return
-    with open_spark(project, spark) as session:
-        yield open_place(session, project.target)

@@ -322,8 +322,9 @@ class _Suggesting:
 
     def _patterns(self, profile: Profile) -> Iterator[Suggestion]:
         """Patterns of the index of the lake, or of the one that is shipped."""
+        from dqsql.engine.storage import open_store
         from dqsql.engine.value_samples import sample_values
-        from dqsql.monitors.index_place import lake_index, open_place
+        from dqsql.monitors.lake_index import learning_index
         from dqsql.patterns.infer import LearnedPattern, infer_pattern, specified
         from dqsql.patterns.regex import spark_regex
 
@@ -333,7 +334,7 @@ class _Suggesting:
         self.step(f"{self.subject.name}: patterns")
         view = to_sql(identifier_table(view_name(self.subject.view + _SAMPLE)))
         samples = sample_values(self.spark, self.subject.name, view, [c.name for c in wanted])
-        index = lake_index(open_place(self.spark, self.project.target))
+        index = learning_index(open_store(self.spark, self.project.target))
         for each in wanted:
             values = samples[each.name].spread()
             found = infer_pattern(values, index)

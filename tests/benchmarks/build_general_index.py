@@ -16,10 +16,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from dqsql.patterns.contributions import COUNTS, Contribution, IndexSettings
-from dqsql.patterns.store import GENERAL_INDEX_FOLDER, IndexMeta, write_meta
+from dqsql.patterns.general import GENERAL_INDEX_FOLDER, save_index
+from dqsql.patterns.index import PatternIndex
 from tests.patterns.indexes import index_of
 
 Writer = Callable[[random.Random], Callable[[], str]]
@@ -219,20 +219,9 @@ def build(folder: Path) -> int:
     for name in COUNTS[2:]:
         zeros = pa.array([0] * table.num_rows, pa.int64())
         table = table.set_column(table.schema.get_field_index(name), name, zeros)
-    folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(
-        table,
-        folder / "patterns.parquet",
-        compression="zstd",
-        compression_level=19,
-        use_dictionary=False,
-        column_encoding={
-            "pattern": "DELTA_BYTE_ARRAY",
-            **dict.fromkeys(table.column_names[1:], "DELTA_BINARY_PACKED"),
-        },
-    )
-    write_meta(folder, IndexMeta(settings, {"generated": (total.columns, total.value_bytes)}))
-    return int(table.num_rows)
+    kept = PatternIndex.of(table, columns=total.columns, settings=settings)
+    save_index(kept, folder)
+    return len(kept)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from dqsql.patterns.contributions import Contribution, IndexSettings
+from dqsql.patterns.general import general_index, with_general
 from dqsql.patterns.generation import column_sample, hypotheses
 from dqsql.patterns.index import PatternIndex
 from dqsql.patterns.infer import InferenceSettings, LearnedPattern, infer_pattern
@@ -39,7 +40,6 @@ from dqsql.patterns.language import Token
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matcher
 from dqsql.patterns.risk import RiskModel, load_model
-from dqsql.patterns.store import general_index, with_general
 from dqsql.patterns.validate import alarm_threshold
 from tests.patterns.indexes import index_of
 

@@ -15,17 +15,17 @@ import pytest
 from click.testing import Result
 
 from dqsql.engine.storage import open_tables
-from dqsql.errors import PatternError
 from dqsql.loading import load_project
-from dqsql.model.project import Target
-from dqsql.monitors.index_place import TablePlace
+from dqsql.model.tables import PATTERN_INDEX
 from dqsql.monitors.lake import Lake
-from dqsql.patterns.store import load_index
+from dqsql.monitors.lake_index import lake_index
 from dqsql.runner import index
 from tests.conftest import MakeProject
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
 
 Dqsql = Callable[..., Result]
 
@@ -44,6 +44,8 @@ CHECKS = {
               - {name: gone, path: data/gone.csv, format: csv}
         """,
 }
+
+WHERE = "dq_pattern_index in {}/warehouse/dq"
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -69,8 +71,8 @@ def lake(make_project: MakeProject, spark: SparkSession, monkeypatch: pytest.Mon
     return root
 
 
-def folder(root: Path) -> Path:
-    return root / "warehouse" / "dq" / "dq_pattern_index"
+def tables(root: Path) -> Store:
+    return open_tables(load_project(root).target)
 
 
 @pytest.mark.slow
@@ -79,7 +81,7 @@ def test_build_update_show_and_tag(dqsql: Dqsql, lake: Path) -> None:
     assert built.exit_code == 0, built.stderr
     report = json.loads(built.stdout)
     assert report["relations"] == ["data/first.csv"]
-    assert (report["tables"], report["columns"], report["location"]) == (1, 2, str(folder(lake)))
+    assert (report["tables"], report["columns"], report["location"]) == (1, 2, WHERE.format(lake))
 
     updated = dqsql("index", "update", "data/second.csv", "web.events")
     assert updated.exit_code == 0, updated.stderr
@@ -107,7 +109,7 @@ def test_without_a_name_the_project_is_indexed(dqsql: Dqsql, lake: Path) -> None
     assert "indexed events\nindexed web.events\n" in built.stdout
     assert "note: left out: the source web.gone has no files" in built.stderr
     # The model was read in the order of its batches: what its first tenth shows does not last.
-    found = load_index(folder(lake)).lookup(["2025-<digit>{2}-<digit>{2}", "A<digit>{1}"])
+    found = lake_index(tables(lake)).lookup(["2025-<digit>{2}-<digit>{2}", "A<digit>{1}"])
     lasting, passing = found.counts
     assert (lasting[0], passing[0]) == (2, 2)
     assert passing[2:].tolist() != lasting[2:].tolist()
@@ -118,12 +120,11 @@ def test_without_a_name_the_project_is_indexed(dqsql: Dqsql, lake: Path) -> None
 @pytest.mark.slow
 def test_nothing_is_changed_by_a_failure(dqsql: Dqsql, lake: Path) -> None:
     assert dqsql("index", "build", "data/first.csv").exit_code == 0
-    before = {path.name: path.read_bytes() for path in folder(lake).rglob("*.*")}
+    before = tables(lake).rows(PATTERN_INDEX)
     failed = dqsql("index", "build", "data/second.csv", "nosuch")
     assert failed.exit_code == 2
     assert failed.stderr.startswith("usage error: there is no table, schema or file nosuch\n")
-    assert {path.name: path.read_bytes() for path in folder(lake).rglob("*.*")} == before
-    assert [path.name for path in folder(lake).parent.iterdir()] == ["dq_pattern_index"]
+    assert tables(lake).rows(PATTERN_INDEX) == before != []
 
 
 @pytest.mark.parametrize(
@@ -155,24 +156,6 @@ def test_a_column_without_a_domain_is_said_so(dqsql: Dqsql, lake: Path) -> None:
     assert "data/odd.csv.said has no pattern" in result.stderr
     missing = dqsql("index", "tag", "data/odd.csv", "sad")
     assert "did you mean 'said'?" in missing.stderr
-
-
-def test_an_index_in_a_warehouse_elsewhere_is_a_table(tmp_path: Path) -> None:
-    place = TablePlace(open_tables(Target("t", "t", warehouse=str(tmp_path))))
-    with place.reading(contributions=True) as nothing:
-        assert nothing is None
-    with place.writing(afresh=True) as work:
-        (work / "contributions").mkdir()
-        (work / "index.json").write_text("{}")
-        (work / "contributions" / "bucket-01.parquet").write_bytes(b"\0one")
-    with pytest.raises(PatternError), place.writing(afresh=True):
-        raise PatternError("on the way")
-    with place.writing(afresh=False) as work:
-        assert (work / "contributions" / "bucket-01.parquet").read_bytes() == b"\0one"
-        (work / "patterns.parquet").write_bytes(b"served")
-    with place.reading(contributions=False) as read:
-        assert read is not None
-        assert {path.name for path in read.rglob("*.*")} == {"index.json", "patterns.parquet"}
 
 
 def test_help_needs_neither_spark_nor_scipy() -> None:

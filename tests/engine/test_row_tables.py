@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow.compute as pc
 import pytest
 
 from dqsql.engine import row_files
@@ -62,6 +63,23 @@ def files(store: DeltaFolderStore) -> list[str]:
     table = store.table(NAME)
     assert table is not None
     return table.file_uris()
+
+
+def test_other_readers_find_rows_by_any_column(
+    spark: SparkSession, store: DeltaFolderStore
+) -> None:
+    sql = "select *, if(id = 2, null, id) as n, concat('x', id) as word, id / 2 as half from values"
+    store.replace_rows(NAME, rows_of(spark, {"1": [1, 2], "2": [3]}, sql), BY, ["1", "2"])
+    table = store.table(NAME)
+    assert table is not None
+    rows = table.to_pyarrow_dataset()
+    for condition, found in (
+        (pc.field("word") == "x3", [3]),
+        (pc.field("n").is_null(), [2]),
+        (pc.field("half") > 0.6, [2, 3]),
+        (pc.field(BY) == "1", [1, 2]),
+    ):
+        assert sorted(rows.to_table(filter=condition)["id"].to_pylist()) == found, str(condition)
 
 
 def test_whatever_is_replaced_the_rest_stays(spark: SparkSession, store: DeltaFolderStore) -> None:

@@ -28,9 +28,9 @@ from dqsql.loading.rendering import render_model
 from dqsql.loading.scanner import blank, scan
 from dqsql.loading.sources import read_sources
 from dqsql.monitors.catalog import catalog_of
+from dqsql.patterns.general import general_index
 from dqsql.patterns.infer import infer_pattern
 from dqsql.patterns.parsing import parse_pattern
-from dqsql.patterns.store import general_index
 from dqsql.report.errors import print_error
 from dqsql.report.terminal import Terminal
 from dqsql.runner.retry import read_retry

@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 
 from dqsql.errors import PatternError
 from dqsql.patterns.contributions import COUNTS, Backtest, Contribution, IndexSettings
+from dqsql.patterns.general import general_index, load_index, save_index, with_general
 from dqsql.patterns.index import PatternIndex, summed
 from dqsql.patterns.parsing import parse_pattern
-from dqsql.patterns.store import (
-    contribution_rows,
-    general_index,
-    load_index,
-    size_report,
-    tables_with,
-    with_general,
-)
-from tests.patterns.indexes import index_of, update_index
+from tests.patterns.indexes import index_of
 from tests.patterns.strategies import is_trivial, texts
 
 ALL = IndexSettings(min_coverage=1)
@@ -66,7 +59,7 @@ columns = st.lists(st.lists(texts(max_size=5), max_size=5), max_size=4)
 
 
 def rows_of(*columns: list[str]) -> pa.Table:
-    return contribution_rows("t", contribution(*columns)).drop_columns("table")
+    return index_of(contribution(*columns), ALL).table()
 
 
 def merged(one: pa.Table, other: pa.Table) -> pa.Table:
@@ -85,37 +78,13 @@ def test_merging_is_associative_and_commutative_with_a_neutral_element(
     assert merged(x, y).equals(rows_of(*a, *b))
 
 
-def test_updating_adds_tables_and_replaces_them(tmp_path: Path) -> None:
-    dates = [[f"2019-03-{day:02d}" for day in range(1, 29)]] * 2
-    first, second = contribution(*dates), contribution(["en-US", "fr-FR"], ["1.5", "2"])
-    changed = contribution(["12:30", "9:07"])
-    update_index(tmp_path / "a", {"s.one": first}, ALL)
-    update_index(tmp_path / "a", {"s.two": second})
-    report = update_index(tmp_path / "a", {"s.one": changed})
-    update_index(tmp_path / "b", {"s.two": second, "s.one": changed}, ALL)
-    one, other = load_index(tmp_path / "a"), load_index(tmp_path / "b")
-    assert one.table().equals(other.table())
-    assert one.columns == other.columns == report.columns == 3
-    assert report == size_report(tmp_path / "a")
-    assert report.tables == 2
-    assert tables_with(tmp_path / "a", "<lower>{2}-<upper>{2}") == {"s.two": 1}
-
-
-def test_an_index_in_memory_equals_the_one_on_disk(tmp_path: Path) -> None:
-    total = contribution(["a1", "b2"], ["\n", "\\<{+"], ["שלום", "\U0001f600"])
-    update_index(tmp_path, {"t": total}, ALL)
-    assert load_index(tmp_path).table().equals(index_of(total, ALL).table())
-
-
-def test_rare_patterns_of_a_large_corpus_are_not_served(tmp_path: Path) -> None:
+def test_rare_patterns_of_a_large_corpus_are_not_served() -> None:
     settings = IndexSettings(min_coverage=2)
     total = Contribution.empty()
     for values in [["1"]] * 999 + [["a"]]:
         total.add_column(values, settings)
     index = index_of(total, settings)
     assert index.lookup(["<digit>+", "<lower>+"]).coverage.tolist() == [999, 0]
-    update_index(tmp_path, {"s.t": total}, settings)
-    assert load_index(tmp_path).table().equals(index.table())
 
 
 def test_a_small_corpus_is_served_whole() -> None:
@@ -135,19 +104,21 @@ def test_a_lake_is_enlarged_by_the_shipped_index() -> None:
     assert with_general(PatternIndex([], [], columns=0, settings=IndexSettings(tau=4))).columns == 0
 
 
-def test_settings_are_fixed_for_the_life_of_an_index(tmp_path: Path) -> None:
-    update_index(tmp_path, {"t": contribution(["1"])}, ALL)
-    with pytest.raises(PatternError, match="built with"):
-        update_index(tmp_path, {}, IndexSettings(tau=13))
+def test_an_index_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    index = index_of(contribution(["a1", "b2"], ["\n", "\\<{+"], ["שלום", "\U0001f600"]), ALL)
+    save_index(index, tmp_path / "i")
+    read = load_index(tmp_path / "i")
+    assert read.table().equals(index.table())
+    assert (read.columns, read.settings) == (3, ALL)
 
 
 def test_broken_indexes_are_errors(tmp_path: Path) -> None:
-    with pytest.raises(PatternError, match="no pattern index"):
+    with pytest.raises(PatternError, match="cannot be read"):
         load_index(tmp_path)
     (tmp_path / "index.json").write_text("{", encoding="utf-8")
-    with pytest.raises(PatternError, match="damaged"):
+    with pytest.raises(PatternError, match="cannot be read"):
         load_index(tmp_path)
-    update_index(tmp_path / "i", {"t": contribution(["1"])}, ALL)
+    save_index(index_of(contribution(["1"]), ALL), tmp_path / "i")
     (tmp_path / "i" / "patterns.parquet").write_bytes(b"PAR1")
     with pytest.raises(PatternError, match="cannot be read"):
         load_index(tmp_path / "i")

@@ -19,11 +19,11 @@ from dqsql.monitors.pattern_rules import (
     pattern_regex,
     to_record,
 )
+from dqsql.patterns.general import general_index
 from dqsql.patterns.infer import LearnedPattern, NoPattern, infer_pattern
 from dqsql.patterns.language import Token, pattern_of
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matches, spark_regex
-from dqsql.patterns.store import general_index
 from tests.conftest import MakeProject
 from tests.patterns.strategies import EXOTIC, HOSTILE
 

@@ -1,9 +1,8 @@
-"""What Python says of a value, Spark says too; and the Spark job builds the same index."""
+"""What Python says of a value, Spark says too."""
 
 from __future__ import annotations
 
 import string
-import sys
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -11,13 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dqsql.errors import PatternError, UsageError
-from dqsql.patterns.contributions import Contribution, IndexSettings
 from dqsql.patterns.language import Pattern, Token, TokenGroup, pattern_of
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import matches, spark_regex
-from dqsql.patterns.spark_job import build_index, sources
-from dqsql.patterns.store import load_index
-from tests.patterns.indexes import update_index
+from dqsql.patterns.spark_job import sources
 from tests.patterns.strategies import EXOTIC, HOSTILE
 
 if TYPE_CHECKING:
@@ -126,32 +122,6 @@ def test_long_values_do_not_hang_spark(spark: SparkSession) -> None:
     assert_agreement(spark, [(pattern, values)])
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_spark_job_builds_what_python_builds(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Workers must find the same packages as this process.
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
-    options = IndexSettings(max_values=25, min_coverage=1)
-    dates = [f"2019-03-{day:02d}" for day in range(1, 29)]
-    locales = ["en-US", "fr-FR", None, "de-DE"] * 7
-    rows = [(date, locale, n) for n, (date, locale) in enumerate(zip(dates, locales, strict=True))]
-    schema = "`the ``date``` string, locale string, n int"
-    frame = spark.createDataFrame(rows, schema).coalesce(1)
-    numbers = spark.createDataFrame([(1,)], "n int")
-    report = build_index(tmp_path / "spark", {"s.t": frame, "s.numbers": numbers}, options)
-    expected = Contribution.empty()
-    expected.add_column(dates[:25], options)
-    expected.add_column(locales[:25], options)
-    update_index(tmp_path / "python", {"s.t": expected}, options)
-    built = load_index(tmp_path / "spark")
-    assert built.table().equals(load_index(tmp_path / "python").table())
-    assert (report.tables, report.columns) == (2, 2)
-    again = build_index(tmp_path / "spark", {"s.t": frame})
-    assert load_index(tmp_path / "spark").table().equals(built.table())
-    assert again.columns == 2
-
-
 def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,b\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("z\nc\n", encoding="utf-8")
@@ -164,5 +134,3 @@ def test_sources_of_files_and_tables(spark: SparkSession, tmp_path: Path) -> Non
         sources(spark, [str(tmp_path / "*.json")])
     with pytest.raises(UsageError, match="no table"):
         sources(spark, ["two words; drop"])
-    with pytest.raises(PatternError, match="no tables"):
-        build_index(tmp_path / "i", {})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dqsql.errors import PatternError
+from dqsql.patterns.general import general_index
 from dqsql.patterns.infer import NoPattern, TagPattern, tag_pattern
-from dqsql.patterns.store import general_index
 
 DATES = [f"2019-03-{day:02d}" for day in range(1, 29)]
 

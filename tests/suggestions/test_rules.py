@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dqsql.errors import Span
 from dqsql.model.project import Annotation, CheckSettings
+from dqsql.patterns.general import general_index
 from dqsql.patterns.infer import LearnedPattern, infer_pattern
-from dqsql.patterns.store import general_index
 from dqsql.suggestions.across import (
     KeyColumn,
     column_sets,

@@ -15,7 +15,7 @@ from dqsql.model.wording import plural
 from dqsql.report.text import file_size, printable
 
 if TYPE_CHECKING:
-    from dqsql.patterns.store import SizeReport
+    from dqsql.monitors.lake_index import IndexSize
     from dqsql.runner.index import IndexResult
     from dqsql.runner.where import Where
 
@@ -189,11 +189,9 @@ def _print_notes(session: Session, notes: Sequence[str]) -> None:
         session.err.line(f"note: {printable(note)}")
 
 
-def _summary(location: str, report: SizeReport) -> str:
+def _summary(location: str, report: IndexSize) -> str:
     return (
         f"{printable(location)}: {plural(report.patterns, 'pattern')} from"
-        f" {plural(report.columns, 'column')} of {plural(report.tables, 'relation')},"
-        f" {file_size(report.served_bytes)};"
-        f" {file_size(report.contribution_bytes)} more by relation, for updates;"
+        f" {plural(report.columns, 'column')} of {plural(report.tables, 'relation')};"
         f" {file_size(report.corpus_bytes)} of values were read"
     )

@@ -27,7 +27,9 @@ from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import StorageError
 from dqsql.model.project import Target
 from dqsql.model.table import Table
-from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, RESULTS, RUNS
+from dqsql.model.tables import BATCHES, CHECKS, METRICS, MODELS, PATTERN_INDEX, RESULTS, RUNS
+from dqsql.monitors.lake_index import index_size, relations_with, write_index
+from dqsql.patterns.contributions import IndexSettings
 
 from .projects import ProjectRuns
 
@@ -318,6 +320,18 @@ class Scenario:
             rows = self.spark.table(f"{name}.t").toArrow().to_pylist()
         return sorted([r["dqsql_batch"] or "", r["id"], r["note"] or ""] for r in rows)
 
+    def pattern_index(self) -> list[str]:
+        """The index of a lake's patterns after it was built, and one of its tables was replaced."""
+        store = self.store("index")
+        one, two, more = (
+            self.spark.sql(f"select concat('{word}', id) as c, id from range(20)").coalesce(1)
+            for word in ("it''s ", "x-", "y ")
+        )
+        write_index(self.spark, store, {"s.one": one, "it's": two}, IndexSettings(tau=5))
+        write_index(self.spark, store, {"s.one": more})
+        rows = _plain(store.rows(PATTERN_INDEX), PATTERN_INDEX)
+        return [*rows, str(relations_with(store, "y <digit>+")), str(index_size(store))]
+
     def conflict(self) -> str:
         """What the slower of two runs is told, that replace the same batches."""
         store = self.store("conflict")
@@ -426,6 +440,7 @@ def main(folder: Path, names: Sequence[str]) -> None:
         step(name, "runs", scenario.runs)
         step(name, "killed", scenario.killed)
         step(name, "user_rows", scenario.user_rows)
+        step(name, "pattern_index", scenario.pattern_index)
         if name != FOLDER:
             step(name, "retyped", scenario.retyped)
             step(name, "conflict", scenario.conflict)

@@ -74,6 +74,8 @@ def test_tables_in_a_folder(folder: JsonObject) -> None:
     assert len(set(failures)) < len(failures)
     new = [[batch, 7, "x"] for batch in ("", "1", "a/b=%")]
     assert folder["user_rows"] == sorted([*new, *(["0", id, ""] for id in (0, 2, 4))])
+    assert folder["pattern_index"][-2] == "['s.one']"
+    assert "tables=2, columns=2" in folder["pattern_index"][-1]
     assert folder["killed"]["places"] == 5
     assert all(folder["killed"]["same"])
 
@@ -91,6 +93,7 @@ def test_tables_of_a_catalog_go_through_the_same_states(
     assert found["history"] == folder["history"]
     assert found["runs"] == folder["runs"]
     assert found["user_rows"] == folder["user_rows"]
+    assert found["pattern_index"] == folder["pattern_index"]
     assert all(found["killed"]["same"])
     assert "cannot write dq_state__flights: another run wrote to the same" in found["conflict"]
     assert "run again" in found["conflict"]

@@ -15,8 +15,8 @@ from dqsql.model.types import is_textless, type_of
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import Exclusions, Workplace, defaults_of
 from dqsql.monitors.history import RECURS
-from dqsql.monitors.index_place import lake_index, open_place
 from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.lake_index import learning_index
 from dqsql.monitors.programs import ProgramBook, StoredProgram
 from dqsql.monitors.settings import read_settings
 from dqsql.patterns.index import PatternIndex
@@ -133,7 +133,7 @@ class _Training:
     def _learn(self, monitors: Sequence[Monitor]) -> None:
         if not monitors:
             return
-        index = lake_index(open_place(self.place.spark, self.place.project.target))
+        index = learning_index(self.place.store)
         known = [*self.before.accepted, *self.before.batches]
         excluded = Exclusions(self.place.matching, known)
         together: dict[tuple[str | None, str | None, tuple[str, ...]], list[Monitor]] = {}
