@@ -28,6 +28,8 @@ _MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
 _STEP = re.compile(r"(\d{1,4})\s*(minute|hour|day|week)s?")
 # A share of places in the week that makes one a regular place.
 _REGULAR = 0.5
+# Batches of months begin on the same day of the month, or so near to it.
+_SAME_DAY = dt.timedelta(days=3)
 # What is believed before anything was seen: one in eleven is missing, with the weight of 1.1.
 _PRIOR_MISSING, _PRIOR = 0.1, 1.1
 
@@ -49,12 +51,19 @@ class Cadence:
     places: frozenset[tuple[int, dt.time]] | None = None
 
     def after(self, moment: dt.datetime) -> dt.datetime:
-        """The next place of the rhythm, whether a batch is expected there or not."""
+        """The next place of the rhythm, whether a batch is expected there or not.
+
+        The last day of a month is followed by the last one of a later month.
+        """
         if self.step is not None:
             return moment + self.step
         month = moment.month - 1 + self.months
         year, month = moment.year + month // 12, month % 12 + 1
-        return moment.replace(year=year, month=month, day=min(moment.day, _days(year, month)))
+        last = _days(year, month)
+        is_last = moment.day == _days(moment.year, moment.month)
+        return moment.replace(
+            year=year, month=month, day=last if is_last else min(moment.day, last)
+        )
 
     def expects(self, moment: dt.datetime) -> bool:
         """Whether a batch is expected at a place of the rhythm."""
@@ -128,14 +137,26 @@ def learn_cadence(times: Sequence[dt.datetime]) -> Cadence | None:
     gaps = [b - a for a, b in pairwise(times) if b > a]
     if len(gaps) < 2:
         return None
-    if all(dt.timedelta(days=27) < g < dt.timedelta(days=32) for g in gaps):
-        return Cadence(months=1)
+    if months := _months_apart(times):
+        return Cadence(months=months)
     step, often = Counter(gaps).most_common(1)[0]
     if often * 2 < len(gaps):
         return None
     if step > _DAY:
         return Cadence(step)
     return Cadence(step, places=_places(times, step))
+
+
+def _months_apart(times: Sequence[dt.datetime]) -> int | None:
+    """How many months are usually between batches, about the same day of the month each."""
+    apart = [(b.year - a.year) * 12 + b.month - a.month for a, b in pairwise(times)]
+    if min(apart) < 1:
+        return None
+    places = (Cadence(months=n).after(a) for n, a in zip(apart, times, strict=False))
+    if any(abs(b - place) > _SAME_DAY for place, b in zip(places, times[1:], strict=True)):
+        return None
+    months, often = Counter(apart).most_common(1)[0]
+    return months if often * 2 >= len(apart) else None
 
 
 def _places(times: Sequence[dt.datetime], step: dt.timedelta) -> frozenset[tuple[int, dt.time]]:

@@ -203,15 +203,17 @@ def chi_squared(reference: npt.ArrayLike, new: npt.ArrayLike) -> tuple[float, fl
 def binned(reference: Numbers, new: Numbers) -> tuple[FloatArray, FloatArray]:
     """Return the rows of both in bins of about a tenth of the reference each.
 
-    The outer bins are open. A value that fills a bin has it for itself. No bin is empty in the
-    reference, so that values at its edge are not taken for new ones.
+    The outer bins are open. A value that fills a bin has it for itself, even if there is none on
+    one side of it: values beside it would be taken for it. No other bin is empty in the reference,
+    so that values at its edge are not taken for new ones.
     """
     picks = [reference.at_rank(i / _BINS) for i in range(1, _BINS)]
     filled = [v for v in set(picks) if picks.count(v) > 1]
-    cuts = np.unique(np.array([*picks, *np.nextafter(filled, -np.inf)]))
+    around = np.array([*filled, *np.nextafter(filled, -np.inf)])
+    cuts = np.unique(np.array([*picks, *around]))
     below = reference.below(cuts)
-    kept = cuts[np.diff(np.concatenate([[0.0], below])) > 0]
-    kept = kept[reference.below(kept) < 1.0 - 1e-12]
+    has_rows = (np.diff(np.concatenate([[0.0], below])) > 0) & (below < 1.0 - 1e-12)
+    kept = cuts[has_rows | np.isin(cuts, around)]
     shares = [np.diff(np.concatenate([[0.0], x.below(kept), [1.0]])) for x in (reference, new)]
     return shares[0] * reference.rows, shares[1] * new.rows
 

@@ -186,7 +186,9 @@ def _outliers(chosen: Chosen) -> BoolArray:
     sizes = np.abs(np.nan_to_num(chosen.errors))
     typical = median_of(np.abs(chosen.errors)) * _SD_OF_MEDIAN
     far = sizes > _OUTLIER * np.maximum(typical, _NOTHING)[:, None]
-    few = far.sum(axis=1) <= _MOST_OUTLIERS * chosen.errors.shape[1]
+    # Histories that are shorter than others begin with columns that are none of theirs.
+    forecast = np.isfinite(chosen.errors).sum(axis=1)
+    few = far.sum(axis=1) <= _MOST_OUTLIERS * forecast
     beside = np.zeros_like(far)
     beside[:, 1:] |= far[:, :-1]
     beside[:, :-1] |= far[:, 1:]

@@ -33,6 +33,8 @@ REVIEWED: Mapping[str, BatchStatus] = {
 }
 # Who resolves a finding whose check passes again.
 DQSQL = "dqsql"
+# Who changed the row of a finding without leaving a name.
+_BY_SQL = "SQL"
 _GONE = "the model no longer has this check"
 _RETIRED = "batch_by has changed"
 
@@ -90,8 +92,8 @@ def _apply(
         if current is None:
             current = _opened(bad[0], batch, now, rows)
             rows[current["finding_id"]] = current
-        elif current["author"] == DQSQL and current["resolved_batch"] == batch:
-            # It was repaired, and is as it was again.
+        elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
+            # It was repaired, or its check was gone, and it is as it was again.
             current.update(_UNRESOLVED, opened_at=now)
         _extend(current, batch, bad, now)
     elif any(r.status is Status.PASS for r in verdicts):
@@ -115,6 +117,9 @@ _UNRESOLVED: Mapping[str, Any] = {
     "notified_at": None,
     "resolution_notified_at": None,
 }
+
+
+_REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
 
 
 def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
@@ -192,17 +197,29 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     """A finding with all that follows from what a person wrote into its row by SQL.
 
     One column is enough: `state`, `acknowledged_at`, `muted_until` or `resolved_at`. What is muted
-    until a day is open from then on; what is muted without a day is acknowledged.
+    until a day is open from then on; what is muted without a day is acknowledged. An author says
+    that the row was more than open before: `open` then opens it again, as no day does that was
+    taken out of a muted one.
     """
     found: Row = {"assigned_to": None, "impact": None, "readers": None, **row}
     state, until = found["state"], found["muted_until"]
-    if found["resolved_at"] is not None or state == RESOLVED:
-        return {**found, "state": RESOLVED, "resolved_at": found["resolved_at"] or now}
-    if until is not None:
-        return {**found, "state": MUTED if is_muted(found, now) else OPEN}
-    if state in (ACKNOWLEDGED, MUTED) or found["acknowledged_at"] is not None:
-        noted = found["acknowledged_at"] or now
-        return {**found, "state": ACKNOWLEDGED, "acknowledged_at": noted}
+    resolved, noted = found["resolved_at"] is not None, found["acknowledged_at"] is not None
+    by = {"author": found["author"] or _BY_SQL}
+    if found["author"] is not None and (
+        (state == OPEN and (resolved or noted)) or (state == MUTED and noted and until is None)
+    ):
+        return {**found, **_REOPENED}
+    if state == RESOLVED or (state == OPEN and resolved):
+        return {**found, **by, "state": RESOLVED, "resolved_at": found["resolved_at"] or now}
+    found |= {"resolved_at": None, "resolved_batch": None}
+    seen = found["acknowledged_at"] or now
+    if is_muted(found, now):
+        return {**found, **by, "state": MUTED, "acknowledged_at": seen}
+    if until is not None and state != ACKNOWLEDGED:
+        return {**found, "state": OPEN, "acknowledged_at": None}
+    if noted or state in (ACKNOWLEDGED, MUTED):
+        noticed = {"state": ACKNOWLEDGED, "acknowledged_at": seen, "muted_until": None}
+        return {**found, **by, **noticed}
     return found
 
 

@@ -100,7 +100,8 @@ def without_accepted(rows: list[Row], reviews: Mapping[str, Row], now: dt.dateti
     accepted = {b: r for b, r in reviews.items() if r["verdict"] == "accept"}
     if not rows or not accepted:
         return rows
-    newest = max(accepted.values(), key=lambda r: r["at"])
+    # By SQL a row may come without a time.
+    newest = max(accepted.values(), key=lambda r: (r["at"] is not None, r["at"] or now))
     return list(
         accepted_findings(
             rows, accepted, author=newest["author"], reason=newest["reason"] or "", now=now

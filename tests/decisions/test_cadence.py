@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 from collections.abc import Sequence
 
@@ -128,3 +129,35 @@ def test_a_late_newest_batch() -> None:
     declared = lateness([START], [], START + 10 * DAY, read_cadence("daily"))
     assert declared is not None
     assert declared.late
+
+
+@pytest.mark.parametrize("months", [1, 3, 12])
+@pytest.mark.parametrize("day", [1, 15, 30, 31])
+def test_months_end_where_they_end(months: int, day: int) -> None:
+    def place(number: int) -> dt.datetime:
+        year, month = 2022 + number * months // 12, number * months % 12 + 1
+        return dt.datetime(year, month, min(day, calendar.monthrange(year, month)[1]))
+
+    times = [place(number) for number in range(24)]
+    word = {1: "monthly", 3: "quarterly", 12: "yearly"}[months]
+    for declared in (None, read_cadence(word)):
+        for i in range(3, len(times)):
+            gap = gap_before(times[:i], times[i], 0.01, declared)
+            assert gap is None or gap.missing == ()
+    # One that was missing leaves the rhythm what it was, and is told.
+    lost = [*times[:10], *times[11:]]
+    found = learn_cadence(lost)
+    assert found is not None
+    assert found.months == months
+    missing = gap_before(times[:10], times[11], 0.01, read_cadence(word))
+    assert missing is not None
+    assert [m.month for m in missing.missing] == [times[10].month]
+    learned = gap_before(times[:10], times[11], 0.05)
+    assert learned is not None
+    assert learned.alarm
+
+
+def test_four_weeks_are_no_month() -> None:
+    found = learn_cadence([START + 28 * DAY * i for i in range(12)])
+    assert found is not None
+    assert found.words == "every 4 weeks"

@@ -143,9 +143,9 @@ def test_a_value_that_fills_bins_has_one_for_itself() -> None:
     new = np.repeat([-1.0, 0.0, 1.0, 2.0], [50, 650, 200, 100])
     p, q = binned(Numbers.pooled([profile(old)]), Numbers.pooled([profile(new)]))
     assert p.sum() == pytest.approx(1_000)
-    assert p == pytest.approx([700, 200, 100])
-    # What lies below all of the reference joins its first bin.
-    assert q == pytest.approx([700, 200, 100])
+    # Below, at and above the two values that fill bins.
+    assert p == pytest.approx([0, 700, 0, 200, 100])
+    assert q == pytest.approx([50, 650, 0, 200, 100])
 
 
 def test_new_and_vanished_categories_are_finite_and_told() -> None:
@@ -203,3 +203,30 @@ def test_nan_is_no_number() -> None:
     assert found.rows == rows == pytest.approx(800)
     assert numeric_drift("ks", Numbers.pooled([(quantiles, rows)]), found).value == 0.0
     assert Numbers.pooled([([math.nan] * 100, 50.0)]).rows == 0.0
+
+
+@pytest.mark.parametrize("measure", ["psi", "js", "kl"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.0] * 100, [1.0] * 100),
+        ([1.0] * 100, [1.0] * 50 + [100.0] * 50),
+        ([0.0] * 5 + [1.0] * 95, [0.0] * 5 + [7.0] * 95),
+        ([0.0] * 99 + [1.0], [-999.0] * 100),
+        ([3.0] * 40 + [5.0] * 60, [4.0] * 100),
+    ],
+)
+def test_a_value_that_fills_bins_is_not_taken_for_others(
+    measure: str, before: list[float], after: list[float]
+) -> None:
+    old, new = (Numbers.pooled([(np.array(v), 1_000.0)]) for v in (before, after))
+    assert numeric_drift(measure, old, new).value > 0.2
+    assert numeric_drift(measure, old, old).value == 0.0
+
+
+def test_few_values_beside_one_that_fills_bins_are_no_drift() -> None:
+    rng = np.random.default_rng(8)
+    draws = [np.where(rng.random(2_000) < 0.6, 0.0, rng.gamma(2, 5, 2_000)) for _ in range(2)]
+    draws[1][:2] = -1.0
+    old, new = (Numbers.pooled([profile(values)]) for values in draws)
+    assert numeric_drift("psi", old, new).value < 0.05

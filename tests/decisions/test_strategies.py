@@ -125,3 +125,23 @@ def test_a_value_below_zero_is_not_infinitely_far_from_small_ones() -> None:
     # Ratios hold for all others.
     assert evaluate(chosen, history, None, 1e5).anomalous
     assert evaluate(chosen, np.random.default_rng(5).lognormal(5, 0.2, 200), None, -40.0).anomalous
+
+
+@pytest.mark.parametrize("length", [12, 25, 40])
+def test_a_series_is_judged_alike_alone_and_beside_longer_ones(length: int) -> None:
+    rng = np.random.default_rng(length)
+    until = np.datetime64("2024-12-31")
+
+    def series(values: np.ndarray, new: float) -> AnomalyInput:
+        days = [until - np.timedelta64(len(values) - i, "D") for i in range(len(values))]
+        return AnomalyInput(values, days, new, until)
+
+    long = series(rng.poisson(1_000, 365).astype(float), 1_000.0)
+    for _ in range(40):
+        values = rng.poisson(100, length).astype(float)
+        values[rng.choice(np.arange(3, length - 1), 3, replace=False)] = 400
+        short = series(values, float(rng.choice([0, 40, 100, 200])))
+        alone = evaluate_many(strategy("auto"), [short])[0]
+        beside = evaluate_many(strategy("auto"), [short, long])[0]
+        assert alone.status is beside.status
+        assert [alone.lower, alone.upper] == pytest.approx([beside.lower, beside.upper], rel=1e-9)

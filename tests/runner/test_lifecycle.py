@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dqsql.decisions.lifecycle import flagged_last, updated_findings
+from dqsql.decisions.lifecycle import flagged_last, heeded, updated_findings
+from dqsql.decisions.reviews import without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
@@ -171,3 +172,93 @@ def test_when_a_batch_ends(batch: str, batch_by: str, end: str | None) -> None:
     start, found = batch_times(batch, batch_by)
     assert found == wanted
     assert (start is None) == (batch == "EWR")
+
+
+def test_a_check_that_comes_back_and_fails_again_is_open_again() -> None:
+    (gone,) = rows(rows([], of("f")), [], LATER, checks=frozenset())
+    again = LATER + dt.timedelta(hours=1)
+    (row,) = rows([gone], of("f"), again, checks=frozenset({"m.c.not_null"}))
+    assert (row["state"], row["opened_at"], row["resolved_at"]) == ("open", again, None)
+
+
+FUTURE, PAST = LATER + dt.timedelta(days=9), NOW - dt.timedelta(days=1)
+BY_COMMAND: dict[str, dict[str, Any]] = {
+    "open": {},
+    "reopened": {"author": "ann"},
+    "acknowledged": {"state": "acknowledged", "acknowledged_at": NOW, "author": "ann"},
+    "muted": {
+        "state": "muted",
+        "acknowledged_at": NOW,
+        "muted_until": FUTURE,
+        "author": "ann",
+    },
+    "resolved": {"state": "resolved", "resolved_at": NOW, "author": "ann"},
+    "passed": {
+        "state": "resolved",
+        "resolved_at": NOW,
+        "resolved_batch": "2025-03-02",
+        "author": "dqsql",
+    },
+}
+BY_SQL: dict[str, dict[str, Any]] = {
+    "open": {},
+    "reopened": {"author": "ann"},
+    "acknowledged": {"state": "acknowledged"},
+    "muted": {"muted_until": FUTURE},
+    "resolved": {"state": "resolved"},
+}
+
+
+@pytest.mark.parametrize("before", [*BY_COMMAND, *(f"{state} by sql" for state in BY_SQL)])
+@pytest.mark.parametrize(
+    ("edit", "state"),
+    [
+        ({"state": "open"}, "open"),
+        ({"state": "acknowledged"}, "acknowledged"),
+        ({"state": "resolved"}, "resolved"),
+        ({"assigned_to": "bob"}, None),
+    ],
+)
+def test_the_state_that_a_person_writes_is_the_state(
+    before: str, edit: dict[str, Any], state: str | None
+) -> None:
+    (row,) = rows([], of("f"))
+    if before.endswith(" by sql"):
+        row = heeded({**row, **BY_SQL[before.removesuffix(" by sql")]}, NOW)
+    else:
+        row = heeded({**row, **BY_COMMAND[before]}, NOW)
+    stored = row["state"]
+    if edit == {"state": "open"} and stored in ("open", "muted"):
+        # What is muted is open from the day on that is written, or without one.
+        edit = {"muted_until": None if stored == "muted" else PAST}
+    if (stored, state) == ("muted", "acknowledged"):
+        # Nobody is told of either, and the day may have been added.
+        state = "muted"
+    found = heeded({**row, **edit}, LATER)
+    assert found["state"] == (state or stored)
+    assert (found["resolved_at"] is None) == (found["state"] != "resolved")
+    assert heeded(found, LATER) == found
+    assert heeded(found, FUTURE + LATER.resolution)["state"] == found["state"].replace(
+        "muted", "open"
+    )
+
+
+def test_a_muted_finding_is_acknowledged_or_opened_after_its_day() -> None:
+    (row,) = rows([], of("f"))
+    muted = heeded({**row, "muted_until": FUTURE}, NOW)
+    later = FUTURE + dt.timedelta(days=1)
+    over = heeded(muted, later)
+    assert over["state"] == "open"
+    assert heeded({**over, "state": "acknowledged"}, later)["state"] == "acknowledged"
+    assert heeded({**muted, "state": "acknowledged"}, later)["state"] == "acknowledged"
+    assert heeded({**muted, "state": "open"}, NOW)["state"] == "open"
+
+
+def test_a_review_without_a_time_resolves_as_others_do() -> None:
+    opened = rows([], of("ff"))
+    reviews = {
+        "2025-03-01": {"at": None, "verdict": "accept", "author": "bob", "reason": None},
+        "2025-03-02": {"at": NOW, "verdict": "accept", "author": "ann", "reason": "known"},
+    }
+    (row,) = without_accepted(opened, reviews, LATER)
+    assert (row["state"], row["author"], row["reason"]) == ("resolved", "ann", "known")

@@ -97,6 +97,9 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
 
 def _reach(monitor: Monitor, defaults: Mapping[str, Any]) -> Reach:
     settings = detector.avh_settings(monitor, defaults)
+    if settings.exclude_where is not None:
+        # How many batches it leaves out is known only when Spark was asked.
+        return Reach(None)
     # Batches that it found far out count for nothing, unless there are many of them.
     return Reach(settings.window + settings.refit_every + RECURS)
 
