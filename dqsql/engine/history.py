@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dqsql.engine.storage_base import no_rows
 from dqsql.model.table import Table
 from dqsql.model.tables import METRICS
 
@@ -38,20 +39,24 @@ def stored_rows(
 
 
 def stored_metrics(
-    store: Store, model: str, batches: Collection[str], metrics: Collection[str], segments: bool
-) -> list[dict[str, Any]]:
-    """What identifies metrics of some batches of a model, by their names, and their values.
+    store: Store,
+    model: str,
+    batches: Collection[str],
+    metrics: Collection[str] | None = None,
+    *,
+    segments: bool = True,
+) -> pa.Table:
+    """What identifies metrics of some batches of a model, and their values.
 
-    Those of segments are read only where `segments` asks for it. Raises StorageError.
+    Of all metrics, or of some by their names. Those of segments are read only where `segments` asks
+    for it. Raises StorageError.
     """
-    if not batches or not metrics:
-        return []
-    where: dict[str, Collection[str] | None] = {
-        "model": [model],
-        "batch": batches,
-        "metric": metrics,
-    }
-    return store.select(METRICS, _METRIC, where if segments else {**where, "segment": None})
+    if not batches or (metrics is not None and not metrics):
+        return no_rows(METRICS, _METRIC)
+    where: dict[str, Collection[str] | None] = {"model": [model], "batch": batches}
+    if metrics is not None:
+        where["metric"] = metrics
+    return store.select_arrow(METRICS, _METRIC, where if segments else {**where, "segment": None})
 
 
 def stored_of_model(store: Store, table: Table, model: str) -> list[dict[str, Any]]:

@@ -82,7 +82,7 @@ def _present(
     first = batch_order(batches[0])
     near = [b for b in earlier if batch_order(b) < first][-_WINDOW:]
     near += [b for b in earlier if batch_order(b) > first]
-    for row in stored_metrics(store, plan.model.name, near, [_ROWS], segments=True):
+    for row in stored_metrics(store, plan.model.name, near, [_ROWS]).to_pylist():
         names = found.setdefault(row["batch"], set())
         if row["segment"] is not None and row["value"] and not row["parameters"]:
             names.add(row["segment"])

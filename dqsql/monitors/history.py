@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.model.batches import batch_order
@@ -20,6 +21,10 @@ NEXT = "\U0010ffff"
 _FAR = 2.0
 # A monitor that found so many batches of its window far out learns from them.
 RECURS = 3
+
+
+# The columns of dq_metrics that identify a series of a model.
+_SERIES = ["column_name", "metric", "parameters", "scope", "segment"]
 
 
 class MetricKey(NamedTuple):
@@ -80,18 +85,21 @@ class History:
             number = float("nan") if value.value is None else float(value.value)
             self._values.setdefault(key, {})[value.batch] = number
 
-    def add_metric_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Take in rows of dq_metrics."""
-        for row in rows:
-            key = MetricKey(
-                row["column_name"] or "",
-                row["metric"],
-                row["parameters"] or "",
-                row["scope"],
-                row["segment"],
-            )
-            number = float("nan") if row["value"] is None else float(row["value"])
-            self._values.setdefault(key, {})[row["batch"]] = number
+    def add_metrics(self, rows: pa.Table) -> None:
+        """Take in rows of dq_metrics; a null is NaN."""
+        # Hundreds of thousands for a wide model of a year: no Python object for each row.
+        series = rows.group_by(_SERIES).aggregate([("batch", "list"), ("value", "list")])
+        batches, values = (series[f"{n}_list"].combine_chunks() for n in ("batch", "value"))
+        ends = batches.offsets.to_pylist()
+        names = batches.flatten().to_numpy(zero_copy_only=False)
+        numbers = values.flatten().to_numpy(zero_copy_only=False)
+        keys = zip(*(series[name].to_pylist() for name in _SERIES), strict=True)
+        for (column, metric, parameters, scope, segment), start, end in zip(
+            keys, ends, ends[1:], strict=False
+        ):
+            key = MetricKey(column or "", metric, parameters or "", scope, segment)
+            found = zip(names[start:end], numbers[start:end].tolist(), strict=True)
+            self._values.setdefault(key, {}).update(found)
 
     def add_profile_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in rows of dq_distributions."""

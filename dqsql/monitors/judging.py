@@ -177,8 +177,10 @@ class MonitorRun:
         )
         for need in needs:
             accepted = accepted_before(self.place.ledger, batches, need.depth)
-            found = stored_metrics(self.place.store, model, accepted, need.metrics, need.segments)
-            history.add_metric_rows(found)
+            found = stored_metrics(
+                self.place.store, model, accepted, need.metrics, segments=need.segments
+            )
+            history.add_metrics(found)
         self._add_warned(history, accepted_before(self.place.ledger, batches, furthest))
         return MonitorContext(
             plan=plan,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Unpack
 
-from dqsql.engine.history import stored_rows
+from dqsql.engine.history import stored_metrics, stored_rows
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchStatus
-from dqsql.model.tables import METRICS, RESULTS
+from dqsql.model.tables import RESULTS
 from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer, as_decided
@@ -179,5 +179,4 @@ class _Backtest:
     def _add_metrics(self, learners: Learners[Replayer], batches: Sequence[str]) -> None:
         """Let the learners see batches that are no part of their history."""
         name = learners.plan.model.name
-        rows = stored_rows(self.stored.store, METRICS, name, batches)
-        learners.context.history.add_metric_rows(rows)
+        learners.context.history.add_metrics(stored_metrics(self.stored.store, name, batches))

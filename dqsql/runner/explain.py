@@ -15,7 +15,7 @@ from dqsql.decisions.lifecycle import heeded
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Plan
 from dqsql.model.results import CONSTRAINT, FINDINGS, BatchStatus, result_id
-from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, METRICS, RESULTS
+from dqsql.model.tables import BATCHES, CHECKS, DISTRIBUTIONS, FAILURES, RESULTS
 from dqsql.model.tables import FINDINGS as FINDINGS_TABLE
 from dqsql.model.wording import plural
 from dqsql.monitors.history import History
@@ -117,13 +117,13 @@ def _declared(checks: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> Ma
 def _explained(
     store: Store, row: Mapping[str, Any], declared: Mapping[str, Any], plans: Sequence[Plan]
 ) -> Explanation:
-    from dqsql.engine.history import stored_rows
+    from dqsql.engine.history import stored_metrics
     from dqsql.engine.verdicts import checked_batches
 
     details = json.loads(row["details"] or "{}")
     past = batches_of(details, checked_batches(store, row["model"]))
     history = History(past, partial(_profiles, store, row["model"]))
-    history.add_metric_rows(stored_rows(store, METRICS, row["model"], [*past, row["batch"]]))
+    history.add_metrics(stored_metrics(store, row["model"], [*past, row["batch"]]))
     stored = StoredVerdict(row, details, history, past, _plan_of(plans, row))
     again = recompute(stored)
     return Explanation(

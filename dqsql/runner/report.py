@@ -242,7 +242,8 @@ class _ReportReader:
             return {}
         found: dict[SeriesKey, dict[str, float | None]] = {}
         metrics = {key[1] for key in wanted}
-        for row in stored_metrics(self.store, model, batches, metrics, segments=False):
+        rows = stored_metrics(self.store, model, batches, metrics, segments=False)
+        for row in rows.to_pylist():
             key = (row["column_name"] or "", row["metric"], row["parameters"] or "", row["scope"])
             if key in wanted:
                 found.setdefault(key, {})[row["batch"]] = row["value"]

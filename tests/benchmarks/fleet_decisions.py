@@ -97,11 +97,12 @@ def a_year(metrics: pa.Table, model: str, batches: int, seed: int) -> pa.Table:
     pieces = []
     for number in range(batches):
         piece = rows.filter(pc.equal(rows["batch"], days[int(rng.integers(len(days)))]))
-        noise = pa.array(rng.normal(1, 1e-3, piece.num_rows))
+        # Most columns are complete every day.
+        noise = np.where(np.isin(piece["value"], (0, 1)), 1, rng.normal(1, 1e-3, piece.num_rows))
         fresh = {
             "model": pa.array([model] * piece.num_rows, pa.string()),
             "batch": pa.array([str(START + dt.timedelta(days=number))] * piece.num_rows),
-            "value": pc.multiply(piece["value"], noise),
+            "value": pc.multiply(piece["value"], pa.array(noise)),
         }
         for name, values in fresh.items():
             piece = piece.set_column(piece.schema.get_field_index(name), name, values)
@@ -147,7 +148,7 @@ def decide(project: Project, plan: Plan, model: str, batches: int) -> int:
     named = replace(plan, model=replace(plan.model, name=model))
     types = {name: TYPES[name[0]] for name in names_of(len(plan.monitors) - 2)} | {"day": "date"}
     typed = for_types(named, types)
-    newest = stored_metrics(store, model, days[-1:], {m.name for m in typed.metrics}, False)
+    newest = stored_metrics(store, model, days[-1:], {m.name for m in typed.metrics})
     values = [
         MetricValue(
             model=model,
@@ -161,7 +162,7 @@ def decide(project: Project, plan: Plan, model: str, batches: int) -> int:
             value_text=None,
             sample_size=ROWS,
         )
-        for row in newest
+        for row in newest.to_pylist()
     ]
     place = Workplace(None, store, project, typed, ledger, types, "date")  # type: ignore[arg-type]
     run = MonitorRun(

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dqsql import compile_project
+from dqsql.engine.storage_base import as_arrow
 from dqsql.model.monitors import Rates
 from dqsql.model.plan import Plan
 from dqsql.model.results import BatchRecord, BatchStatus, Result, Status
+from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History, MetricKey
 from dqsql.monitors.judging import Needs, accepted_before, needs_of
@@ -96,7 +98,7 @@ class Judge:
 
     def measure(self, values: Sequence[float | None], segment: str | None = None) -> None:
         pairs = zip(self.batches, values, strict=True)
-        self.history.add_metric_rows(row_of(b, v, segment) for b, v in pairs)
+        self.history.add_metrics(as_arrow(METRICS, [row_of(b, v, segment) for b, v in pairs]))
 
     def one(self, batch: str) -> Result:
         (result,) = self.detector.judge(batch)
@@ -123,7 +125,8 @@ def computed_again(result: Result, judge: Judge) -> list[Any]:
     assert result.batch is not None
     past = batches_of(result.details, judge.batches)
     history = History(past)
-    history.add_metric_rows(row_of(b, judge.history.value(COUNT, b)) for b in (*past, result.batch))
+    values = [row_of(b, judge.history.value(COUNT, b)) for b in (*past, result.batch)]
+    history.add_metrics(as_arrow(METRICS, values))
     row = {"detector": "anomaly", "batch": result.batch, "segment": None}
     found = recompute(StoredVerdict(row, result.details, history, past))
     assert found.compared, found.note

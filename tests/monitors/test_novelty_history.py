@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from dqsql import compile_project
+from dqsql.engine.storage_base import as_arrow
 from dqsql.model.monitors import Rates
 from dqsql.model.results import Status
+from dqsql.model.tables import METRICS
 from dqsql.monitors.context import MonitorContext
 from dqsql.monitors.history import History
 from dqsql.monitors.kinds.novelty import NoveltyDetector, NoveltyReplay
@@ -55,7 +57,7 @@ def judged(folder: Path, settings: str, odd: list[int]) -> tuple[NoveltyDetector
                 "parameters": name.parameters,
                 "scope": "delta",
             }
-            history.add_metric_rows([{**row, "segment": None, "batch": day, "value": value}])
+            history.add_metrics(as_arrow(METRICS, [{**row, "batch": day, "value": value}]))
     found = []
     for day in DAYS:
         (result,) = detector.judge(day)

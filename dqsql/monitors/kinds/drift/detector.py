@@ -114,8 +114,7 @@ class DriftDetector:
         stored = [b for b in fixed if b not in self.context.rows]
         names = {COUNT, ROWS}
         model = self.place.plan.model.name
-        found = stored_metrics(self.place.store, model, stored, names, segments=True)
-        self.context.history.add_metric_rows(found)
+        self.context.history.add_metrics(stored_metrics(self.place.store, model, stored, names))
 
     def judge(self, batch: str) -> list[Result]:
         """The verdicts on one batch, and on its segments."""
