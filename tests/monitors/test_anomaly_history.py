@@ -323,8 +323,8 @@ def test_a_replay_says_what_issues_of_volume_it_flags(
     pairs = zip(batches, values, strict=True)
     # A mean does not follow the number of rows.
     judge = Judge(plan("@anomaly(mean(a))"), batches, values, batches)
-    means = ({**row_of(b, v), "metric": "mean", "column_name": "a"} for b, v in pairs)
-    judge.history.add_metric_rows(means)
+    means = [{**row_of(b, v), "metric": "mean", "column_name": "a"} for b, v in pairs]
+    judge.history.add_metrics(as_arrow(METRICS, means))
     learner = AnomalyReplay(AnomalyDetector(judge.detector.context, lambda batches, where: ()))
     (other,) = learner.replay(batches, (), [0.001])
     assert (other.accepted > 40, other.issues) == (True, {})
