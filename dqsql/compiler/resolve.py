@@ -306,9 +306,22 @@ def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _C
                 hint=f"write it next to a column, or name one: @{name}(the_column)",
             )
         return node
-    if not _names_column(args, context.column):
+    if not _has_value(name, args, context.column):
         args = [column(context.column), *args]
     return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
+
+
+# Aggregates of two values, of which the column may be the first.
+_OF_TWO = frozenset({"corr", "covar_pop", "covar_samp", "max_by", "min_by"})
+
+
+def _has_value(name: str, args: list[exp.Expr], about: str) -> bool:
+    """Whether the arguments say what is aggregated, as in `avg(length(name))`."""
+    if any(c.name.lower() == about.lower() for arg in args for c in arg.find_all(exp.Column)):
+        return True
+    of_two = name.lower() in _OF_TWO or name.lower().startswith("regr_")
+    computed = bool(args) and not isinstance(args[0], exp.Column)
+    return computed and not of_two and args[0].find(exp.Column) is not None
 
 
 def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[exp.Expr]:

@@ -323,7 +323,12 @@ def _failing_rows(annotation: Annotation, demands: list[_RowDemand]) -> MetricUs
     total = demands[0].failing
     for more in demands[1:]:
         # Where no row has a value there are no duplicates, and all rows fail the other demand.
-        total = formula("coalesce({0}, 0) + coalesce({1}, 0)", total, more.failing)
+        total = formula(
+            "case when {0} is not null or {1} is not null"
+            " then coalesce({0}, 0) + coalesce({1}, 0) end",
+            total,
+            more.failing,
+        )
     return _use(annotation, demands, FAILING_ROWS, total)
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import time
+import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -25,7 +26,7 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine.storage_base import Where
 from dqsql.errors import StorageError
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 # A table is compacted when it has this many files, and as many more for each partition.
 _MOST_FILES = 16
 _MOST_PER_PARTITION = 8
+# Files of this size, in bytes, are not put together.
+LARGE_FILE = 64 * 1024 * 1024
 # Old files are deleted, and the log is cleared, every so many commits.
 _UPKEEP = 10
 # Commits and checkpoints of a log, by their versions.
@@ -128,12 +131,35 @@ def version_of(folder: Path) -> int | None:
 
 
 def compact(table: DeltaTable) -> None:
-    """Put the files of a table together, if it has many."""
-    partitioned = bool(table.metadata().partition_columns)
-    files = len(table.file_uris())
-    partitions = len(table.partitions()) if partitioned else 1
-    if files > _MOST_FILES + _MOST_PER_PARTITION * partitions:
-        table.optimize.compact()
+    """Put small files of a table together, those of a model each, if it has many.
+
+    That is a commit like one that changes data. Of two compactions by delta-rs, which do not, both
+    would be taken: then all rows are there twice.
+    """
+    files: dict[str | None, list[LoggedFile]] = {}
+    for file in logged_files(table):
+        files.setdefault(file.model, []).append(file)
+    if sum(map(len, files.values())) <= _MOST_FILES + _MOST_PER_PARTITION * len(files):
+        return
+    data = rows_of(table)
+    fragments = {fragment.path: fragment for fragment in data.get_fragments()}
+    layout = table.metadata().partition_columns
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = []
+    for model, some in files.items():
+        small = [f for f in some if f.size < LARGE_FILE]
+        if len(small) < 2:
+            continue
+        chosen = [fragments[unquote(f.path)] for f in small]
+        found = ds.FileSystemDataset(chosen, data.schema, data.format, data.filesystem).to_table()
+        path, values = f"part-{uuid.uuid4().hex}.parquet", {"model": model} if layout else {}
+        pq.write_table(found.drop_columns(layout), path, filesystem=data.filesystem)
+        size = data.filesystem.get_file_info(path).size
+        stats = stats_of(found.num_rows)
+        actions.append(AddAction(path, size, values, now, True, stats))
+        actions += [RemoveAction(unquote(f.path), True, now, f.size, values) for f in small]
+    if actions:
+        table.create_write_transaction(actions, "append", table.schema(), partition_by=layout)
         table.update_incremental()
 
 
@@ -231,8 +257,15 @@ def among(name: str, values: Collection[str]) -> str:
 
 
 def nullable(rows: pa.Table) -> pa.Table:
-    """The same rows with columns that may be null: a column that comes later is, in older rows."""
-    return rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))
+    """The same rows with columns that may be null: a column that comes later is, in older rows.
+
+    Intervals are the numbers that they are stored as.
+    """
+    fields = [
+        field.with_type(pa.int64()) if pa.types.is_duration(field.type) else field
+        for field in rows.schema
+    ]
+    return rows.cast(pa.schema([field.with_nullable(True) for field in fields]))
 
 
 _SPARK_TYPE = "dqsql.spark_type"

@@ -7,17 +7,21 @@ with its error; the others are scanned.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
 from dqsql.compiler.aggregates.facts import facts, with_facts
+from dqsql.compiler.aggregates.plain import with_exact_totals
 from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
 from dqsql.dialect import to_sql, unquoted
 from dqsql.engine.relations import expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
+from dqsql.model.metric_traits import NUMBERS_ONLY
 from dqsql.model.plan import Plan, Relation, StateColumn
 from dqsql.model.types import FLOATS
 
@@ -46,13 +50,45 @@ def prepare(
     states: list[StateColumn] = []
     broken: list[tuple[StateColumn, EngineError]] = []
     known = facts(now, columns)
-    maps = {name.lower() for name, kind in columns.items() if kind.startswith("map<")}
+    types = {name.lower(): kind for name, kind in columns.items()}
+    maps = {name for name, kind in types.items() if kind.startswith("map<")}
+    dates = _of_dates(plan, types)
     for state in plan.states:
         try:
-            states.append(with_hashed_maps(with_facts(work.fitted(state), known), maps))
+            if state.name in dates:
+                raise dates[state.name]
+            fitted = with_hashed_maps(with_facts(work.fitted(state), known), maps)
+            states.append(with_exact_totals(fitted, types))
         except EngineError as error:
             broken.append((state, error))
     return Prepared(tuple(states), tuple(broken))
+
+
+def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
+    """The states of metrics that take numbers alone, and are asked of a date."""
+    dates = {name for name, kind in types.items() if kind == "date"}
+    casts = {s.name: date for s in plan.states if dates and (date := _date_as_number(s, dates))}
+    found: dict[str, EngineError] = {}
+    for metric in plan.metrics:
+        date = next((casts[s] for s in metric.states if s in casts), None)
+        if metric.name in NUMBERS_ONLY and (metric.column or "").lower() in dates:
+            date = metric.column
+        if date is not None:
+            error = QueryError(
+                f"{metric.text} takes numbers, and {date} is a date",
+                hint="days_to_median and days_to_min count the days from the batch to it",
+            )
+            found |= dict.fromkeys(metric.states, error)
+    return found
+
+
+def _date_as_number(state: StateColumn, dates: Collection[str]) -> str | None:
+    """A date that the state takes for a number, which is null to Spark."""
+    for cast in state.scan.find_all(exp.Cast):
+        value = cast.this
+        if isinstance(value, exp.Column) and value.name.lower() in dates and cast.is_type("double"):
+            return value.name
+    return None
 
 
 @dataclass

@@ -10,7 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow.fs as pa_fs
@@ -20,7 +20,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.dialect import quoted
-from dqsql.engine.delta_log import LoggedFile, logged_files, other_types, stats_of
+from dqsql.engine.delta_log import LARGE_FILE, LoggedFile, logged_files, other_types, stats_of
 from dqsql.engine.failures import SPARK_FAILURES, translate
 from dqsql.engine.storage_sql import among, text_literal
 from dqsql.errors import StorageError
@@ -34,7 +34,6 @@ _PART = "dqsql_part"
 _FOLDER = re.compile(rf"/{_PART}=(\d+)/")
 # So many files smaller than this are put together.
 _MOST_SMALL = 16
-_LARGE = 64 * 1024 * 1024
 Actions = list[AddAction | RemoveAction]
 
 
@@ -45,6 +44,15 @@ def refuse_other_rows(name: str, table: DeltaTable, wanted: Schema) -> None:
             f"cannot write {name}: the column {changed[0]} has another type in the table",
             hint=f"rename or delete {name}, and run again with --full-refresh",
         )
+
+
+def spelt_as_in(table: DeltaTable, rows: DataFrame) -> DataFrame:
+    """Rows with columns named as in a table: neither Spark nor Delta tells `v` from `V`."""
+    known = {field.name.lower(): field.name for field in table.schema().fields}
+    names = {name: known.get(name.lower(), name) for name in rows.columns}
+    if all(before == name for before, name in names.items()):
+        return rows
+    return rows.selectExpr(*(f"{quoted(old)} as {quoted(new)}" for old, new in names.items()))
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class RowFiles:
         present = logged_files(self.table, self.by)
         if batches is None:
             named = rows.select(self.by).distinct().toArrow()[self.by].to_pylist()
-            return [*self._additions(rows, sorted(named)), *_removals(present, changes=True)]
+            return [*self._additions(rows, sorted(named)), *_removals(present)]
         whole = [f for f in present if f.first == f.last and f.first in batches]
         mixed = self._holding(batches, [f for f in present if f not in whole])
         kept: list[AddAction] = []
@@ -78,18 +86,17 @@ class RowFiles:
             others = self.read(mixed).where(f"not {among(quoted(self.by), batches)}")
             kept = self.write(others)
         added = self._additions(rows, [*batches])
-        return [*added, *kept, *_removals([*whole, *mixed], changes=True)]
+        return [*added, *kept, *_removals([*whole, *mixed])]
 
     def compacted(self) -> Actions:
         """What puts small files together, where there are many. Raises StorageError."""
-        small = [f for f in logged_files(self.table, self.by) if f.size < _LARGE]
+        small = [f for f in logged_files(self.table, self.by) if f.size < LARGE_FILE]
         if len(small) <= _MOST_SMALL:
             return []
         actions: Actions = []
         for files in _neighbours(small):
-            added = self.write(self.read(files).coalesce(1))
-            actions += [replace(action, data_change=False) for action in added]
-            actions += _removals(files, changes=False)
+            actions += self.write(self.read(files).coalesce(1))
+            actions += _removals(files)
         return actions
 
     def _holding(
@@ -151,9 +158,10 @@ def written_files(
     ]
 
 
-def _removals(files: Sequence[LoggedFile], *, changes: bool) -> list[RemoveAction]:
+def _removals(files: Sequence[LoggedFile]) -> list[RemoveAction]:
+    # A compaction changes data, too, to the log: of two commits that do not, both would be taken.
     now = int(time.time() * 1000)
-    return [RemoveAction(f.path, changes, now, f.size, {}) for f in files]
+    return [RemoveAction(f.path, True, now, f.size, {}) for f in files]
 
 
 def _neighbours(files: Sequence[LoggedFile]) -> Iterator[list[LoggedFile]]:
@@ -162,7 +170,7 @@ def _neighbours(files: Sequence[LoggedFile]) -> Iterator[list[LoggedFile]]:
     group: list[LoggedFile] = []
     for file in ordered:
         group.append(file)
-        if sum(f.size for f in group) >= _LARGE:
+        if sum(f.size for f in group) >= LARGE_FILE:
             yield group
             group = []
     if len(group) > 1:

@@ -177,21 +177,21 @@ class DeltaFolderStore(Store):
         """See `Store.replace_rows`."""
         from dqsql.engine import row_files
 
-        wanted = Schema.from_json(delta_log.delta_fields(rows.schema))
-
         def write() -> None:
             table = self.table(name)
             if table is None:
                 table = self._create_empty(name, rows, by)
+            given = row_files.spelt_as_in(table, rows)
+            wanted = Schema.from_json(delta_log.delta_fields(given.schema))
             row_files.refuse_other_rows(name, table, wanted)
-            table = self._widened(name, table, rows)
-            if table.metadata().configuration.get(_STATISTICS) != by:
-                table.alter.set_table_properties({_STATISTICS: by})
+            table = self._widened(name, table, given, by)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
-                held = delta_log.nullable(rows.toArrow())
-                write_deltalake(table, held, mode="overwrite", predicate=condition)
-            elif actions := self._row_files(name, table, by).replaced(rows, batches):
+                held = delta_log.nullable(given.toArrow())
+                write_deltalake(
+                    table, held, mode="overwrite", schema_mode="merge", predicate=condition
+                )
+            elif actions := self._row_files(name, table, by).replaced(given, batches):
                 table.create_write_transaction(actions, "append", table.schema())
 
         self._commit(name, write)
@@ -456,8 +456,15 @@ class DeltaFolderStore(Store):
         configuration = {**_CONFIGURATION, _STATISTICS: by}
         return DeltaTable.create(self._uri(name), schema, configuration=configuration)
 
-    def _widened(self, name: str, table: DeltaTable, rows: DataFrame) -> DeltaTable:
-        """The table with the columns that some rows have and it has not."""
+    def _widened(
+        self, name: str, table: DeltaTable, rows: DataFrame, by: str = "batch"
+    ) -> DeltaTable:
+        """The table with the columns that some rows have and it has not, which says what is known.
+
+        `by` is the column that files have statistics of.
+        """
+        if table.metadata().configuration.get(_STATISTICS) != by:
+            table.alter.set_table_properties({_STATISTICS: by})
         wanted = Schema.from_json(delta_log.delta_fields(rows.schema))
         present = {field.name for field in table.schema().fields}
         added = [field for field in wanted.fields if field.name not in present]

@@ -151,13 +151,20 @@ def _annotations(
 def comment_text(sql: str, segment: Segment) -> str:
     """The text of a comment; its offsets are those behind the comment's opener."""
     text = sql[segment.body_start : segment.body_end]
-    if segment.kind is SegmentKind.BLOCK_COMMENT and text.startswith("*"):
-        # `/**` comments decorate their lines with a star.
-        lines = text.split("\n")
+    lines = text.split("\n")
+    if segment.kind is SegmentKind.BLOCK_COMMENT and _is_decorated(lines):
         text = "\n".join(
             line.replace("*", " ", 1) if line.lstrip().startswith("*") else line for line in lines
         )
     return text
+
+
+def _is_decorated(lines: list[str]) -> bool:
+    """Whether the lines of a block comment begin with a star that only decorates them."""
+    first, *others = lines
+    written = [line for line in others if line.strip()]
+    alone = not first.strip() and bool(written)
+    return first.startswith("*") or (alone and all(x.lstrip().startswith("*") for x in written))
 
 
 def _raw_place(

@@ -37,6 +37,8 @@ _CLAUSES = (
     TokenType.LATERAL,
     TokenType.PIPE_GT,
 )
+_ROW_LIMITS = (TokenType.LIMIT, TokenType.OFFSET)
+_LIMITS = (TokenType.NUMBER, TokenType.L_PAREN, TokenType.PARAMETER, TokenType.COLON, TokenType.ALL)
 _BEHIND_CTE_NAMES = (TokenType.COMMA, TokenType.ALIAS)
 _LITERALS = (TokenType.NUMBER, TokenType.STRING, TokenType.RAW_STRING)
 # Words behind which an identifier is an operand and no alias.
@@ -337,6 +339,9 @@ class _Reader:
         if kind is TokenType.FROM:
             # `a is [not] distinct from b`
             return not (before is TokenType.DISTINCT and len(current) > 1)
+        if kind in _ROW_LIMITS and self._type(index + 1) not in _LIMITS:
+            # A column of this name, as in `max_offset - offset`.
+            return False
         return kind in _CLAUSES and bool(current)
 
     def _item(self, indexes: list[int], at: int) -> Item:

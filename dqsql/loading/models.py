@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -112,6 +113,10 @@ def _config_span(recorder: _Recorder, key: str) -> Span:
     return Span(recorder.file.path, place[0], place[1], key)
 
 
+# What the name of a table in a folder cannot contain.
+_NO_TABLE = re.compile(r"[\[\]^|\\%]")
+
+
 def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
     """One error for each second model of a name; Spark's views know no upper and lower case.
 
@@ -123,6 +128,10 @@ def check_model_names(files: Sequence[ModelFile]) -> list[DqsqlError]:
         if SURROGATE.search(file.path):
             message = "the name of the file is not UTF-8 text"
             errors.append(LoadError(message, span=Span(file.path), hint="rename the file"))
+        elif odd := _NO_TABLE.search(file.name):
+            message = f"a check model cannot be called {file.name!r}, as no table may be"
+            hint = f"rename the file without {odd.group()!r}"
+            errors.append(LoadError(message, span=Span(file.path), hint=hint))
         first = seen.setdefault(file.name.lower(), file)
         if first is not file:
             names = " or ".join(dict.fromkeys(repr(f.name) for f in (first, file)))

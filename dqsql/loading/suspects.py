@@ -12,7 +12,7 @@ from dqsql.model.project import CheckModel
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 # What begins a comment elsewhere, and not what begins one of Jinja.
 _HASH = re.compile(r"(?<![{\w])#[ \t]*@([^\W\d]\w*)")
-_MARKED = re.compile(r"(?<!\S)@([^\W\d]\w*)")
+_MARKED = re.compile(r"(?<![^\s-])@([^\W\d]\w*)")
 # A comment that is nothing but a call, or a name.
 _CALL = re.compile(r"\s*([^\W\d]\w*)\s*(?:\(.*\))?\s*", re.DOTALL)
 
@@ -86,7 +86,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 # Behind one backslash they mean something in a regular expression or a pattern, and nothing in the
 # text of SQL, which drops the backslash.
 _LOST = frozenset("dDwWsSpPBhvAzGQE.*+?()[]{}|^$<-/&")
-_GLUED = re.compile(r"(?<=[(\[;:,])@([^\W\d]\w*)")
+_GLUED = re.compile(r"(?<=[^\w\s@])@([^\W\d]\w*)")
 _APART = re.compile(r"^\s*@[ \t]+([^\W\d]\w*)", re.MULTILINE)
 _CALL_OR_END = re.compile(r"\s*(?:$|[(\[{)\],.;]|[<>=!]|between\b|@)", re.IGNORECASE)
 

@@ -335,6 +335,11 @@ class ModelResult:
         return sum(r.status in statuses for r in self.results)
 
     @property
+    def left_out(self) -> bool:
+        """Whether the run ended before it came to the model."""
+        return self.skipped in (CONNECTION_LOST, FAIL_FAST)
+
+    @property
     def status(self) -> Status:
         """The worst that happened: error, fail, warn, skipped or pass."""
         if self.error is not None or self.count(Status.ERROR):

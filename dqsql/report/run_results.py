@@ -14,8 +14,6 @@ from typing import Any
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
 from dqsql.model.results import (
-    CONNECTION_LOST,
-    FAIL_FAST,
     BatchFinding,
     ModelResult,
     Result,
@@ -200,7 +198,7 @@ def _particulars(
         "findings": [finding_record(v) for v in findings[:_MAX_FINDINGS]],
         "findings_left_out": max(len(findings) - _MAX_FINDINGS, 0),
         # What `dqsql retry` checks again: models that the run did not come to, and batches.
-        "left_out": model.skipped in (CONNECTION_LOST, FAIL_FAST),
+        "left_out": model.left_out,
         "failed_batches": sorted({v.batch for v in findings if v.batch and v.status in _FAILED}),
         # A batch's findings are listed once: with the check that found its first root symptom.
         "batch_findings": [

@@ -287,7 +287,7 @@ class ProjectRun:
     ) -> RunResult:
         """Store what the run was and what it described, and tell people what it found."""
         store, models = journal.store, result.models
-        worked = {m.model for m in models if m.error is None or m.results}
+        worked = {m.model for m in models if not m.left_out and (m.error is None or m.results)}
         plans = [self._by_columns_of_now.get(p.model.name, p) for p in self.compiled.plans]
         described = [p for p in plans if p.model.name in worked - self._unchanged]
         types = {m.model: m.columns for m in models}
@@ -371,7 +371,7 @@ class ProjectRun:
         """Whether nothing can be new since the model was last checked, as its files tell."""
         model = plan.model.name
         now = inputs.get(model)
-        if now is None or now != before.get(model):
+        if now is None or now != before.get(model) or not ledger:
             return False
         if self.request.batches_for(model) != BatchRequest():
             return False

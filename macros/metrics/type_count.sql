@@ -8,8 +8,8 @@
     } -%}
     {#- What every match begins with, which is told sooner than by the pattern. #}
     {%- set beginnings = {
-        "integral": "{0} >= '+' and {0} < ':'",
-        "fractional": "{0} >= '+' and {0} < ':'",
+        "integral": "{0} >= ' ' and {0} < ':'",
+        "fractional": "{0} >= ' ' and {0} < ':'",
         "boolean": "(startswith({0}, 'true') or startswith({0}, 'false'))",
         "timestamp": "{0} >= '0' and {0} < ':' and substring({0}, 5, 1) = '-'",
     } -%}

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
+from dqsql.engine import delta_log
 from dqsql.engine.history import stored_metrics, stored_of_model, stored_rows
 from dqsql.engine.session import configured, runtime_conf
 from dqsql.engine.storage import BatchPart, Store, open_store, open_tables
 from dqsql.engine.storage_base import COUNTS
+from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import ConfigError, StorageError
 from dqsql.model.project import Target
 from dqsql.model.tables import METRICS, MODELS, RUNS
@@ -210,18 +213,19 @@ def test_a_column_of_another_type_is_null_for_other_batches(
     assert found is not None and [r["g"] for r in found.collect()] == ["x"]
 
 
+def metric(model: str, batch: str, value: float, name: str = "mean") -> dict[str, Any]:
+    return {
+        "model": model,
+        "batch": batch,
+        "metric": name,
+        "scope": "delta",
+        "value": value,
+        "computed_at": NOW,
+    }
+
+
 def test_rows_of_tables_are_replaced_by_model_and_batch(warehouse: Path) -> None:
     store = tables_of(warehouse)
-
-    def metric(model: str, batch: str, value: float, name: str = "mean") -> dict[str, Any]:
-        return {
-            "model": model,
-            "batch": batch,
-            "metric": name,
-            "scope": "delta",
-            "value": value,
-            "computed_at": NOW,
-        }
 
     def rows_of(model: str) -> list[dict[str, Any]]:
         return [metric(model, b, 1.0, name) for b in BATCHES for name in ("mean", "sum")]
@@ -328,3 +332,31 @@ def test_damage_is_one_error(warehouse: Path) -> None:
 def test_names_of_folders_that_delta_rs_cannot_keep_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"its name contains '\['"):
         tables_of(tmp_path / "ware[house]")
+
+
+def test_two_compactions_at_once_keep_each_row_once(store: Store) -> None:
+    assert isinstance(store, DeltaFolderStore)
+    names = ["it's one", "a/b ü", "", "m"]
+    for number in range(13):
+        parts = [
+            BatchPart(name, [metric(name, f"b{number}", float(number))], [f"b{number}"])
+            for name in names
+        ]
+        for part in parts:
+            store.replace_batches(METRICS, [part])
+
+    def found() -> list[tuple[str, str, float]]:
+        return sorted((r["model"] or "", r["batch"], r["value"]) for r in store.rows(METRICS))
+
+    before = found()
+    assert len(before) == 52
+    first, second = store.table(METRICS.name), store.table(METRICS.name)
+    assert first is not None
+    assert second is not None
+    delta_log.compact(first)
+    assert len(first.file_uris()) == len(names)
+    with pytest.raises(DeltaError):
+        delta_log.compact(second)
+    assert found() == before
+    store.replace_batches(METRICS, [BatchPart(names[1], [], ["b3"])])
+    assert found() == [row for row in before if row[:2] != (names[1], "b3")]

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import pyarrow.compute as pc
 import pytest
+from deltalake.exceptions import DeltaError
 
 from dqsql.engine import row_files
 from dqsql.engine.session import configured, runtime_conf
@@ -113,10 +114,34 @@ def test_whatever_is_replaced_the_rest_stays(spark: SparkSession, store: DeltaFo
     assert read(store) == texts(rows_of(spark, {"run": [1, 2]}))
 
 
+def test_a_column_that_is_spelt_otherwise_is_the_same(
+    spark: SparkSession, store: DeltaFolderStore
+) -> None:
+    store.replace_rows(NAME, rows_of(spark, {"1": [1], "2": [2]}, "select * from values"), BY, None)
+    again = rows_of(spark, {"2": [5]}, "select * from values").selectExpr("id as ID", BY)
+    store.replace_rows(NAME, again, BY, ["2"])
+    assert read(store) == [f'{{"id":1,"{BY}":"1"}}', f'{{"id":5,"{BY}":"2"}}']
+
+
+def test_two_compactions_at_once_keep_each_row_once(
+    spark: SparkSession, store: DeltaFolderStore
+) -> None:
+    for number in range(row_files._MOST_SMALL + 1):
+        store.replace_rows(NAME, rows_of(spark, {f"{number}": [number]}), BY, [f"{number}"])
+    before = read(store)
+    first, second = store.table(NAME), store.table(NAME)
+    assert first is not None
+    assert second is not None
+    store._compact(NAME, first)
+    with pytest.raises(DeltaError):
+        store._compact(NAME, second)
+    assert read(store) == before
+
+
 def test_large_files_are_left_alone(
     spark: SparkSession, store: DeltaFolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_files, "_LARGE", 20_000)
+    monkeypatch.setattr(row_files, "LARGE_FILE", 20_000)
     many = rows_of(spark, {"b00": [1]}).selectExpr(
         "* except (id)", "explode(sequence(1L, 9999L)) id"
     )

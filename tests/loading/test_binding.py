@@ -61,6 +61,7 @@ def test_a_generator_has_several_columns() -> None:
         ("-- -- @x", []),
         ("/* a, -- @x */", []),
         ("/*\n * a, -- @x\n * @y */", ["5:4 b: y"]),
+        ("/*\n * @x\n * @y > 1\n */", ["4:4 b: x", "5:4 b: y > 1"]),
         ("-- the key @x -- @y", ["3:12 b: x", "3:18 b: y"]),
         ("c, -- the key -- @x", ["3:18 c: x"]),
     ],
@@ -137,6 +138,9 @@ def test_a_column_called_user() -> None:
         ("select a |> where a > 1", ["a"]),
         ("select a;;", ["a"]),
         ("select Mixed_Case from t", ["Mixed_Case"]),
+        ("select max_offset - offset as lag, offset > 1 x, offset from t", ["lag", "x", "offset"]),
+        ("select a, b limit 5", ["a", "b"]),
+        ("select a, b offset (3)", ["a", "b"]),
     ],
 )
 def test_names_of_projections(sql: str, names: list[str | None]) -> None:

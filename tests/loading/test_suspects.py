@@ -50,6 +50,7 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
             " @not_null",
         ),
         ("-- @avh @avh", "", "checks/orders.sql:4:15: @avh appears twice"),
+        (", -- @not_null\n    --y, --@unique\n  z", "", ":5:12: @unique is commented out"),
         ("{# @positive #} -- @not_null", "", ":4:10: @positive is in a comment of Jinja"),
         ("-- @not_null", "{# @row_count > 3 #}", ":6:4: @row_count is in a comment of Jinja"),
         (", -- @not_null\n    -- y, -- @unique\n  z", "", ":5:14: @unique is commented out"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,61 @@ def test_units_of_time_are_no_columns(frame: DataFrame) -> None:
     # A column of this name is one where the function takes two arguments.
     (found,) = dqsql.check(frame, ["@max(datediff(date '2024-01-04', day)) = 3"]).results
     assert found.status.value == "pass"
+
+
+def statuses(spark: SparkSession, sql: str, checks: Sequence[str]) -> list[str]:
+    return [r.status.value for r in dqsql.check(spark.sql(sql), checks).results]
+
+
+def test_means_of_decimals_are_exact(spark: SparkSession) -> None:
+    sql = "select cast(0.1 as decimal(10, 2)) d, cast(0.1 as decimal(38, 2)) w from range(3)"
+    checks = ["@mean(d) <= 0.1", "@mean(d) = 0.1", "@expect(avg(d) = 0.1)", "@mean(w) < 0.11"]
+    assert statuses(spark, sql, checks) == ["pass"] * 4
+
+
+def test_a_date_is_no_number(spark: SparkSession) -> None:
+    sql = "select date '2024-01-05' d, 1 a from range(3)"
+    checks = ["mean(d) > 0", "median(d) > 0", "kll_quantile(d, 0.5) > 0", "corr(d, a) > 0"]
+    found = dqsql.check(spark.sql(sql), [f"@{c}" for c in checks]).results
+    assert [r.status.value for r in found] == ["error"] * 4
+    assert all("takes numbers, and d is a date" in r.message for r in found)
+
+
+def test_an_aggregate_of_an_expression_has_its_value(spark: SparkSession, tmp_path: Path) -> None:
+    columns = (
+        "select 'abc' as name, -- @avg(length(name)) = 3 @avg(a + 1) = 3\n"
+        "2 as a, -- @count_if(a > 3) = 0 @percentile(0.5) = 2 @corr(b) is null\n"
+        "id as b from range(3)"
+    )
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "dqsql_project.yml").write_text("name: p\nprofile: p\n")
+    profile = "p: {target: t, outputs: {t: {type: spark, method: session, schema: dq}}}\n"
+    (tmp_path / "profiles.yml").write_text(profile)
+    (tmp_path / "checks" / "m.sql").write_text(columns)
+    result = dqsql.run(tmp_path, spark=spark)
+    assert {r.check_name: r.status.value for r in result.results} == dict.fromkeys(
+        (r.check_name for r in result.results), "pass"
+    )
+    assert len(result.results) == 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "check", "status"),
+    [
+        ("where false", "@primary_key(k) {warn_if: '> 0', error_if: '> 9'}", "no_data"),
+        ("where false", "@histogram_values(k, 'a')", "no_data"),
+        ("", "@primary_key(k) {warn_if: '> 0', error_if: '> 9'}", "warn"),
+        ("", "@histogram_values(nothing, 'a')", "pass"),
+        ("", "@histogram_values(tiny, 0, 1)", "fail"),
+        ("", "@data_type(padded) = 'integral'", "pass"),
+    ],
+)
+def test_odd_columns(spark: SparkSession, rows: str, check: str, status: str) -> None:
+    sql = (
+        "select 'a' k, string(null) nothing, cast(1e-11 as decimal(20, 12)) tiny, ' 5' padded"
+        f" from range(3) {rows}"
+    )
+    assert statuses(spark, sql, [check]) == [status]
 
 
 def test_verdicts(frame: DataFrame) -> None:

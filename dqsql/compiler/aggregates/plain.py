@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -20,7 +22,7 @@ from dqsql.compiler.aggregates.base import (
 from dqsql.compiler.aggregates.frequency import count_distinct
 from dqsql.dialect import column, formula, to_sql
 from dqsql.model.metric_traits import TOO_LARGE_SUM
-from dqsql.model.plan import Buffer
+from dqsql.model.plan import Buffer, StateColumn
 
 
 def _merged_by(name: str, *others: str, distinct: bool = False) -> Aggregate:
@@ -42,6 +44,34 @@ def _average(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     x = as_double(aggregate.args[0])
     total = Component("total", aggregate.aggregate("sum", x), merge_with("sum"))
     return Lowering((total, _count_of(aggregate)), lambda s: formula("{0} / nullif({1}, 0)", *s))
+
+
+def with_exact_totals(state: StateColumn, types: Mapping[str, str]) -> StateColumn:
+    """The state with totals of decimals summed as such, as by Spark's avg: three 0.1 are 0.3.
+
+    `types` are the Spark types of the model's columns, in lower case.
+    """
+    if state.source is not None or not any(_totals(state.scan, types)):
+        return state
+    scan = state.scan.copy()
+    for total in list(_totals(scan, types)):
+        total.replace(total.this)
+    return replace(state, scan=scan)
+
+
+# A sum has ten digits more; one that may not fit is left to doubles.
+_MOST_DIGITS = 28
+_DECIMAL = re.compile(r"decimal\((\d+),")
+
+
+def _totals(scan: exp.Expr, types: Mapping[str, str]) -> Iterator[exp.Cast]:
+    """The decimal columns that are summed as doubles."""
+    for found in scan.find_all(exp.Cast):
+        summed = isinstance(found.parent, exp.Func) and found.parent.name.lower() == "sum"
+        if summed and isinstance(found.this, exp.Column):
+            kind = _DECIMAL.match(types.get(found.this.name.lower(), ""))
+            if kind is not None and int(kind.group(1)) <= _MOST_DIGITS:
+                yield found
 
 
 def _try_sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
