@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from dqsql.model.batches import batch_order
@@ -45,6 +45,7 @@ def updated_findings(
     now: dt.datetime,
     checks: Collection[str] | None = None,
     retired: Collection[str] = (),
+    passed_after: Callable[[str, str], Sequence[str]] = lambda check_id, batch: (),
 ) -> list[Row] | None:
     """All findings of one model after some verdicts; None where they are as they were.
 
@@ -59,6 +60,9 @@ def updated_findings(
         checks: the ids of all checks that the model has; None where that is not known. A finding of
             another one is resolved, and so is one about batches only that are retired.
         retired: those batches.
+        passed_after: gives the batches after one on which a check passed in earlier runs, oldest
+            first. A failure before such a batch is a finding of its own, which that batch resolves:
+            the same as if all batches had been checked in order.
     """
     rows = {row["finding_id"]: dict(row) for row in stored}
     before = {key: dict(row) for key, row in rows.items()}
@@ -69,7 +73,12 @@ def updated_findings(
             row.update(_resolved(now), reason=_RETIRED)
     for check_id, batches in _by_check(results).items():
         for batch in sorted(batches, key=batch_order):
-            _apply(rows, check_id, batch, batches[batch], now)
+            if _is_bad(batches[batch]):
+                passed = {b for b, found in batches.items() if _is_pass(found)}
+                earlier = [b for b in passed_after(check_id, batch) if b not in batches]
+                _add(rows, check_id, batch, batches[batch], now, passed, earlier)
+            elif _is_pass(batches[batch]):
+                _resolve(rows, check_id, batch, now)
     return list(rows.values()) if rows != before else None
 
 
@@ -80,28 +89,56 @@ def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
     return found
 
 
-def _apply(
-    rows: dict[str, Row], check_id: str, batch: str, verdicts: Sequence[Result], now: dt.datetime
+def _is_bad(verdicts: Iterable[Result]) -> bool:
+    return any(r.status in FINDING_STATUSES for r in verdicts)
+
+
+def _is_pass(verdicts: Sequence[Result]) -> bool:
+    return not _is_bad(verdicts) and any(r.status is Status.PASS for r in verdicts)
+
+
+def _add(
+    rows: dict[str, Row],
+    check_id: str,
+    batch: str,
+    verdicts: Sequence[Result],
+    now: dt.datetime,
+    passed: Collection[str],
+    earlier: Sequence[str],
 ) -> None:
-    """Let the verdicts of one check on one batch change its findings."""
+    """Add a failure of a check to the finding that it belongs to.
+
+    `passed` are the batches of the run on which the check passed, `earlier` those after this one on
+    which it did before.
+    """
     mine = [row for row in rows.values() if row["check_id"] == check_id]
     known = next((row for row in mine if batch in row["batches"]), None)
-    bad = [r for r in verdicts if r.status in FINDING_STATUSES]
-    if bad:
-        current = known or next((row for row in mine if row["resolved_at"] is None), None)
-        if current is None:
-            current = _opened(bad[0], batch, now, rows)
-            rows[current["finding_id"]] = current
-        elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
-            # It was repaired, or its check was gone, and it is as it was again.
-            current.update(_UNRESOLVED, opened_at=now)
-        _extend(current, batch, bad, now)
-    elif any(r.status is Status.PASS for r in verdicts):
-        if known is not None and known["resolved_at"] is None:
-            _without(known, batch, now)
-        for row in mine:
-            if row["resolved_at"] is None and batch_order(row["last_batch"]) < batch_order(batch):
-                row.update(_resolved(now, batch))
+    order = batch_order(batch)
+    ends = [batch_order(b) for b in (*passed, *earlier) if batch_order(b) > order]
+    until = min(ends, default=None)
+    near = [r for r in mine if until is None or batch_order(r["first_batch"]) < until]
+    current = known or next((row for row in near if row["resolved_at"] is None), None)
+    is_new = current is None
+    if current is None:
+        current = _opened(verdicts, batch, now, rows)
+        rows[current["finding_id"]] = current
+    elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
+        # It was repaired, or its check was gone, and it is as it was again.
+        current.update(_UNRESOLVED, opened_at=now)
+    _extend(current, batch, [r for r in verdicts if r.status in FINDING_STATUSES], now)
+    if is_new and earlier and batch_order(earlier[0]) == until:
+        current.update(_resolved(now, earlier[0]))
+
+
+def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) -> None:
+    """Take a batch out of the findings of a check that passes on it, and end those before it."""
+    for row in rows.values():
+        if row["check_id"] != check_id or row["resolved_at"] is not None:
+            continue
+        if batch in row["batches"]:
+            _without(row, batch, now)
+        if row["resolved_at"] is None and batch_order(row["last_batch"]) < batch_order(batch):
+            row.update(_resolved(now, batch))
 
 
 def _resolved(now: dt.datetime, batch: str | None = None) -> Row:
@@ -122,7 +159,10 @@ _UNRESOLVED: Mapping[str, Any] = {
 _REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
 
 
-def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
+def _opened(
+    verdicts: Sequence[Result], batch: str, now: dt.datetime, known: Collection[str]
+) -> Row:
+    result = verdicts[0]
     name = f"{result.check_id}@{batch}"
     numbers = (f"{name}#{i}" for i in itertools.count(2))
     return {
@@ -133,8 +173,8 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
         "column_name": result.column,
         "check_name": result.check_name,
         "severity": result.severity.value,
-        "status": result.status.value,
-        "message": result.message,
+        "status": Status.PASS.value,
+        "message": "",
         "first_batch": batch,
         "last_batch": batch,
         "batches": [],
@@ -154,8 +194,11 @@ def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> No
     worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:
-        first = next((r for r in bad if r.segment is None), bad[0])
-        row.update(message=first.message, severity=first.severity.value)
+        worst = worst_status(r.status for r in bad)
+        telling = [r for r in bad if r.status is worst]
+        first = next((r for r in telling if r.segment is None), telling[0])
+        where = "" if first.segment is None else f" (in {first.segment})"
+        row.update(message=f"{first.message}{where}", severity=first.severity.value)
 
 
 def _without(row: Row, batch: str, now: dt.datetime) -> None:

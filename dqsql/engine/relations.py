@@ -257,6 +257,8 @@ def near_relations(spark: SparkSession, project: Project, name: str) -> str | No
 
     None where none is near.
     """
+    if any(s.full_name == name and s.path is None for s in project.sources):
+        return "the source is declared; set its `schema` or `identifier`, or `path` if it is a file"
     shown = {s.full_name: f"{{{{ source('{s.name}', '{s.table}') }}}}" for s in project.sources}
     shown |= {s.table: shown[s.full_name] for s in project.sources}
     shown |= {m.name: f"{{{{ ref('{m.name}') }}}}" for m in project.models if m.config.enabled}

@@ -280,9 +280,14 @@ def _embedded(target: Target, log_dir: Path, scale: Scale) -> SparkSession:
                     if not remove_archive(java):
                         raise
                     return _built(launching.java_options(settings, small))
+        # SQL settings are read by the first statement that asks for one.
+        session.conf.get("spark.sql.ansi.enabled")
     except _START_FAILURES as error:
+        told = first_sentence(error)
+        wrong = next((key for key in target.spark_conf if key in told), None)
         raise SessionError(
-            f"Spark did not start: {first_sentence(error)}", hint=f"see {log}"
+            f"Spark did not start: {told}",
+            hint=f"see {log}" if wrong is None else f"correct {wrong} in spark_conf",
         ) from error
     if (started := launching.command_of_process(process or _own_process())) is not None:
         command, variables = started

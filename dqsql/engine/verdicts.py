@@ -13,7 +13,7 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Declared
 from dqsql.model.project import WARN_HALF, Severity
-from dqsql.model.results import FINDINGS
+from dqsql.model.results import FINDINGS, Status
 from dqsql.model.tables import BATCHES, RESULTS
 from dqsql.model.wording import first_of
 
@@ -21,6 +21,7 @@ _Place = tuple[str, str, str | None]  # check, batch, segment
 # Without a batch, the newest so many are looked at.
 _LOOKED_AT = 400
 _SUGGESTED, _NEAR = 5, 3
+_STATUS = ("check_id", "batch", "status")
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,12 @@ class VerdictFinder:
         ids = self._ids(self.text)
         if not ids:
             raise self._unknown(self.text)
-        return [(check, self.batch or "", self.segment) for check in ids]
+        batch = self.batch or ""
+        if self.segment is not None:
+            return [(check, batch, self.segment) for check in ids]
+        # What a finding is about: the whole batch, unless a segment is worse.
+        worst = (max(self._on(check, batch), key=_finding_rank, default=None) for check in ids)
+        return [(row["check_id"], batch, row["segment"]) for row in worst if row is not None]
 
     def _by_id(self) -> list[_Place]:
         """The checks, batches and segments that the id may mean: names may hold `@` and `/`."""
@@ -140,9 +146,12 @@ class VerdictFinder:
         return [] if best is None else [(best["check_id"], best["batch"], best["segment"])]
 
     def _stored(self, check: str, batch: str, segment: str | None) -> dict[str, Any] | None:
+        return next((r for r in self._on(check, batch) if r["segment"] == segment), None)
+
+    def _on(self, check: str, batch: str) -> list[dict[str, Any]]:
+        """The verdicts of a check on a batch and its segments."""
         rows = stored_rows(self.store, RESULTS, self._models()[check], [batch])
-        mine = (r for r in rows if r["check_id"] == check and r["segment"] == segment)
-        return next(mine, None)
+        return [r for r in rows if r["check_id"] == check]
 
 
 def _near_of_model(text: str, models: Mapping[str, str]) -> str | None:
@@ -158,10 +167,35 @@ def _near_of_model(text: str, models: Mapping[str, str]) -> str | None:
 
 
 def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Orders verdicts: findings first (last in this order), the newest, the whole batch, errors."""
+    """Orders verdicts: findings first (last in this order), the newest, failures, whole batches."""
     found, whole = row["status"] in FINDINGS, row["segment"] is None
+    failed = row["status"] in (Status.ERROR.value, Status.FAIL.value)
     error = row["severity"] == Severity.ERROR.value
-    return (found, batch_order(row["batch"]), whole, row["segment"] or "", error)
+    return (found, batch_order(row["batch"]), failed, whole, row["segment"] or "", error)
+
+
+@dataclass(frozen=True)
+class StoredPasses:
+    """On which batches of a model checks passed in earlier runs; read when asked for.
+
+    `ledger` are all its batches, `tested` those of the run.
+    """
+
+    store: Store
+    model: str
+    ledger: Collection[str]
+    tested: Collection[str]
+
+    def after(self, check_id: str, batch: str) -> list[str]:
+        """The batches after one on which a check passed, oldest first. Raises StorageError."""
+        order = batch_order(batch)
+        later = [b for b in self.ledger if batch_order(b) > order and b not in self.tested]
+        statuses: dict[str, set[str]] = {}
+        for row in stored_rows(self.store, RESULTS, self.model, later, columns=_STATUS):
+            if row["check_id"] == check_id:
+                statuses.setdefault(row["batch"], set()).add(row["status"])
+        passed = (b for b, s in statuses.items() if Status.PASS in s and not s & FINDINGS)
+        return sorted(passed, key=batch_order)
 
 
 def checked_batches(store: Store, model: str) -> list[str]:

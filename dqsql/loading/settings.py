@@ -16,6 +16,7 @@ from dqsql.model.settings import (
     WrongValue,
     as_bool,
     as_given,
+    as_mapping,
     as_moment,
     as_names,
     as_rate,
@@ -65,6 +66,19 @@ def _routes(value: Any) -> Any:
     except ConfigError as error:
         raise SettingProblem(error.message, "on_finding", error.hint) from None
     return value
+
+
+_LINEAGE = ("url", "endpoint", "api_key", "namespace", "file")
+
+
+def _lineage(value: Any) -> Any:
+    """Where events of OpenLineage go, as it is given."""
+    given = as_mapping(value)
+    unknown = next((key for key in given if key not in _LINEAGE), None)
+    if unknown is not None:
+        hint = nearest(unknown, _LINEAGE) or f"it may have {', '.join(_LINEAGE)}"
+        raise SettingProblem(f"unknown setting {unknown!r} of openlineage", "openlineage", hint)
+    return given
 
 
 def _failures_limit(value: Any) -> int | None:
@@ -175,7 +189,7 @@ _PROJECT_OPTIONS: Mapping[str, Reader] = {
     "adopt_dbt_tests": as_bool,
     "false_alarm_budget": as_text,
     "on_finding": _routes,
-    "openlineage": as_given,
+    "openlineage": _lineage,
     "report_url": as_web_address,
     "store_vars": as_bool,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import smtplib
 import socket
 import ssl
@@ -69,7 +70,8 @@ class Notice:
     @property
     def command(self) -> str:
         """What shows the newest verdict."""
-        return printable(f"dqsql explain {self.check_id}@{self.last_batch}")
+        check, batch = shlex.quote(self.check_id), shlex.quote(self.last_batch)
+        return printable(f"dqsql explain {check} --batch {batch}")
 
     @property
     def line(self) -> str:

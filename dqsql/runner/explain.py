@@ -87,7 +87,8 @@ def explain(
             Instead of a check's id you can use its name if no other check has it.
         batch: the batch, if `result` is a check's id; by default the newest on which it found
             something, else the newest.
-        segment: the segment, if `result` is a check's id; by default the whole batch.
+        segment: the segment, if `result` is a check's id; by default the whole batch, or the
+            segment that failed where only one did.
         project_dir: folder of the project.
         spark: an existing session to use.
         **place: target, profile and variables, as in `Place`.

@@ -37,6 +37,7 @@ from dqsql.engine.rows import Row, model_rows
 from dqsql.engine.storage import BatchPart
 from dqsql.engine.totals import CumulativeRun, meaning_notes, outdated_note, sound_batches
 from dqsql.engine.vanished import with_vanished
+from dqsql.engine.verdicts import StoredPasses
 from dqsql.errors import error_of
 from dqsql.model.batches import batch_order, batch_times
 from dqsql.model.events import COMPILE, DECIDE, DISCOVERY, SCAN, Phases
@@ -461,9 +462,7 @@ class ModelRun:
             {table: BatchPart(model, mine, batches) for table, mine in rows.items()},
             judged.programs,
             ledger_rows({**self.retired, **self.ledger}),
-            self._told(
-                updated_findings(self.findings, results, self.now, self._checks, self.retired) or ()
-            ),
+            self._updated_findings(results, batches),
             state=store_states if statuses and tested.execution.holds_states else None,
         )
 
@@ -472,8 +471,11 @@ class ModelRun:
         """The ids of all checks and monitors; None where some cannot be read."""
         return None if self.plan.rejected else frozenset(c.id for c in self.plan.declared)
 
-    def _told(self, findings: Sequence[Row]) -> Sequence[Row]:
+    def _updated_findings(self, results: Sequence[Result], batches: Sequence[str]) -> Sequence[Row]:
         model, readers = self.plan.model, self.project.readers
+        passes = StoredPasses(self.store, model.name, self.ledger, batches)
+        about = (self.now, self._checks, self.retired, passes.after)
+        findings = updated_findings(self.findings, results, *about) or ()
         return with_impact(findings, model, readers, self._columns) if readers else findings
 
     def _result(

@@ -126,7 +126,7 @@ function todo(f, newest) {
   const say = text => h('p', {class: 'small dim'}, text), about = quote(f.check);
   const waits = f.batches.filter(b => data.waiting.some(w => w.model === f.model && w.batches.includes(b)));
   const soon = new Date(Date.now() + 7 * 864e5).toISOString().slice(0, 10);
-  const parts = [say('See the verdict and what it rests on, and compute it again:'), command(`dqsql explain ${quote(`${f.check}@${newest}`)}`)];
+  const parts = [say('See the verdict and what it rests on, and compute it again:'), command(`dqsql explain ${about} --batch ${quote(newest)}`)];
   if (!isOpen(f)) return [...parts, say('Open the finding again:'), command(`dqsql finding reopen ${quote(f.id)}`)];
   if (f.status === 'error') parts.push(say('Repair the check; the next run checks its batches again:'), command(`dqsql run --select ${quote(f.model)}`));
   else if (waits.length) parts.push(say(`${waits.length === 1 ? `${waits[0]} waits` : `${waits.length} of its batches wait`} for a review. Accept if the data is right after all, reject if it is wrong; monitors learn from accepted batches only:`), reviews(f.model, waits));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -139,7 +140,7 @@ def test_webhooks(webhook: Webhook, kind: str, text_of: Callable[[Any], str]) ->
     assert ("&lt;not_null&gt; &amp; more" if kind == "slack" else "<not_null> & more") in text
     if kind != "webhook":
         assert "FAIL m: not_null on c (3 batches, 2025-03-01 to 2025-03-03)" in text
-        assert "dqsql explain m.c.not_null@2025-03-03" in text
+        assert "dqsql explain m.c.not_null --batch 2025-03-03" in text
 
 
 def test_a_message_names_owner_place_and_the_page_of_the_report() -> None:
@@ -152,18 +153,18 @@ def test_a_message_names_owner_place_and_the_page_of_the_report() -> None:
     assert body_of([told]).splitlines()[1:] == [
         f"    {about}",
         f"    {url}",
-        "    dqsql explain m.c.not_null@2025-03-03",
+        "    dqsql explain m.c.not_null --batch 2025-03-03",
     ]
     lines = payload("slack", "shop", [told])["text"].splitlines()
     assert lines[1].startswith("```FAIL m: not_null on c (3 batches")
     assert lines[2] == f"{about}, <{url.replace('&', '&amp;')}|open in the report>"
-    assert lines[3] == "```dqsql explain m.c.not_null@2025-03-03```"
+    assert lines[3] == "```dqsql explain m.c.not_null --batch 2025-03-03```"
     body = payload("teams", "shop", [told])["attachments"][0]["content"]["body"]
     assert f"{about}, [open in the report]({url})" in [block["text"] for block in body]
     assert payload("webhook", "shop", [told])["findings"][0]["place"] == "checks/m.sql:8"
     # Nothing is known of it but the check, and what is over needs no command.
     bare = notice(owner="")
-    assert body_of([bare]).splitlines()[1:] == ["    dqsql explain m.c.not_null@2025-03-03"]
+    assert body_of([bare]).splitlines()[1:] == ["    dqsql explain m.c.not_null --batch 2025-03-03"]
     assert "explain" not in payload("slack", "shop", [notice(event="resolved")])["text"]
     assert finding_url(None, "x") == ""
 
@@ -248,3 +249,8 @@ def test_a_server_that_is_not_there() -> None:
     with pytest.raises(NotificationError, match=r"\(Connection refused\)") as raised:
         send(routes(slack="HOOK"), "shop", [notice()], environment)
     assert "secret" not in str(raised.value)
+
+
+def test_the_command_of_a_message_can_be_copied() -> None:
+    told = notice(check_id="m.it's.x", last_batch="2025-03-03 10:00:00")
+    assert shlex.split(told.command)[2:] == ["m.it's.x", "--batch", "2025-03-03 10:00:00"]

@@ -129,7 +129,7 @@ def test_a_finding_has_what_a_person_needs(
         "802.3 on 2025-01-30",
         "checks/flights.sql:12",
         "ann",
-        "dqsql explain flights.dep_delay.mean_between_5_and_60@2025-01-30",
+        "dqsql explain flights.dep_delay.mean_between_5_and_60 --batch 2025-01-30",
         "dqsql review accept flights 2025-01-30 --reason",
         "<td>7</td>",
         "select dep_delay from flights",
@@ -264,7 +264,7 @@ def test_a_finding_older_than_the_report_has_a_page(
     finding = quote(made.findings[0]["finding_id"], "")
     document = html.unescape(drawn(tmp_path, page_of(made), f"#/finding/{finding}"))
     assert "2024-01-01 (older than what this report covers)" in document
-    assert "dqsql explain flights.gone@2024-01-01" in document
+    assert "dqsql explain flights.gone --batch 2024-01-01" in document
     assert ">flights: mean between 5 and 60 on dep_delay</a>" in drawn(tmp_path, page_of(made))
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dqsql.decisions.lifecycle import flagged_last, heeded, updated_findings
 from dqsql.decisions.reviews import without_accepted
@@ -262,3 +265,48 @@ def test_a_review_without_a_time_resolves_as_others_do() -> None:
     }
     (row,) = without_accepted(opened, reviews, LATER)
     assert (row["state"], row["author"], row["reason"]) == ("resolved", "ann", "known")
+
+
+def test_a_finding_says_where_it_fails() -> None:
+    (row,) = rows(
+        [],
+        [
+            verdict("2025-03-01", Status.PASS),
+            replace(verdict("2025-03-01", Status.FAIL, "shop=b"), message="1 row"),
+        ],
+    )
+    assert (row["status"], row["message"]) == ("fail", "1 row (in shop=b)")
+    # The whole batch only warns: the failure of a segment is what the finding is about.
+    (row,) = rows(
+        [],
+        [
+            replace(verdict("2025-03-01", Status.WARN), message="warns"),
+            replace(verdict("2025-03-01", Status.FAIL, "shop=b"), message="fails"),
+        ],
+    )
+    assert (row["status"], row["message"]) == ("fail", "fails (in shop=b)")
+
+
+@given(st.text("fps", min_size=1, max_size=7), st.data())
+def test_failures_that_come_late_are_open_as_if_they_had_come_in_time(
+    statuses: str, data: st.DataObject
+) -> None:
+    verdicts = of(statuses)
+    whole = rows([], verdicts)
+    failures = [r for r in verdicts if r.status is Status.FAIL]
+    late = data.draw(st.permutations(failures))[: data.draw(st.integers(0, len(failures)))]
+    order = [*(r for r in verdicts if r not in late), *late]
+    stored: list[Any] = []
+    seen: dict[str, Status] = {}
+    for result in order:
+
+        def after(check: str, batch: str, seen: dict[str, Status] = seen) -> list[str]:
+            return sorted(b for b, s in seen.items() if b > batch and s is Status.PASS)
+
+        stored = rows(stored, [result], passed_after=after)
+        seen[result.batch or ""] = result.status
+
+    def failing(found: list[Any]) -> list[tuple[Any, ...]]:
+        return sorted((b, r["resolved_at"] is None) for r in found for b in r["batches"])
+
+    assert failing(stored) == failing(whole)

@@ -33,7 +33,11 @@ _ROW_WIDTH = 400  # characters
     metavar="BATCH",
     help="The batch, if RESULT is a check [default: the newest with a finding].",
 )
-@option("--segment", metavar="SEGMENT", help="The segment of --batch [default: the whole batch].")
+@option(
+    "--segment",
+    metavar="SEGMENT",
+    help="The segment of --batch [default: the whole batch, or a segment that is worse].",
+)
 @options(*PROJECT, "output")
 @with_session
 def command(session: Session, **given: Any) -> int:

@@ -13,6 +13,7 @@ from dqsql.cli.options import PROJECT, SELECTION, SELECTOR, STATE, TABLES, TESTS
 from dqsql.cli.project import compile_project, target_dir, watched_tables, write_run_artefacts
 from dqsql.cli.session import Session, with_session
 from dqsql.engine.head_start import begin
+from dqsql.errors import UsageError
 from dqsql.model.events import OF_MODELS, START, WRITE
 from dqsql.model.project import Project, local_folder
 from dqsql.model.results import RunResult
@@ -58,6 +59,11 @@ def command(
     a failure of the run before; with 2 if something could not be checked.
     """
     began = time.monotonic()
+    if batch_by is not None and not auto:
+        raise UsageError(
+            "--batch-by is about tables without check files",
+            hint="name them with --auto, or set batch_by in the check model",
+        )
     if not auto:
         begin(settings, surely=bool(batches) or any(settings[name] for name in _ANYWAY))
     from dqsql.report.artefacts import ensure_writable
