@@ -71,7 +71,8 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
     found: dict[str, EngineError] = {}
     for metric in plan.metrics:
         date = next((casts[s] for s in metric.states if s in casts), None)
-        if metric.name in NUMBERS_ONLY and (metric.column or "").lower() in dates:
+        # The range of dates is an interval.
+        if metric.name in NUMBERS_ONLY - {"range"} and (metric.column or "").lower() in dates:
             date = metric.column
         if date is not None:
             error = QueryError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from dqsql.errors import Span
 from dqsql.model.project import Severity
@@ -43,12 +44,15 @@ _NESTED = re.compile(r"(array|map|struct)<.*>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ContractCheck:
-    """What a contract promises beyond types, as the expression of an annotation."""
+    """What a contract promises beyond types, as the expression of an annotation.
+
+    `settings` are those that stand behind it: `{"where": "x > 0", "mostly": 0.9}`.
+    """
 
     expression: str
     name: str | None = None
     severity: Severity | None = None
-    where: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     description: str | None = None
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dqsql.dialect import parse_expression
 from dqsql.model.contract import logical_of
 from dqsql.model.plan import Check, Monitor, Plan
-from dqsql.model.project import Severity
+from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Scope, Severity
 
 _API_VERSION = "v3.1.0"
 # Rules that only dqsql understands are written for this engine.
@@ -112,9 +112,8 @@ def _is_said(check: Check | Monitor, own: _Json | None, properties: Mapping[str,
     name, args = _call(check.expression)
     if name in _COLUMNS:
         return True
-    settings = check.settings
-    plain = settings.where is None and check.severity is Severity.ERROR and not settings.name
-    if name is None or not plain:
+    plain = check.severity is Severity.ERROR and not check.settings.name
+    if name is None or not plain or _settings(check):
         return False
     if name == "primary_key":
         return _is_key([a.name for a in args] or [check.column or ""], properties)
@@ -195,13 +194,27 @@ def _value(node: exp.Expr) -> Any:
     return int(number) if number.is_integer() and "." not in node.this else number
 
 
+def _settings(check: Check | Monitor) -> _Json:
+    """What stands behind the expression of a check, but for what a rule has words for."""
+    given = check.settings
+    found: _Json = {"where": given.where, "fpr": given.fpr, "no_data": given.no_data}
+    found |= {"scope": given.scope if given.scope is not Scope.DELTA else None}
+    found |= {"pii": given.pii or None}
+    found |= {k: v for k, v in given.options.items() if k not in (DBT_TEST, DBT_TEST_NAME)}
+    return {key: _plain(value) for key, value in found.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value
+
+
 def _rule(check: Check | Monitor) -> _Json:
     name, args = _call(check.expression)
     made: _Json = {"name": check.settings.name} if check.settings.name else {}
     if check.settings.description:
         made["description"] = check.settings.description
-    values = [_value(a) for a in args]
-    if name == "accepted_values" and values and None not in values and not check.settings.where:
+    values, settings = [_value(a) for a in args], _settings(check)
+    if name == "accepted_values" and values and None not in values and not settings:
         made |= {"metric": "invalidValues", "arguments": {"validValues": values}, "mustBe": 0}
     else:
         made |= {
@@ -209,8 +222,8 @@ def _rule(check: Check | Monitor) -> _Json:
             "engine": _ENGINE,
             "implementation": f"@{check.expression.strip()}",
         }
-        if check.settings.where:
-            made["customProperties"] = [{"property": "where", "value": check.settings.where}]
+        if settings:
+            made["customProperties"] = [{"property": k, "value": v} for k, v in settings.items()]
     if check.severity is Severity.WARN:
         made["severity"] = "warning"
     return made

@@ -106,12 +106,15 @@ def tell(
         for row in rows
         if (event := _due(row, now, after)) is not None
     }
-    sent, problems, failed = [], [], set()
+    sent, problems, failed, unsent = [], [], set[str](), set[str]()
     for route in routes:
         wanted = tuple(n for n in notices.values() if route.wants(n))
-        if dry_run:
-            problems += _unset(route)
-        if not wanted:
+        missing = _unset(route)
+        if missing and (wanted or dry_run):
+            # Who is told elsewhere is not told again in each run until somebody sets it.
+            problems += missing
+            unsent |= {n.finding_id for n in wanted}
+        if not wanted or (missing and not dry_run):
             continue
         try:
             if not dry_run:
@@ -120,7 +123,8 @@ def tell(
         except DqsqlError as error:
             problems.append(f"messages were not sent: {error}")
             failed |= {n.finding_id for n in wanted}
-    told = set(notices) - failed
+    delivered = {n.finding_id for _, taken in sent for n in taken}
+    told = set(notices) - failed - (unsent - delivered)
     if told and not dry_run:
         changed = {row["model"] for row in rows if row["finding_id"] in told}
         for row in rows:

@@ -66,10 +66,22 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
     found = rule_of(
         {"type": "sql", "query": query, "mustBeGreaterThan": 3, "severity": "Warning"}, "x"
     )
-    assert (found.where, found.severity) == ("NOT `x` IS NULL AND y > 1", Severity.WARN)
+    assert (found.settings, found.severity) == (
+        {"where": "NOT `x` IS NULL AND y > 1"},
+        Severity.WARN,
+    )
     for rule, reason in (
         ({"type": "text", "description": "all is well"}, "it is plain text"),
         ({"type": "custom", "engine": "soda"}, "it is for soda"),
+        (
+            {
+                "type": "custom",
+                "engine": "dqsql",
+                "implementation": "@not_null",
+                "customProperties": [{"property": "mostly", "value": 7}],
+            },
+            "mostly",
+        ),
         ({"metric": "nullValues"}, "has no condition"),
         ({"metric": "odd", "mustBe": 1}, "not in the standard"),
         ({"type": "sql", "query": "select a from {object}", "mustBe": 1}, "not an aggregate"),

@@ -185,3 +185,35 @@ def test_an_imported_model_survives_a_lost_column_and_is_exported_alike(
     assert "removed c" in told[":contract"].message
     assert told["i d:unique"].status is Status.PASS
     assert {n[0] for n, r in told.items() if r.status is Status.ERROR} == {"c"}
+
+
+TOLERANT = """\
+{{ config(batch_by = 'day') }}
+select
+    day,
+    c, -- @accepted_values('DE', 'FR') {mostly: 0.8} @unique {where: "c <> 'DE'"}
+    a -- @not_null {warn_if: "> 0", error_if: "> 3"} @mean between 1 and 9 {warn: "< 8", after: 2}
+from {{ source('raw', 't') }}
+-- @row_count >= 5 {no_data: error, segments: false} @count_distinct(c) > 1 {scope: cumulative}
+"""
+
+
+def test_settings_of_checks_are_exported_and_imported(new_project: NewProject) -> None:
+    rows = "select '1' as day, if(id = 0, 'XX', 'DE') as c, nullif(id, 1) as a from range(9)"
+    project = new_project(TOLERANT, rows)
+    before = {r.check_name: (r.status, r.message) for r in project.run().results}
+    text = call(project, "contract", "export", "m")
+    config = "{{ config(batch_by = 'day', contract = 'm.yaml') }}"
+    bare = f"{config}\nselect * from {{{{ source('raw', 't') }}}}"
+    again = new_project(bare, rows, {"m.yaml": text}, name="again")
+    (plan,) = dqsql.compile_project(again.root).plans
+    found = {c.expression: c.settings for c in plan.declared}
+    assert found["accepted_values('DE', 'FR')"].options == {"mostly": 0.8}
+    assert found["unique"].where == "c <> 'DE'"
+    assert found["not_null"].options == {"warn_if": "> 0", "error_if": "> 3"}
+    assert found["mean between 1 and 9"].options == {"warn": "< 8", "after": 2}
+    assert found["row_count >= 5"].options == {"segments": False}
+    assert found["row_count >= 5"].no_data == "error"
+    assert found["count_distinct(c) > 1"].scope == "cumulative"
+    after = {r.check_name: (r.status, r.message) for r in again.run().results}
+    assert {name: after[name] for name in before} == before

@@ -211,3 +211,21 @@ def test_the_sql_of_the_documentation(root: Path) -> None:
     (row,) = open_findings(root)
     assert (row["assigned_to"], row["state"], row["author"]) == ("ann", "acknowledged", "ann")
     assert row["acknowledged_at"] is not None
+
+
+def test_a_route_that_lacks_its_variable_lets_others_tell_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = root / "dqsql_project.yml"
+    routes = "on_finding: [{webhook: HOOK}, {email: [a@b.example]}]"
+    project.write_text(f"name: shop\nprofile: test\n{routes}\n")
+    # Nobody was told: it is due as long as that is so.
+    for _ in range(2):
+        assert (notify(root).sent, len(notify(root).problems)) == ((), 2)
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        first = notify(root)
+        assert (len(first.sent), len(first.problems)) == (1, 1)
+        assert "DQSQL_SMTP_URL is not set" in first.problems[0]
+        assert notify(root).sent == ()
+        assert len(server.taken) == 1

@@ -10,6 +10,7 @@ from typing import Any
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, DqsqlError, Span, nearest
 from dqsql.loading.contracts.odcs import contract_file
+from dqsql.loading.settings import read_check_settings
 from dqsql.model.contract import (
     Contract,
     ContractCheck,
@@ -18,7 +19,7 @@ from dqsql.model.contract import (
     is_logical,
     spark_type,
 )
-from dqsql.model.project import CONTRACT_TAG, Annotation, CheckModel, CheckSettings
+from dqsql.model.project import CONTRACT_TAG, Annotation, CheckModel
 
 SETTING = "contract"
 _KEYS = ("file", "object", "columns", "key", "extra", "checks")
@@ -169,9 +170,9 @@ def _annotation(check: ContractCheck, contract: Contract, column: str | None) ->
     expression = check.expression
     if column is not None:
         expression = expression.replace("{c}", quoted(column))
-    settings = CheckSettings(
+    settings = replace(
+        read_check_settings(check.settings),
         severity=check.severity,
-        where=check.where,
         name=check.name,
         tags=(CONTRACT_TAG,),
         description=check.description,

@@ -14,10 +14,13 @@ from sqlglot.errors import SqlglotError
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
+from dqsql.loading.settings import read_check_settings
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.project import Severity
+from dqsql.model.settings import SettingProblem
 
 _VERSIONS = "v3."
+_Settings = Mapping[str, Any]
 # In custom properties of an object: whether further columns break the contract.
 _CLOSED = "dqsql.closed"
 
@@ -216,53 +219,53 @@ def value_checks(options: Mapping[str, Any], enum: Any, logical: str) -> list[Co
 def rule_of(rule: Mapping[str, Any], column: str | None) -> ContractCheck:
     """One rule of `quality`; `{c}` in its expression stands for the column. Raises Unfit."""
     kind = str(rule.get("type") or "library")
-    makers: Mapping[str, Callable[[Mapping[str, Any], str | None], tuple[str, str | None]]] = {
-        "library": _of_library,
+    makers: Mapping[str, Callable[[Mapping[str, Any], str | None], tuple[str, _Settings]]] = {
+        "library": lambda rule, column: (_of_library(rule, column), {}),
         "sql": _of_sql,
         "custom": _of_engine,
     }
     if kind not in makers:
         raise Unfit("it is plain text" if kind == "text" else f"a rule of type {kind!r}")
-    expression, where = makers[kind](rule, column)
+    expression, settings = makers[kind](rule, column)
     severity = str(rule.get("severity") or "").lower()
     return ContractCheck(
         expression=expression,
         name=str(rule["name"]) if rule.get("name") else None,
         severity=Severity.WARN if severity.startswith(_SOFT) else None,
-        where=where,
+        settings=settings,
         description=str(rule["description"]) if rule.get("description") else None,
     )
 
 
-def _of_library(rule: Mapping[str, Any], column: str | None) -> tuple[str, None]:
+def _of_library(rule: Mapping[str, Any], column: str | None) -> str:
     metric = str(rule.get("metric") or rule.get("rule") or "")
     given = rule.get("arguments")
     arguments: Mapping[str, Any] = given if isinstance(given, dict) else {}
     # An example of the standard has it one level too high.
     pattern = arguments.get("pattern") or rule.get("pattern")
     if metric == "rowCount":
-        return f"row_count {_comparison(rule)}", None
+        return f"row_count {_comparison(rule)}"
     if metric == "duplicateValues":
         names = arguments.get("properties")
         listed = ", ".join(quoted(str(n)) for n in names) if isinstance(names, list) else ""
         if not listed and column is None:
             raise Unfit("duplicateValues names no properties")
-        return _share(f"coalesce(duplicate_count({listed or '{c}'}), 0)", rule), None
+        return _share(f"coalesce(duplicate_count({listed or '{c}'}), 0)", rule)
     if column is None:
         raise Unfit(f"the metric {metric!r} is about a column")
     if metric == "nullValues":
-        return _share("count_if({c} is null)", rule), None
+        return _share("count_if({c} is null)", rule)
     if metric == "missingValues":
         values = arguments.get("missingValues")
         texts = [v for v in values if v is not None] if isinstance(values, list) else [""]
         inside = f" or {{c}} in ({_listed(texts)})" if texts else ""
-        return _share(f"count_if({{c}} is null{inside})", rule), None
+        return _share(f"count_if({{c}} is null{inside})", rule)
     if metric == "invalidValues":
         valid = arguments.get("validValues")
         if isinstance(valid, list) and valid:
-            return _share(f"count_if({{c}} not in ({_listed(valid)}))", rule), None
+            return _share(f"count_if({{c}} not in ({_listed(valid)}))", rule)
         if pattern:
-            return _share(f"count_if(not {{c}} rlike {_literal(str(pattern))})", rule), None
+            return _share(f"count_if(not {{c}} rlike {_literal(str(pattern))})", rule)
         raise Unfit("invalidValues has neither validValues nor pattern")
     raise Unfit(f"the metric {metric!r} is not in the standard")
 
@@ -285,7 +288,7 @@ def _comparison(rule: Mapping[str, Any]) -> str:
     raise Unfit("it has no condition (mustBe, mustBeLessThan ..)")
 
 
-def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
+def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings]:
     """A query that is one aggregate over the object, perhaps with a condition."""
     query = str(rule.get("query") or "")
     text = re.sub(r"\$?\{(?:object|table|model)\}", "dqsql_object", query)
@@ -305,11 +308,12 @@ def _of_sql(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | Non
         raise Unfit("its SQL is not an aggregate")
     where = tree.args.get("where")
     condition = None if where is None else where.this.sql(dialect=_DIALECT)
-    return f"expect({projection.sql(dialect=_DIALECT)} {_comparison(rule)})", condition
+    settings = {} if condition is None else {"where": condition}
+    return f"expect({projection.sql(dialect=_DIALECT)} {_comparison(rule)})", settings
 
 
-def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | None]:
-    """An annotation of dqsql's own, as an export writes it."""
+def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Settings]:
+    """An annotation of dqsql's own, as an export writes it; its settings are custom properties."""
     if str(rule.get("engine") or "").lower() != _ENGINE:
         raise Unfit(f"it is for {rule.get('engine') or 'another tool'}")
     text = str(rule.get("implementation") or "").strip().removeprefix("@")
@@ -317,8 +321,12 @@ def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, str | 
         raise Unfit("it has no implementation")
     given = rule.get("customProperties")
     entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
-    where = next((e.get("value") for e in entries if e.get("property") == "where"), None)
-    return text, None if where is None else str(where)
+    settings = {str(e.get("property")): e.get("value") for e in entries}
+    try:
+        read_check_settings(settings)
+    except SettingProblem as problem:
+        raise Unfit(problem.message) from None
+    return text, settings
 
 
 def _bound(value: Any, logical: str) -> str:
