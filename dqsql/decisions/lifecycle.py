@@ -72,12 +72,18 @@ def updated_findings(
         elif row["resolved_at"] is None and set(row["batches"]).issubset(retired):
             row.update(_resolved(now), reason=_RETIRED)
     for check_id, batches in _by_check(results).items():
+        passed = [b for b, verdicts in batches.items() if _is_pass(verdicts)]
         for batch in sorted(batches, key=batch_order):
-            if _is_bad(batches[batch]):
-                passed = {b for b, found in batches.items() if _is_pass(found)}
-                earlier = [b for b in passed_after(check_id, batch) if b not in batches]
-                _add(rows, check_id, batch, batches[batch], now, passed, earlier)
-            elif _is_pass(batches[batch]):
+            bad = [r for r in batches[batch] if r.status in FINDING_STATUSES]
+            if bad:
+                before_now = passed_after(check_id, batch)
+                later = (b for b in (*passed, *before_now) if batch_order(b) > batch_order(batch))
+                end = min(later, key=batch_order, default=None)
+                opened = _add(rows, batch, bad, now, end)
+                # The run does not come to it again.
+                if opened is not None and end in before_now:
+                    opened.update(_resolved(now, end))
+            elif batch in passed:
                 _resolve(rows, check_id, batch, now)
     return list(rows.values()) if rows != before else None
 
@@ -89,45 +95,32 @@ def _by_check(results: Iterable[Result]) -> dict[str, dict[str, list[Result]]]:
     return found
 
 
-def _is_bad(verdicts: Iterable[Result]) -> bool:
-    return any(r.status in FINDING_STATUSES for r in verdicts)
-
-
 def _is_pass(verdicts: Sequence[Result]) -> bool:
-    return not _is_bad(verdicts) and any(r.status is Status.PASS for r in verdicts)
+    statuses = {r.status for r in verdicts}
+    return Status.PASS in statuses and not statuses & FINDING_STATUSES
 
 
 def _add(
-    rows: dict[str, Row],
-    check_id: str,
-    batch: str,
-    verdicts: Sequence[Result],
-    now: dt.datetime,
-    passed: Collection[str],
-    earlier: Sequence[str],
-) -> None:
-    """Add a failure of a check to the finding that it belongs to.
+    rows: dict[str, Row], batch: str, bad: Sequence[Result], now: dt.datetime, end: str | None
+) -> Row | None:
+    """Add what a check found in a batch to the finding that it belongs to; a new one is returned.
 
-    `passed` are the batches of the run on which the check passed, `earlier` those after this one on
-    which it did before.
+    `end` is the first batch after it on which the check passes.
     """
+    check_id = bad[0].check_id
     mine = [row for row in rows.values() if row["check_id"] == check_id]
     known = next((row for row in mine if batch in row["batches"]), None)
-    order = batch_order(batch)
-    ends = [batch_order(b) for b in (*passed, *earlier) if batch_order(b) > order]
-    until = min(ends, default=None)
-    near = [r for r in mine if until is None or batch_order(r["first_batch"]) < until]
+    near = (r for r in mine if end is None or batch_order(r["first_batch"]) < batch_order(end))
     current = known or next((row for row in near if row["resolved_at"] is None), None)
-    is_new = current is None
+    opened = None
     if current is None:
-        current = _opened(verdicts, batch, now, rows)
+        current = opened = _opened(bad[0], batch, now, rows)
         rows[current["finding_id"]] = current
     elif current["author"] == DQSQL and current["resolved_batch"] in (batch, None):
         # It was repaired, or its check was gone, and it is as it was again.
         current.update(_UNRESOLVED, opened_at=now)
-    _extend(current, batch, [r for r in verdicts if r.status in FINDING_STATUSES], now)
-    if is_new and earlier and batch_order(earlier[0]) == until:
-        current.update(_resolved(now, earlier[0]))
+    _extend(current, batch, bad, now)
+    return opened
 
 
 def _resolve(rows: dict[str, Row], check_id: str, batch: str, now: dt.datetime) -> None:
@@ -156,13 +149,11 @@ _UNRESOLVED: Mapping[str, Any] = {
 }
 
 
-_REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
+# What a person opens again is as it was opened.
+REOPENED: Mapping[str, Any] = {**_UNRESOLVED, "acknowledged_at": None, "muted_until": None}
 
 
-def _opened(
-    verdicts: Sequence[Result], batch: str, now: dt.datetime, known: Collection[str]
-) -> Row:
-    result = verdicts[0]
+def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]) -> Row:
     name = f"{result.check_id}@{batch}"
     numbers = (f"{name}#{i}" for i in itertools.count(2))
     return {
@@ -173,8 +164,8 @@ def _opened(
         "column_name": result.column,
         "check_name": result.check_name,
         "severity": result.severity.value,
-        "status": Status.PASS.value,
-        "message": "",
+        "status": result.status.value,
+        "message": result.message,
         "first_batch": batch,
         "last_batch": batch,
         "batches": [],
@@ -251,7 +242,7 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     if found["author"] is not None and (
         (state == OPEN and (resolved or noted)) or (state == MUTED and noted and until is None)
     ):
-        return {**found, **_REOPENED}
+        return {**found, **REOPENED}
     if state == RESOLVED or (state == OPEN and resolved):
         return {**found, **by, "state": RESOLVED, "resolved_at": found["resolved_at"] or now}
     found |= {"resolved_at": None, "resolved_batch": None}

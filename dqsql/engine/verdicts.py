@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any
 
 from dqsql.engine.history import stored_rows
@@ -176,7 +177,7 @@ def _finding_rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class StoredPasses:
-    """On which batches of a model checks passed in earlier runs; read when asked for.
+    """On which batches of a model checks passed in earlier runs; read once, when asked for.
 
     `ledger` are all its batches, `tested` those of the run.
     """
@@ -189,13 +190,22 @@ class StoredPasses:
     def after(self, check_id: str, batch: str) -> list[str]:
         """The batches after one on which a check passed, oldest first. Raises StorageError."""
         order = batch_order(batch)
-        later = [b for b in self.ledger if batch_order(b) > order and b not in self.tested]
-        statuses: dict[str, set[str]] = {}
+        return [b for b in self._passed.get(check_id, ()) if batch_order(b) > order]
+
+    @cached_property
+    def _passed(self) -> dict[str, list[str]]:
+        """The batches behind the oldest one of the run, by the checks that passed on them."""
+        first = min(map(batch_order, self.tested))
+        later = [b for b in self.ledger if batch_order(b) > first and b not in self.tested]
+        statuses: dict[tuple[str, str], set[str]] = {}
         for row in stored_rows(self.store, RESULTS, self.model, later, columns=_STATUS):
-            if row["check_id"] == check_id:
-                statuses.setdefault(row["batch"], set()).add(row["status"])
-        passed = (b for b, s in statuses.items() if Status.PASS in s and not s & FINDINGS)
-        return sorted(passed, key=batch_order)
+            statuses.setdefault((row["check_id"], row["batch"]), set()).add(row["status"])
+        found: dict[str, list[str]] = {}
+        for check_id, batch in sorted(statuses, key=lambda place: batch_order(place[1])):
+            seen = statuses[check_id, batch]
+            if Status.PASS in seen and not seen & FINDINGS:
+                found.setdefault(check_id, []).append(batch)
+        return found
 
 
 def checked_batches(store: Store, model: str) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dqsql.decisions.lifecycle import heeded
+from dqsql.decisions.lifecycle import REOPENED, heeded
 from dqsql.engine.exclusive import locked
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
@@ -158,17 +158,7 @@ def unmute(
 
 
 def _reopening(author: str | None) -> Mapping[str, Any]:
-    return {
-        "state": OPEN,
-        "acknowledged_at": None,
-        "muted_until": None,
-        "resolved_at": None,
-        "resolved_batch": None,
-        "author": author or user_of_process(),
-        "reason": None,
-        "notified_at": None,
-        "resolution_notified_at": None,
-    }
+    return {**REOPENED, "author": author or user_of_process()}
 
 
 def open_findings(

@@ -95,6 +95,18 @@ def test_a_query_with_a_condition_and_what_is_not_understood() -> None:
             rule_of(rule, "x")
 
 
+def test_settings_of_a_rule_for_dqsql_are_its_custom_properties() -> None:
+    given = {"where": "a > 1", "mostly": 0.9, "window": 60, "ticket": "X-1"}
+    rule = {
+        "type": "custom",
+        "engine": "dqsql",
+        "implementation": "@anomaly(row_count)",
+        "customProperties": [{"property": k, "value": v} for k, v in given.items()],
+    }
+    # Those of other tools are left alone.
+    assert rule_of(rule, None).settings == {k: v for k, v in given.items() if k != "ticket"}
+
+
 def test_options_of_logical_types() -> None:
     options = {"minLength": 11, "pattern": "ACC[0-9]{8}", "exclusiveMaximum": "2021-01-01"}
     found = value_checks(options, [{"value": "a"}, {"value": 3}], "date")

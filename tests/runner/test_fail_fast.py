@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from .conftest import SOURCES, Project
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from .conftest import NewProject
 
 MODEL = """\
 {{{{ config(batch_by = 'day') }}}}
@@ -20,15 +13,13 @@ from {{{{ source('raw', 't') }}}}
 """
 
 
-def test_what_a_run_did_not_come_to_is_new_to_the_next(
-    make_project: Callable[..., Path], spark: SparkSession
-) -> None:
-    files = {
-        "checks/sources.yml": SOURCES,
-        "checks/a.sql": MODEL.format(check="@not_null"),
-        "checks/b.sql": MODEL.format(check="@max < 100"),
-    }
-    project = Project(make_project(files), spark)
+def test_what_a_run_did_not_come_to_is_new_to_the_next(new_project: NewProject) -> None:
+    project = new_project(
+        files={
+            "checks/a.sql": MODEL.format(check="@not_null"),
+            "checks/b.sql": MODEL.format(check="@max < 100"),
+        }
+    )
 
     def batches() -> list[tuple[str, str]]:
         return sorted((r["model"], r["batch"]) for r in project.rows("dq_batches"))

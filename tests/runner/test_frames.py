@@ -17,6 +17,8 @@ from dqsql.engine.statements import tables_in
 from dqsql.errors import CheckFailedError, DqsqlError, UsageError
 from tests.conftest import QUICK_START
 
+from .conftest import NewProject
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -69,18 +71,13 @@ def test_a_date_is_no_number(spark: SparkSession) -> None:
     assert all("takes numbers, and d is a date" in r.message for r in found)
 
 
-def test_an_aggregate_of_an_expression_has_its_value(spark: SparkSession, tmp_path: Path) -> None:
-    columns = (
+def test_an_aggregate_of_an_expression_has_its_value(new_project: NewProject) -> None:
+    project = new_project(
         "select 'abc' as name, -- @avg(length(name)) = 3 @avg(a + 1) = 3\n"
         "2 as a, -- @count_if(a > 3) = 0 @percentile(0.5) = 2 @corr(b) is null\n"
         "id as b from range(3)"
     )
-    (tmp_path / "checks").mkdir()
-    (tmp_path / "dqsql_project.yml").write_text("name: p\nprofile: p\n")
-    profile = "p: {target: t, outputs: {t: {type: spark, method: session, schema: dq}}}\n"
-    (tmp_path / "profiles.yml").write_text(profile)
-    (tmp_path / "checks" / "m.sql").write_text(columns)
-    result = dqsql.run(tmp_path, spark=spark)
+    result = project.run()
     assert {r.check_name: r.status.value for r in result.results} == dict.fromkeys(
         (r.check_name for r in result.results), "pass"
     )

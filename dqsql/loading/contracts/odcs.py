@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from dqsql.dialect import quoted
 from dqsql.errors import ConfigError, Span, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
-from dqsql.loading.settings import read_check_settings
+from dqsql.loading.settings import check_words, monitor_options, read_check_settings
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.project import Severity
 from dqsql.model.settings import SettingProblem
@@ -321,7 +321,9 @@ def _of_engine(rule: Mapping[str, Any], column: str | None) -> tuple[str, _Setti
         raise Unfit("it has no implementation")
     given = rule.get("customProperties")
     entries = [e for e in given if isinstance(e, dict)] if isinstance(given, list) else []
-    settings = {str(e.get("property")): e.get("value") for e in entries}
+    # Other tools have properties of their own.
+    known = check_words() | monitor_options()
+    settings = {e["property"]: e.get("value") for e in entries if e.get("property") in known}
     try:
         read_check_settings(settings)
     except SettingProblem as problem:
