@@ -39,6 +39,8 @@ _STEADINESS = -0.75
 # as far.
 _TAIL = 0.45
 _DEVIATIONS = np.linspace(-4.0, 4.0, 11)
+# Where the share is looked for that a batch exceeds rarely, and how exactly, in logits.
+_LOGITS, _LOGIT_STEP = (-15.0, 12.0), 0.002
 # Batches beyond are judged as if they had this many rows: their noise is negligible.
 _MOST_ROWS = 4096
 
@@ -110,31 +112,37 @@ def _posterior(
 
 def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, rate: float) -> float:
     """Return the share that the mixture exceeds with probability `rate`, rounded up."""
-    # Components that matter little come last: most points are told without them.
-    order = np.argsort(-weights)
-    weights, alpha, beta = weights[order], alpha[order], beta[order]
-    left = weights.sum() - np.cumsum(weights)
-    heavy = int(np.searchsorted(-left, -0.1 * rate)) + 1
+    tails = weights
 
-    def beyond(share: float) -> bool:
-        found = float(
-            (weights[:heavy] * scipy.special.betaincc(alpha[:heavy], beta[:heavy], share)).sum()
-        )
-        if found > rate or found + left[heavy - 1] <= rate or heavy >= weights.size:
-            return found > rate
-        rest = weights[heavy:] * scipy.special.betaincc(alpha[heavy:], beta[heavy:], share)
-        return found + float(rest.sum()) > rate
+    @lru_cache(maxsize=None)
+    def excess(logit: float) -> float:
+        nonlocal tails
+        tails = weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit))
+        return float(np.log(max(tails.sum(), 1e-300) / rate))
 
-    points = np.linspace(-15.0, 12.0, 16)
-    least = 0
-    for _ in range(4):
-        shares = scipy.special.expit(points).tolist()
-        place = bisect_left(shares, True, lo=least, key=lambda share: not beyond(share))
-        if place == points.size:
+    # The quantile of one Beta distribution with the mixture's mean and variance is near, mostly
+    # below: the tails of the mixture are heavier.
+    mean = float((weights * alpha / (alpha + beta)).sum())
+    moment = weights * alpha * (alpha + 1.0) / (alpha + beta) / (alpha + beta + 1.0)
+    precision = mean * (1.0 - mean) / max(float(moment.sum()) - mean**2, 1e-300) - 1.0
+    guess = scipy.special.betainccinv(mean * precision, (1.0 - mean) * precision, rate)
+    low = float(np.clip(scipy.special.logit(guess), *_LOGITS))
+    step = 0.5
+    while excess(low) <= 0.0:
+        if low == _LOGITS[0]:
+            return float(scipy.special.expit(low))
+        low, step = max(low - step, _LOGITS[0]), 2.0 * step
+    # What is beyond a point can only shrink further out.
+    matters = tails > 1e-4 * rate / weights.size
+    weights, alpha, beta = weights[matters], alpha[matters], beta[matters]
+    high, step = low, 0.5
+    while excess(high) > 0.0:
+        if high == _LOGITS[1]:
             return 1.0
-        low = points[max(0, place - 1)]
-        points, least = np.linspace(low, points[place], 8), min(place, 1)
-    return float(scipy.special.expit(points[-1]))
+        low = high
+        high, step = min(high + step, _LOGITS[1]), 2.0 * step
+    root = high if low == high else scipy.optimize.brentq(excess, low, high, xtol=_LOGIT_STEP)
+    return float(scipy.special.expit(min(root + _LOGIT_STEP, high)))
 
 
 def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:

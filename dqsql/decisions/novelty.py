@@ -303,16 +303,10 @@ def _decision(
     if config.detector == "knn":
         parts = _in_thresholds(parts, threshold)
     order = np.argsort(-parts, kind="stable")
+    lowest, highest = training.min(axis=0), training.max(axis=0)
+    numbers = np.array([observed, expected, lowest, highest, parts])[:, order].T.tolist()
     contributions = tuple(
-        MetricContribution(
-            features[i],
-            float(observed[i]),
-            float(expected[i]),
-            float(training[:, i].min()),
-            float(training[:, i].max()),
-            float(parts[i]),
-        )
-        for i in order
+        MetricContribution(features[i], *each) for i, each in zip(order, numbers, strict=True)
     )
     missing = tuple(f for f, v in zip(features, observed, strict=True) if np.isnan(v))
     return NoveltyDecision(

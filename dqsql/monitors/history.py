@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dqsql.decisions.arrays import FloatArray
@@ -44,6 +47,13 @@ def key_of(metric: Metric, segment: str | None = None) -> MetricKey:
     )
 
 
+class _Series(NamedTuple):
+    """The values of one series at the places of batches, and of which of them there are any."""
+
+    values: FloatArray
+    measured: npt.NDArray[np.bool_]
+
+
 class History:
     """Values and profiles by batch, and which batches may be learned from.
 
@@ -64,13 +74,18 @@ class History:
         self.refused = refused
         self._stored_profiles = stored_profiles
         self._profiled: set[str] = set()
-        self._values: dict[MetricKey, dict[str, float]] = {}
+        # Place 0 is that of all batches of which nothing is known.
+        self._places = {batch: place for place, batch in enumerate(self._known, 1)}
+        self._series: dict[MetricKey, _Series] = {}
         self._profiles: dict[MetricKey, dict[str, MetricProfile]] = {}
         self._texts: dict[MetricKey, dict[str, str]] = {}
         self._warned: dict[str, set[str]] = {}
 
     def add(self, values: Iterable[MetricValue]) -> None:
         """Take in measured values; a null is NaN."""
+        values = list(values)
+        for value in values:
+            self._place(value.batch)
         for value in values:
             self._profiled.add(value.batch)
             key = MetricKey(
@@ -82,24 +97,37 @@ class History:
                 continue
             if value.value_text is not None:
                 self._texts.setdefault(key, {})[value.batch] = value.value_text
-            number = float("nan") if value.value is None else float(value.value)
-            self._values.setdefault(key, {})[value.batch] = number
+            series, place = self._of(key), self._place(value.batch)
+            series.values[place] = np.nan if value.value is None else value.value
+            series.measured[place] = True
 
     def add_metrics(self, rows: pa.Table) -> None:
         """Take in rows of dq_metrics; a null is NaN."""
         # Hundreds of thousands for a wide model of a year: no Python object for each row.
-        series = rows.group_by(_SERIES).aggregate([("batch", "list"), ("value", "list")])
-        batches, values = (series[f"{n}_list"].combine_chunks() for n in ("batch", "value"))
-        ends = batches.offsets.to_pylist()
-        names = batches.flatten().to_numpy(zero_copy_only=False)
-        numbers = values.flatten().to_numpy(zero_copy_only=False)
-        keys = zip(*(series[name].to_pylist() for name in _SERIES), strict=True)
-        for (column, metric, parameters, scope, segment), start, end in zip(
-            keys, ends, ends[1:], strict=False
+        if not rows.num_rows:
+            return
+        codes = np.zeros(rows.num_rows, dtype=np.int64)
+        for name in _SERIES:
+            code, found = _encoded(rows[name])
+            codes = codes * len(found) + code
+        batch_codes, batches = _encoded(rows["batch"])
+        places = np.array([self._place(batch) for batch in batches])[batch_codes]
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        values = np.full((len(first), len(self._places) + 1), np.nan)
+        measured = np.zeros(values.shape, dtype=np.bool_)
+        values[which, places] = rows["value"].to_numpy()
+        measured[which, places] = True
+        keys = zip(*(rows[name].take(first).to_pylist() for name in _SERIES), strict=True)
+        for (column, metric, parameters, scope, segment), new in zip(
+            keys, map(_Series, values, measured), strict=True
         ):
             key = MetricKey(column or "", metric, parameters or "", scope, segment)
-            found = zip(names[start:end], numbers[start:end].tolist(), strict=True)
-            self._values.setdefault(key, {}).update(found)
+            if key not in self._series:
+                self._series[key] = new
+                continue
+            old = self._of(key)
+            np.copyto(old.values, new.values, where=new.measured)
+            np.copyto(old.measured, True, where=new.measured)
 
     def add_profile_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Take in rows of dq_distributions."""
@@ -195,7 +223,8 @@ class History:
 
     def value(self, key: MetricKey, batch: str) -> float:
         """The value of a batch; NaN for null and where it was not measured."""
-        return self._values.get(key, {}).get(batch, float("nan"))
+        known = key in self._series
+        return float(self._of(key).values[self._places.get(batch, 0)]) if known else math.nan
 
     def text(self, key: MetricKey, batch: str) -> str | None:
         """What a run measured of a batch besides the number, in words; None for nothing."""
@@ -203,19 +232,57 @@ class History:
 
     def measured(self, key: MetricKey, batch: str) -> bool:
         """Whether the metric was measured on a batch, be it null."""
-        return batch in self._values.get(key, {})
+        known = key in self._series
+        return known and bool(self._of(key).measured[self._places.get(batch, 0)])
+
+    def measured_of(self, key: MetricKey, batches: Sequence[str]) -> list[str]:
+        """Those of some batches on which the metric was measured, be it null."""
+        if key not in self._series:
+            return []
+        measured = self._of(key).measured[self._at(batches)]
+        return list(batches) if measured.all() else list(compress(batches, measured.tolist()))
 
     def series(self, key: MetricKey, batches: Sequence[str]) -> FloatArray:
         """The values of some batches, in their order."""
-        values = self._values.get(key, {})
-        return np.array([values.get(b, float("nan")) for b in batches], dtype=float)
+        return self.matrix([key], batches)[:, 0]
 
-    def in_step(self, key: MetricKey, past: Collection[str], steps: Sequence[str]) -> FloatArray:
+    def matrix(self, keys: Sequence[MetricKey], batches: Sequence[str]) -> FloatArray:
+        """The values of some batches, in their order: a column for each of the keys."""
+        places = self._at(batches)
+        found = np.full((len(batches), len(keys)), np.nan)
+        for column, key in enumerate(keys):
+            if key in self._series:
+                found[:, column] = self._of(key).values[places]
+        return found
+
+    def in_step(
+        self, keys: Sequence[MetricKey], past: Collection[str], steps: Sequence[str]
+    ) -> FloatArray:
         """The values of `steps`, in their order; NaN for those that are not in `past`."""
         rests_on = set(past)
-        values = self._values.get(key, {})
-        nan = float("nan")
-        return np.array([values.get(b, nan) if b in rests_on else nan for b in steps], dtype=float)
+        found = self.matrix(keys, steps)
+        if len(rests_on) < len(steps):
+            found[[batch not in rests_on for batch in steps]] = np.nan
+        return found
+
+    def _place(self, batch: str) -> int:
+        """The place of a batch, which is new if none has been seen of it."""
+        return self._places.setdefault(batch, len(self._places) + 1)
+
+    def _at(self, batches: Sequence[str]) -> npt.NDArray[np.intp]:
+        """The places of batches."""
+        return np.array([self._places.get(b, 0) for b in batches], dtype=np.intp)
+
+    def _of(self, key: MetricKey) -> _Series:
+        """The values of a series, with a place for each batch."""
+        found, size = self._series.get(key), len(self._places) + 1
+        if found is None or len(found.values) < size:
+            new = _Series(np.full(size, np.nan), np.zeros(size, dtype=np.bool_))
+            if found is not None:
+                new.values[: len(found.values)] = found.values
+                new.measured[: len(found.measured)] = found.measured
+            self._series[key] = found = new
+        return found
 
     def profile(self, key: MetricKey, batch: str) -> MetricProfile | None:
         """The profile of a batch, or None where there is none; stored ones are read when asked."""
@@ -226,5 +293,11 @@ class History:
 
     def segments(self, batch: str) -> list[str]:
         """The segments that were measured on a batch, sorted."""
-        found = {k.segment for k, v in self._values.items() if k.segment and batch in v}
-        return sorted(s for s in found if s is not None)
+        keys = [key for key in self._series if key.segment and self.measured(key, batch)]
+        return sorted({key.segment for key in keys if key.segment})
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Texts as numbers, and the texts that these stand for; null is one of them."""
+    found = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return found.indices.to_numpy().astype(np.int64), found.dictionary.to_pylist()

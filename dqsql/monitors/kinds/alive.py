@@ -48,7 +48,7 @@ class AliveDetector(MonitorByMonitor):
         history, window = self.context.history, given.get("window", _WINDOW)
         accepted = self.context.usual(monitor, batch, window)
         count = self.context.metric(monitor, "count")
-        measured = [b for b in accepted if count and history.measured(key_of(count), b)]
+        measured = history.measured_of(key_of(count), accepted) if count else []
         if len(measured) < need:
             unmeasured = len(accepted) - len(measured)
             return learning(monitor, batch, len(measured), need, unmeasured)

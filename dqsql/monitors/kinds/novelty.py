@@ -191,8 +191,7 @@ class NoveltyDetector:
 
     def matrix(self, unit: VectorUnit, past: Sequence[str]) -> FloatArray:
         """The metrics of batches, K x F."""
-        history = self.context.history
-        return np.column_stack([history.series(key, past) for key in unit.keys.values()])
+        return self.context.history.matrix(list(unit.keys.values()), past)
 
     def decision(
         self,
@@ -401,7 +400,7 @@ def _recomputed(stored: StoredVerdict) -> Recomputed:
     if not keys:
         return Recomputed(note="the project no longer has the check, which names its metrics")
     features = list(keys)
-    matrix = np.column_stack([history.series(keys[f], stored.past) for f in features])
+    matrix = history.matrix(list(keys.values()), stored.past)
     new = {f: history.value(k, stored.batch) for f, k in keys.items()}
     config = novelty_config(**stored.details["settings"])
     times = wall_times((*stored.past, stored.batch))

@@ -238,7 +238,7 @@ class AnomalyDetector:
         Oldest first; the latter up to the batch itself where they keep a place.
         """
         history = self.context.history
-        past = [b for b in history.before(batch, call.reach) if history.measured(key, b)]
+        past = history.measured_of(key, history.before(batch, call.reach))
         until = batch if call.strategy.counts_batches else None
         return past, history.left_out(past, until)
 

@@ -235,14 +235,15 @@ class AvhDetector:
     def past(self, unit: Unit, batch: str) -> list[str]:
         """The batches to learn from, oldest first: those that the metrics were measured on."""
         history, anchor = self.context.history, self.anchor(unit)
-        measured = [b for b in self.before(unit, batch) if history.measured(anchor, b)]
+        measured = history.measured_of(anchor, self.before(unit, batch))
         return measured[-unit.settings.window :]
 
     def series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
         """The metrics of the batches before, in step: NaN for a batch that is not learned from."""
         history, past = self.context.history, self.past(unit, batch)
         steps = history.steps(past, batch)
-        return {n: history.in_step(unit.keys[n], past, steps) for n in unit.names}
+        values = history.in_step([unit.keys[n] for n in unit.names], past, steps)
+        return dict(zip(unit.names, values.T, strict=True))
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
@@ -276,8 +277,9 @@ class AvhDetector:
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
     def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
-        values = np.column_stack(list(self.series(unit, batch).values()))
-        steps = self.context.history.steps(self.past(unit, batch), batch)
+        past = self.past(unit, batch)
+        steps = self.context.history.steps(past, batch)
+        values = self.context.history.in_step([unit.keys[n] for n in unit.names], past, steps)
         # Of a batch without values nothing can be said that an issue would change.
         known = np.isfinite(values).sum(axis=1)
         changed = int(np.flatnonzero(known == known.max())[-1])

@@ -211,10 +211,10 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
         return Recomputed(note="no bounds had been learned")
     keys = {c["metric"]: stored_key(c["series"]) for c in clauses}
     steps = _steps(stored)
-    series = {name: history.in_step(key, stored.past, steps) for name, key in keys.items()}
     if details.get("rows"):
         keys = {ROWS: stored_key(details["rows"]), **keys}
-        series[ROWS] = history.in_step(keys[ROWS], stored.past, steps)
+    values = history.in_step(list(keys.values()), stored.past, steps)
+    series = dict(zip(keys, values.T, strict=True))
     new = {name: history.value(key, stored.batch) for name, key in keys.items()}
     program = Program(
         str(stored.row["column_name"]),
