@@ -16,7 +16,7 @@ from dqsql.compiler.comparisons import (
     COMPARISONS,
     OPPOSITE,
     SYMBOLS,
-    interval,
+    bounds_of,
     measured_side,
     number,
     reads_as_number,
@@ -29,6 +29,7 @@ from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
 from dqsql.model.metric_traits import BAD_ROW_METRICS, ValueRange
+from dqsql.model.plan import Bounds
 from dqsql.model.project import DBT_TEST, Annotation, Severity
 
 WARN, WARN_IF, ERROR_IF, MOSTLY, AFTER = "warn", "warn_if", "error_if", "mostly", "after"
@@ -399,7 +400,7 @@ def _refuse_idle(
 
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
     """Refuse a warning that can never be told, since the check has failed before."""
-    first, second = interval(fails.ast), interval(warns.ast)
+    first, second = bounds_of(fails.ast), bounds_of(warns.ast)
     if to_sql(fails.ast) != to_sql(warns.ast) and (
         first is None or second is None or first == second or not _within(first, second)
     ):
@@ -412,10 +413,10 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
     )
 
 
-def _within(inner: tuple[float | None, ...], outer: tuple[float | None, ...]) -> bool:
-    (low, high), (from_, to) = inner, outer
-    above = from_ is None or (low is not None and low >= from_)
-    return above and (to is None or (high is not None and high <= to))
+def _within(inner: Bounds, outer: Bounds) -> bool:
+    low, high = inner.lower, inner.upper
+    above = outer.lower is None or (low is not None and low >= outer.lower)
+    return above and (outer.upper is None or (high is not None and high <= outer.upper))
 
 
 # --- errors ------------------------------------------------------------------------------------

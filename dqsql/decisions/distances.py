@@ -63,11 +63,6 @@ class CategoricalState:
     counts: Mapping[str, float]
     other: float = 0.0
 
-    @property
-    def total(self) -> float:
-        """Number of rows, kept and other."""
-        return float(sum(self.counts.values())) + self.other
-
 
 def earth_movers_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:
     """Return the area between two quantile functions (1-Wasserstein), in the column's unit, or NaN.

@@ -200,17 +200,11 @@ class Metric:
     where: str | None = None
     counts: str | None = None
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What identifies the metric's value within a model, batch and segment."""
-        return (self.column or "", self.name, self.parameters, self.scope.value)
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The interval that a check demands of its metric, where its predicate is that simple."""
 
-    metric: str
     lower: float | None = None
     upper: float | None = None
 

@@ -106,7 +106,7 @@ def _demand(monitor: Monitor, text: str) -> Demand:
         ast = parse_expression(f"{_MEASURED} {text}", monitor.span).unnest()
     except SqlSyntaxError as error:
         raise wrong from error
-    bounds = bounds_of(ast, _MEASURED) if isinstance(ast, COMPARISONS) else None
+    bounds = bounds_of(ast) if isinstance(ast, COMPARISONS) else None
     if bounds is None:
         raise wrong
     return Demand(text, bounds.lower, bounds.upper, text[:1] in "<>" and text[1:2] != "=")

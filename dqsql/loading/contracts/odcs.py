@@ -95,8 +95,6 @@ class _Object:
             checks=checks,
             closed=self._is_closed(),
             span=self.document.span(*self.keys),
-            version=str(self.document.data.get("version") or ""),
-            description=str(self.data.get("description") or ""),
             left=tuple(self.left),
         )
 
@@ -127,7 +125,6 @@ class _Object:
             required=data.get("required") is True,
             unique=data.get("unique") is True,
             key=key if data.get("primaryKey") is True else None,
-            description=str(data.get("description") or ""),
             checks=(*checks, *self._rules(data, name)),
         )
 
