@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
+from dqsql.model.results import MetricProfile
 
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5
@@ -62,6 +63,13 @@ class CategoricalState:
 
     counts: Mapping[str, float]
     other: float = 0.0
+
+    @classmethod
+    def of(cls, profile: MetricProfile | None) -> CategoricalState:
+        """Return the state of a stored profile; an empty one where there is none."""
+        if profile is None:
+            return cls({})
+        return cls(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
 def earth_movers_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:

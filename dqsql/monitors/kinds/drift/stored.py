@@ -51,18 +51,14 @@ def drift_of(
     if now[0].quantiles:
         old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
         return numeric_drift(measure, old, Numbers.pooled([(now[0].quantiles, now[1])]))
-    reference = pooled_categories([_categories(p) for p, _ in parts])
-    return categorical_drift(measure, reference, _categories(now[0]), told=told)
+    reference = pooled_categories([CategoricalState.of(p) for p, _ in parts])
+    return categorical_drift(measure, reference, CategoricalState.of(now[0]), told=told)
 
 
 def told_value(drift: Drift, kind: str) -> float:
     """The number that `@drift` or `@drift_pvalue` compares; NaN for none."""
     value = drift.p_value if kind == P_VALUE else drift.value
     return math.nan if value is None else value
-
-
-def _categories(profile: MetricProfile) -> CategoricalState:
-    return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
 def recomputed(stored: StoredVerdict) -> Recomputed:
