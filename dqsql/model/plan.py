@@ -351,6 +351,10 @@ class Plan:
         nothing_left = not self.declared
         return nothing_left or any(id(error) not in of_checks for error in self.rejected)
 
+    def monitors_of(self, kind: str) -> list[Monitor]:
+        """The monitors of one kind."""
+        return [m for m in self.monitors if m.kind == kind]
+
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""
         return self._by_alias[alias]

@@ -160,7 +160,7 @@ class AnomalyDetector:
     @property
     def monitors(self) -> list[Monitor]:
         """All `@anomaly` of the model."""
-        return [m for m in self.context.plan.monitors if m.kind == NAME]
+        return self.context.plan.monitors_of(NAME)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Ask once for each condition which batches it excludes."""

@@ -72,7 +72,7 @@ class DriftDetector:
 
     @property
     def _monitors(self) -> list[Monitor]:
-        return [m for m in self.context.plan.monitors if m.kind == self.kind]
+        return self.context.plan.monitors_of(self.kind)
 
     def _unit(self, monitor: Monitor) -> _DriftUnit | str:
         """The monitor taken apart; what is wrong, where it cannot be decided on."""
