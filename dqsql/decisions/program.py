@@ -88,17 +88,6 @@ class Clause:
             data[name] = None if abs(data[name]) == float("inf") else data[name]
         return data
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Clause:
-        """Return the clause that `to_dict` wrote."""
-        values = dict(data)
-        values["transform"] = Transform.from_dict(values["transform"])
-        values["catches"] = tuple(values["catches"])
-        values["shape"] = tuple(values["shape"]) if values.get("shape") else None
-        values["lower"] = float("-inf") if values["lower"] is None else float(values["lower"])
-        values["upper"] = float("inf") if values["upper"] is None else float(values["upper"])
-        return cls(**values)
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -133,13 +122,6 @@ class Program:
         }
         clauses = [clause.to_dict() for clause in self.clauses]
         return {"version": _FORMAT_VERSION, **data, "clauses": clauses}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Program:
-        """Return the program that `to_dict` wrote."""
-        values = {key: value for key, value in data.items() if key != "version"}
-        values["clauses"] = tuple(Clause.from_dict(clause) for clause in values["clauses"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
