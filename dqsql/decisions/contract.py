@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dqsql.model.contract import Contract, ContractColumn, is_logical, is_of_logical
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
+from dqsql.model.wording import plural
 
 ADDED, DROPPED, RETYPED = "added", "dropped", "retyped"
 CHANGES = (ADDED, DROPPED, RETYPED)
@@ -69,7 +70,7 @@ def decide_schema(
 
     `allow` names kinds of change that pass. A new order of the same columns is only noted.
     """
-    count = f"{len(now):,} column{'s' if len(now) != 1 else ''}"
+    count = plural(len(now), "column")
     if before is None:
         return SchemaVerdict(Status.PASS, f"{count}; nothing to compare with")
     changes = compare(before, now)
@@ -180,7 +181,7 @@ def decide_columns(
 ) -> ContractVerdict:
     """The verdict on the columns of now: what breaks the contract fails, what is widened warns."""
     changes = tuple(column_changes(promised, now, closed=closed))
-    count = f"{len(promised):,} column{'s' if len(promised) != 1 else ''}"
+    count = plural(len(promised), "column")
     if not changes:
         return ContractVerdict(Status.PASS, f"{count}, as promised", ())
     broken = any(c.breaking for c in changes)

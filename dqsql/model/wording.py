@@ -37,6 +37,11 @@ def range_words(
     return same.format(low) if lower == upper else f"{low} to {high}"
 
 
+def scalar_text(value: object) -> str:
+    """Return a value as YAML and SQL write it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def texts_of(texts: Iterable[str]) -> tuple[str, ...]:
     """A list of texts that somebody handed over; a text alone is a list of one, not of letters."""
     return (texts,) if isinstance(texts, str) else tuple(texts)
