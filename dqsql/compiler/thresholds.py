@@ -29,7 +29,6 @@ from dqsql.dialect import call, formula, literal, parse_expression, to_sql
 from dqsql.errors import CompileError, SqlSyntaxError
 from dqsql.model.functions import EXPECT
 from dqsql.model.metric_traits import BAD_ROW_METRICS, ValueRange
-from dqsql.model.plan import Bounds
 from dqsql.model.project import DBT_TEST, Annotation, Severity
 
 WARN, WARN_IF, ERROR_IF, MOSTLY, AFTER = "warn", "warn_if", "error_if", "mostly", "after"
@@ -402,7 +401,7 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
     """Refuse a warning that can never be told, since the check has failed before."""
     first, second = bounds_of(fails.ast), bounds_of(warns.ast)
     if to_sql(fails.ast) != to_sql(warns.ast) and (
-        first is None or second is None or first == second or not _within(first, second)
+        first is None or second is None or first == second or not first.within(second)
     ):
         return
     raise _problem(
@@ -411,12 +410,6 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
         "the warning would never appear: the check fails first",
         "the threshold that warns must be the stricter one",
     )
-
-
-def _within(inner: Bounds, outer: Bounds) -> bool:
-    low, high = inner.lower, inner.upper
-    above = outer.lower is None or (low is not None and low >= outer.lower)
-    return above and (outer.upper is None or (high is not None and high <= outer.upper))
 
 
 # --- errors ------------------------------------------------------------------------------------

@@ -208,6 +208,13 @@ class Bounds:
     lower: float | None = None
     upper: float | None = None
 
+    def within(self, other: Bounds) -> bool:
+        """Whether all that lies in this interval lies in the other, too."""
+        low = other.lower is None or (self.lower is not None and self.lower >= other.lower)
+        return low and (
+            other.upper is None or (self.upper is not None and self.upper <= other.upper)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SecondThreshold:

@@ -210,10 +210,10 @@ class DriftDetector:
         result = replace(
             result,
             observed=finite(value),
-            lower=fails.lower,
-            upper=fails.upper,
-            warn_lower=warns.lower if warns else None,
-            warn_upper=warns.upper if warns else None,
+            lower=fails.bounds.lower,
+            upper=fails.bounds.upper,
+            warn_lower=warns.bounds.lower if warns else None,
+            warn_upper=warns.bounds.upper if warns else None,
         )
         return with_details(
             result,

@@ -14,6 +14,7 @@ from dqsql.decisions.drift import (
     numeric_drift,
     pooled_categories,
 )
+from dqsql.model.plan import Bounds
 from dqsql.model.project import Severity
 from dqsql.model.results import MetricProfile
 from dqsql.monitors.context import finite
@@ -118,5 +119,4 @@ def _status_again(stored: StoredVerdict, value: float | None) -> Compared:
 
 
 def _demand(text: str, row: Mapping[str, Any], prefix: str) -> Demand:
-    strict = text[:1] in "<>" and text[1:2] != "="
-    return Demand(text, row[f"{prefix}lower_bound"], row[f"{prefix}upper_bound"], strict)
+    return Demand(text, Bounds(row[f"{prefix}lower_bound"], row[f"{prefix}upper_bound"]))
