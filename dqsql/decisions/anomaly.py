@@ -170,30 +170,10 @@ def strategy(name: str, *positional: object, **named: object) -> Strategy:
     return kind(**given)
 
 
-def evaluate(
-    chosen: Strategy,
-    history_values: npt.ArrayLike | Sequence[float | None],
-    history_times: npt.ArrayLike | Sequence[datetime] | None,
-    value: float | None,
-    time: Any = None,
-    *,
-    settings: AnomalySettings | None = None,
-    exclude: npt.ArrayLike | None = None,
-    excluded: bool = False,
-) -> AnomalyDecision:
-    """Decide on one value; see `AnomalyInput` for the arguments.
-
-    Raises:
-        DecisionError: arrays that do not fit.
-    """
-    given = AnomalyInput(history_values, history_times, value, time, exclude, excluded)
-    return evaluate_many(chosen, [given], settings)[0]
-
-
 def evaluate_many(
     chosen: Strategy, inputs: Iterable[AnomalyInput], settings: AnomalySettings | None = None
 ) -> list[AnomalyDecision]:
-    """Decide on many values by one strategy, in the order given; as `evaluate` for each.
+    """Decide on many values by one strategy, in the order given.
 
     `auto` forecasts all together, and Holt-Winters with `fit => 'fast'` those of one length.
 
