@@ -316,6 +316,11 @@ class Monitor(Declared):
         """The aliases of the metrics that the monitor watches."""
         return tuple(dict.fromkeys(w.alias for w in self.watched))
 
+    @property
+    def positional(self) -> list[str]:
+        """The arguments without a name."""
+        return [text for name, text in self.arguments.items() if name.isdigit()]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

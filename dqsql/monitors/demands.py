@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dqsql.compiler.comparisons import COMPARISONS, bounds_of, reads_as_number
+from dqsql.decisions.constraints import NOTHING_MEASURED
 from dqsql.dialect import parse_expression
 from dqsql.errors import AnnotationError, SqlSyntaxError
 from dqsql.model.plan import Bounds, Monitor
@@ -113,6 +114,4 @@ def _demand(monitor: Monitor, text: str) -> Demand:
 
 def missing_status(monitor: Monitor, default: NoData | None) -> Status:
     """The verdict where there is nothing to measure, by the setting `no_data`."""
-    wanted = monitor.settings.no_data or default or NoData.WARN
-    known = {NoData.ERROR: Status.FAIL, NoData.WARN: Status.NO_DATA, NoData.IGNORE: Status.SKIPPED}
-    return known[wanted]
+    return NOTHING_MEASURED[monitor.settings.no_data or default or NoData.WARN]

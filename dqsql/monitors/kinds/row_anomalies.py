@@ -86,8 +86,7 @@ class RowSettings:
 def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    columns = [text for name, text in monitor.arguments.items() if name.isdigit()]
-    found = RowSettings(**given, columns=tuple(map(unquoted, columns)))
+    found = RowSettings(**given, columns=tuple(map(unquoted, monitor.positional)))
     if found.window < found.min_history:
         raise AnnotationError(
             f"@{NAME}: a window of {found.window} batches is smaller than min_history"
