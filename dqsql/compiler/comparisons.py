@@ -9,8 +9,6 @@ from sqlglot import exp
 from dqsql.dialect import to_sql
 from dqsql.model.plan import Bounds
 
-_Interval = tuple[float | None, float | None]
-
 OPERATORS: tuple[type[exp.Binary], ...] = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.NEQ)
 COMPARISONS = (*OPERATORS, exp.Between, exp.In)
 SYMBOLS: Mapping[type[exp.Binary], str] = {
@@ -84,7 +82,7 @@ def reads_as_number(text: str) -> bool:
     return True
 
 
-def interval(predicate: exp.Expr) -> _Interval | None:
+def bounds_of(predicate: exp.Expr) -> Bounds | None:
     """Lower and upper bound of a conjunction of comparisons of ONE metric with numbers.
 
     Returns None where the predicate says more than an interval (or compares several metrics). The
@@ -96,20 +94,14 @@ def interval(predicate: exp.Expr) -> _Interval | None:
     return _interval(predicate)
 
 
-def bounds_of(predicate: exp.Expr, alias: str) -> Bounds | None:
-    """`interval` as `Bounds` of the metric with that alias."""
-    found = interval(predicate)
-    return None if found is None else Bounds(alias, *found)
-
-
-def _interval(node: exp.Expr) -> _Interval | None:
+def _interval(node: exp.Expr) -> Bounds | None:
     if isinstance(node, exp.Paren):
         return _interval(node.this)
     if isinstance(node, exp.And):
         return _intersect(_interval(node.left), _interval(node.right))
     if isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
         low, high = number(node.args["low"]), number(node.args["high"])
-        return None if low is None or high is None else (low, high)
+        return None if low is None or high is None else Bounds(low, high)
     if type(node) not in OPERATORS or type(node) is exp.NEQ:
         return None
     on_left = isinstance(node.this, exp.Column)
@@ -118,12 +110,12 @@ def _interval(node: exp.Expr) -> _Interval | None:
     if value is None:
         return None
     low = None if operator in (exp.LT, exp.LTE) else value
-    return low, None if operator in (exp.GT, exp.GTE) else value
+    return Bounds(low, None if operator in (exp.GT, exp.GTE) else value)
 
 
-def _intersect(a: _Interval | None, b: _Interval | None) -> _Interval | None:
+def _intersect(a: Bounds | None, b: Bounds | None) -> Bounds | None:
     if a is None or b is None:
         return None
-    lows = [x for x in (a[0], b[0]) if x is not None]
-    highs = [x for x in (a[1], b[1]) if x is not None]
-    return (max(lows, default=None), min(highs, default=None))
+    lows = [x for x in (a.lower, b.lower) if x is not None]
+    highs = [x for x in (a.upper, b.upper) if x is not None]
+    return Bounds(max(lows, default=None), min(highs, default=None))

@@ -20,7 +20,7 @@ from sqlglot import exp
 from dqsql.compiler.keys import identifier_table, relation_table
 from dqsql.compiler.trees import where_met
 from dqsql.dialect import aliased, call, column, formula, literal
-from dqsql.model.types import FLOATS, WHOLE_NUMBERS, is_number, is_textless
+from dqsql.model.types import FLOATS, WHOLE_NUMBERS, digits_of, is_number, is_textless
 
 BATCH, BUCKET = "batch", "bucket"
 MISSING, EXTRA, CHANGED = "missing", "extra", "changed"
@@ -35,9 +35,8 @@ _RANK = "rank"
 # Doubles hold so large whole numbers exactly.
 _MOST = 1e15
 _OURS, _THEIRS = "o", "t"
-# The most that a decimal has, and what whole numbers need.
+# The most that a decimal has.
 _DIGITS = 38
-_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 @dataclass(frozen=True)
@@ -321,18 +320,10 @@ def _decimal_of(types: Iterable[str]) -> str:
 
     Where none does, it holds all whole parts: one that did not fit would be null, on both sides.
     """
-    digits = [_digits(t) for t in types]
+    digits = [found for t in types if (found := digits_of(t)) is not None]
     scale = max(scale for _, scale in digits)
     whole = max(precision - scale for precision, scale in digits)
     return f"decimal({min(whole + scale, _DIGITS)},{min(scale, _DIGITS - whole)})"
-
-
-def _digits(spark_type: str) -> tuple[int, int]:
-    """The precision and scale of a decimal or whole number."""
-    if spark_type in _WHOLE_DIGITS:
-        return _WHOLE_DIGITS[spark_type], 0
-    precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
-    return int(precision), int(scale)
 
 
 def _typed(column_: ComparedColumn) -> exp.Expr:

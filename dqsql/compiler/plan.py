@@ -205,7 +205,7 @@ class _ModelCompiler:
         ast = predicate.ast.copy()
         for operand in list(ast.find_all(exp.Column)):
             operand.set("this", exp.to_identifier(aliases[operand.name], quoted=True))
-        bounds = bounds_of(ast, metrics[0].alias)
+        bounds = bounds_of(ast)
         for operand in list(ast.find_all(exp.Column)):
             if _has_text(by_alias[operand.name].finish):
                 # `histogram > 0` compares its number.

@@ -48,7 +48,7 @@ def failing_rows(plan: Plan, check: Check) -> FailingRows | None:
         if len(names) != 1:
             continue
         alias = names.pop()
-        bounds = bounds_of(part, alias)
+        bounds = bounds_of(part)
         if bounds is None:
             continue
         metric = plan.metric(alias)

@@ -16,7 +16,7 @@ from dqsql.compiler.comparisons import (
     COMPARISONS,
     OPPOSITE,
     SYMBOLS,
-    interval,
+    bounds_of,
     measured_side,
     number,
     reads_as_number,
@@ -399,9 +399,9 @@ def _refuse_idle(
 
 def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns: Predicate) -> None:
     """Refuse a warning that can never be told, since the check has failed before."""
-    first, second = interval(fails.ast), interval(warns.ast)
+    first, second = bounds_of(fails.ast), bounds_of(warns.ast)
     if to_sql(fails.ast) != to_sql(warns.ast) and (
-        first is None or second is None or first == second or not _within(first, second)
+        first is None or second is None or first == second or not first.within(second)
     ):
         return
     raise _problem(
@@ -410,12 +410,6 @@ def _refuse_never(annotation: Annotation, setting: str, fails: Predicate, warns:
         "the warning would never appear: the check fails first",
         "the threshold that warns must be the stricter one",
     )
-
-
-def _within(inner: tuple[float | None, ...], outer: tuple[float | None, ...]) -> bool:
-    (low, high), (from_, to) = inner, outer
-    above = from_ is None or (low is not None and low >= from_)
-    return above and (to is None or (high is not None and high <= to))
 
 
 # --- errors ------------------------------------------------------------------------------------

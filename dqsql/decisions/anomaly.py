@@ -41,6 +41,7 @@ from dqsql.decisions.strategies_holt_winters import HoltWinters
 from dqsql.decisions.strategies_models import model_strategy, models
 from dqsql.decisions.strategies_parameters import bind
 from dqsql.errors import DecisionError, nearest
+from dqsql.model.wording import range_words
 
 Status = Literal["ok", "anomalous", "too_little_history", "no_value", "excluded", "undecidable"]
 
@@ -169,30 +170,10 @@ def strategy(name: str, *positional: object, **named: object) -> Strategy:
     return kind(**given)
 
 
-def evaluate(
-    chosen: Strategy,
-    history_values: npt.ArrayLike | Sequence[float | None],
-    history_times: npt.ArrayLike | Sequence[datetime] | None,
-    value: float | None,
-    time: Any = None,
-    *,
-    settings: AnomalySettings | None = None,
-    exclude: npt.ArrayLike | None = None,
-    excluded: bool = False,
-) -> AnomalyDecision:
-    """Decide on one value; see `AnomalyInput` for the arguments.
-
-    Raises:
-        DecisionError: arrays that do not fit.
-    """
-    given = AnomalyInput(history_values, history_times, value, time, exclude, excluded)
-    return evaluate_many(chosen, [given], settings)[0]
-
-
 def evaluate_many(
     chosen: Strategy, inputs: Iterable[AnomalyInput], settings: AnomalySettings | None = None
 ) -> list[AnomalyDecision]:
-    """Decide on many values by one strategy, in the order given; as `evaluate` for each.
+    """Decide on many values by one strategy, in the order given.
 
     `auto` forecasts all together, and Holt-Winters with `fit => 'fast'` those of one length.
 
@@ -441,7 +422,8 @@ def _bands(
 def explain(decision: AnomalyDecision, basis: str) -> str:
     """One line: the value, how far off it is from what, and what would have been fine."""
     seen = number_text(decision.value)
-    allowed = f"allowed {interval(decision.lower, decision.upper)}"
+    bounds = range_words(decision.lower, decision.upper, number_text, "only {}")
+    allowed = f"allowed {bounds or 'anything'}"
     if math.isnan(decision.expected):
         return f"{seen}, {allowed}"
     expected = f"{number_text(decision.expected)} ({basis})"
@@ -454,16 +436,3 @@ def explain(decision: AnomalyDecision, basis: str) -> str:
     if off is None or math.isinf(off):
         return f"{seen} is {side} the expected {expected}, {allowed}"
     return f"{seen} is {abs(off):.1f} standard deviations {side} the expected {expected}, {allowed}"
-
-
-def interval(lower: float, upper: float) -> str:
-    """An interval in words."""
-    if math.isinf(lower) and math.isinf(upper):
-        return "anything"
-    if math.isinf(lower):
-        return f"at most {number_text(upper)}"
-    if math.isinf(upper):
-        return f"at least {number_text(lower)}"
-    if lower == upper:
-        return f"only {number_text(lower)}"
-    return f"{number_text(lower)} to {number_text(upper)}"

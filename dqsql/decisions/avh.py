@@ -104,6 +104,12 @@ class ColumnHistory:
         """The rows of the K batches that were not left out."""
         return np.flatnonzero(np.isfinite(self.values).any(axis=1))
 
+    @property
+    def extent(self) -> tuple[str, str]:
+        """The names of the first and the last of these."""
+        names = self.batches or tuple(str(i + 1) for i in range(len(self.values)))
+        return names[self.rows[0]], names[self.rows[-1]]
+
 
 def fit_programs(
     histories: Sequence[ColumnHistory], config: AvhConfig | None = None
@@ -269,8 +275,7 @@ def _completeness(
 
 def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Clause:
     series = candidates.series
-    size = len(history.values)
-    batches = history.batches or tuple(str(i + 1) for i in range(size))
+    first, last = history.extent
     caught = candidates.covers[index][: len(history.issues)]
     return Clause(
         metric=series.metric,
@@ -283,8 +288,8 @@ def _clause(history: ColumnHistory, candidates: Candidates, index: int) -> Claus
         method=candidates.method,
         catches=tuple(np.array(history.issues, dtype=object)[caught]),
         history_size=series.values.size,
-        first_batch=batches[history.rows[0]],
-        last_batch=batches[history.rows[-1]],
+        first_batch=first,
+        last_batch=last,
         null_rate=series.null_rate,
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dqsql.model.batches import UNIT_SECONDS
 from dqsql.model.wording import first_of
 
 _MIN_HISTORY = 7
@@ -22,7 +23,6 @@ _MAX_STEPS = 10_000
 _NAMED = 5
 _DAY = dt.timedelta(days=1)
 _WEEK = dt.timedelta(days=7)
-_UNITS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _WORDS = {"hourly": "1 hour", "daily": "1 day", "weekdays": "1 day", "weekly": "1 week"}
 _MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
 _STEP = re.compile(r"(\d{1,4})\s*(minute|hour|day|week)s?")
@@ -98,8 +98,9 @@ class Cadence:
         if self.months:
             return "every month" if self.months == 1 else f"every {self.months} months"
         seconds = int(self.step.total_seconds()) if self.step is not None else 0
-        unit = next((u for u in ("week", "day", "hour") if seconds % _UNITS[u] == 0), "minute")
-        number = max(1, seconds // _UNITS[unit])
+        units = ("week", "day", "hour")
+        unit = next((u for u in units if seconds % UNIT_SECONDS[u] == 0), "minute")
+        number = max(1, seconds // UNIT_SECONDS[unit])
         some = " on some days" if self.weekdays or self._is_partial else ""
         return f"every {unit}{some}" if number == 1 else f"every {number} {unit}s{some}"
 
@@ -128,7 +129,7 @@ def read_cadence(text: str) -> Cadence:
     if match is None or int(match[1]) == 0:
         known = ", ".join([*_WORDS, *_MONTHS])
         raise CadenceError(f"one of {known}, or '15 minutes', '6 hours'")
-    step = dt.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    step = dt.timedelta(seconds=int(match[1]) * UNIT_SECONDS[match[2]])
     return Cadence(step, weekdays=word == "weekdays")
 
 

@@ -74,8 +74,7 @@ def _clause(
     side: float,
 ) -> list[Clause]:
     values = history.values[known, history.metrics.index(metric)]
-    size = len(history.values)
-    batches = history.batches or tuple(str(i + 1) for i in range(size))
+    first, last = history.extent
     clause = Clause(
         metric=metric,
         transform=Transform(),
@@ -87,8 +86,8 @@ def _clause(
         method=COUNTED,
         catches=(),
         history_size=int(known.sum()),
-        first_batch=batches[history.rows[0]],
-        last_batch=batches[history.rows[-1]],
+        first_batch=first,
+        last_batch=last,
     )
     learned = refit(clause, values, rows)
     return [] if learned is None else [learned]

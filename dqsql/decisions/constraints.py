@@ -23,6 +23,12 @@ _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
 _COMPARES = re.compile(r"[<>=]|\bbetween\b", re.IGNORECASE)
 LEFT_TO_DBT = "left to dbt: "
+# The verdict where there was nothing to measure.
+NOTHING_MEASURED = {
+    NoData.ERROR: Status.FAIL,
+    NoData.WARN: Status.NO_DATA,
+    NoData.IGNORE: Status.SKIPPED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,12 +319,7 @@ def _no_data(
         why = f"{seen}, a text, which {expression} compares with a number: {_as_numbers(texts[0])}"
     else:
         why = f"{seen}, for which {expression} is null: neither true nor false"
-    status = {
-        NoData.ERROR: Status.FAIL,
-        NoData.WARN: Status.NO_DATA,
-        NoData.IGNORE: Status.SKIPPED,
-    }[no_data]
-    return ConstraintVerdict(status, why)
+    return ConstraintVerdict(NOTHING_MEASURED[no_data], why)
 
 
 def _no_numbers(column: str) -> str:

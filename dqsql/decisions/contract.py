@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dqsql.model.contract import Contract, ContractColumn, is_logical, is_of_logical
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
+from dqsql.model.types import digits_of
+from dqsql.model.wording import plural
 
 ADDED, DROPPED, RETYPED = "added", "dropped", "retyped"
 CHANGES = (ADDED, DROPPED, RETYPED)
@@ -69,7 +70,7 @@ def decide_schema(
 
     `allow` names kinds of change that pass. A new order of the same columns is only noted.
     """
-    count = f"{len(now):,} column{'s' if len(now) != 1 else ''}"
+    count = plural(len(now), "column")
     if before is None:
         return SchemaVerdict(Status.PASS, f"{count}; nothing to compare with")
     changes = compare(before, now)
@@ -84,11 +85,8 @@ def decide_schema(
     return SchemaVerdict(status, f"{words}{moved}", changes)
 
 
-REMOVED, NARROWED, RETYPED, ADDED, WIDENED = "removed", "narrowed", "retyped", "added", "widened"
+REMOVED, NARROWED, WIDENED = "removed", "narrowed", "widened"
 _WIDTHS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-# How many digits a whole number has at most.
-_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +131,11 @@ def _holds(wide: str, narrow: str) -> bool:
             return widths.index(wide) > widths.index(narrow)
     if wide == "double" and narrow in ("tinyint", "smallint", "int"):
         return True
-    outer, inner = _digits(wide), _digits(narrow)
+    outer, inner = digits_of(wide), digits_of(narrow)
     if wide.startswith("decimal") and outer and inner:
-        return outer[0] >= inner[0] and outer[1] >= inner[1]
+        # Before the point and behind it.
+        return outer[0] - outer[1] >= inner[0] - inner[1] and outer[1] >= inner[1]
     return False
-
-
-def _digits(kind: str) -> tuple[int, int] | None:
-    """How many digits a decimal or whole number has before and after the point."""
-    if kind in _DIGITS:
-        return _DIGITS[kind], 0
-    match = _DECIMAL.fullmatch(kind)
-    return None if match is None else (int(match[1]) - int(match[2]), int(match[2]))
 
 
 def column_changes(
@@ -180,7 +171,7 @@ def decide_columns(
 ) -> ContractVerdict:
     """The verdict on the columns of now: what breaks the contract fails, what is widened warns."""
     changes = tuple(column_changes(promised, now, closed=closed))
-    count = f"{len(promised):,} column{'s' if len(promised) != 1 else ''}"
+    count = plural(len(promised), "column")
     if not changes:
         return ContractVerdict(Status.PASS, f"{count}, as promised", ())
     broken = any(c.breaking for c in changes)

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
+from dqsql.model.results import MetricProfile
 
 _HISTOGRAM_BINS = 32
 _SMOOTHING = 0.5
@@ -63,10 +64,12 @@ class CategoricalState:
     counts: Mapping[str, float]
     other: float = 0.0
 
-    @property
-    def total(self) -> float:
-        """Number of rows, kept and other."""
-        return float(sum(self.counts.values())) + self.other
+    @classmethod
+    def of(cls, profile: MetricProfile | None) -> CategoricalState:
+        """Return the state of a stored profile; an empty one where there is none."""
+        if profile is None:
+            return cls({})
+        return cls(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
 def earth_movers_distance(reference: npt.ArrayLike, new: npt.ArrayLike) -> float:

@@ -21,7 +21,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dqsql.model.metric_traits import DISTRIBUTION_METRICS, ROW_DRIVEN_METRICS
-from dqsql.model.wording import plural
 
 # A symptom shown by at least this share of the segments is one of the whole batch.
 _MOST_SEGMENTS = 0.8
@@ -74,7 +73,6 @@ class Symptom:
         severity: 'error' or 'warn'.
         score: how far beyond its bounds, in units of their distance; None if unknown.
         p_value: if it has one.
-        message: in words.
         key: whatever the caller knows it by.
         cause: its place in the chain of causes, one of `STAGES`; None: the metric's.
     """
@@ -86,7 +84,6 @@ class Symptom:
     severity: str = "error"
     score: float | None = None
     p_value: float | None = None
-    message: str = ""
     key: Hashable = None
     cause: str | None = None
 
@@ -118,20 +115,14 @@ class GroupedFinding:
     """All symptoms of one batch of a model.
 
     Attributes:
-        model: name of the model.
-        batch: name of the batch.
         severity: the worst of the symptoms'.
         symptoms: ranked, roots first.
         segments: segments that explain the finding; empty if it is about all rows.
-        message: in words.
     """
 
-    model: str
-    batch: str
     severity: str
     symptoms: tuple[RankedSymptom, ...]
     segments: tuple[str, ...] = ()
-    message: str = ""
 
     @property
     def roots(self) -> tuple[Symptom, ...]:
@@ -148,13 +139,11 @@ class _Causes:
 
 
 def group_findings(
-    model: str, batch: str, symptoms: Iterable[Symptom], segments: int | None = None
+    symptoms: Iterable[Symptom], segments: int | None = None
 ) -> GroupedFinding | None:
     """Make one finding of what was found in one batch of a model; None if nothing was.
 
     Args:
-        model: name of the model.
-        batch: name of the batch.
         symptoms: the findings, in any order.
         segments: number of segments that the batch has; None if it is not known.
     """
@@ -165,13 +154,10 @@ def group_findings(
     causes = _causes(found)
     ranked = [RankedSymptom(s, where.get(id(s)) or _cause(s, causes)) for s in found]
     ranked.sort(key=lambda r: (not r.is_root, _rank(r.symptom)))
-    roots = [r.symptom for r in ranked if r.is_root]
-    named = {s.segment for s in roots}
+    named = {r.symptom.segment for r in ranked if r.is_root}
     about = tuple(sorted(s for s in named if s is not None)) if None not in named else ()
     severity = min((s.severity for s in found), key=lambda s: _SEVERITY.get(s, 2))
-    return GroupedFinding(
-        model, batch, severity, tuple(ranked), about, _words(roots, len(found), about)
-    )
+    return GroupedFinding(severity, tuple(ranked), about)
 
 
 def _rank(symptom: Symptom) -> tuple[object, ...]:
@@ -245,18 +231,3 @@ def _segment_causes(found: Sequence[Symptom], segments: int | None) -> dict[int,
         else:
             causes |= {id(s): parts[0] for s in whole}
     return causes
-
-
-def _words(roots: Sequence[Symptom], symptoms: int, segments: Sequence[str]) -> str:
-    first = roots[0]
-    text = first.message or first.check
-    parts = []
-    if len(roots) > 1:
-        kinds = list(dict.fromkeys(STAGES[s.stage] for s in roots[1:]))
-        parts.append(f"{plural(len(roots) - 1, 'more root symptom')}: {', '.join(kinds)}")
-    following = symptoms - len(roots)
-    if following:
-        parts.append(plural(following, "that follows from them", "that follow from them"))
-    if segments:
-        text = f"{text} (only in {', '.join(segments)})"
-    return f"{text}; {'; '.join(parts)}" if parts else text

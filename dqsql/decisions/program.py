@@ -19,6 +19,7 @@ from dqsql.model.metric_traits import (
     PROPORTIONAL_METRICS,
     ROW_DRIVEN_METRICS,
 )
+from dqsql.model.wording import range_words
 
 Status = Literal["pass", "fail", "null"]
 _FORMAT_VERSION = 2
@@ -87,17 +88,6 @@ class Clause:
             data[name] = None if abs(data[name]) == float("inf") else data[name]
         return data
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Clause:
-        """Return the clause that `to_dict` wrote."""
-        values = dict(data)
-        values["transform"] = Transform.from_dict(values["transform"])
-        values["catches"] = tuple(values["catches"])
-        values["shape"] = tuple(values["shape"]) if values.get("shape") else None
-        values["lower"] = float("-inf") if values["lower"] is None else float(values["lower"])
-        values["upper"] = float("inf") if values["upper"] is None else float(values["upper"])
-        return cls(**values)
-
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -132,13 +122,6 @@ class Program:
         }
         clauses = [clause.to_dict() for clause in self.clauses]
         return {"version": _FORMAT_VERSION, **data, "clauses": clauses}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Program:
-        """Return the program that `to_dict` wrote."""
-        values = {key: value for key, value in data.items() if key != "version"}
-        values["clauses"] = tuple(Clause.from_dict(clause) for clause in values["clauses"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +308,8 @@ def describe(clause: Clause, observed: float, lower: float, upper: float, status
     )
     catches = ", ".join(_issue_words(clause.catches))
     aim = f"; this bound is there to catch {catches}" if catches else ""
-    told = f"{clause.metric} {seen}, {relation} {_range_words(lower, upper)}"
+    range_ = range_words(lower, upper, _number, "exactly {}") or "any value"
+    told = f"{clause.metric} {seen}, {relation} of {range_}"
     if clause.method == COUNTED and status != "null":
         told = share_words(clause.metric, observed, lower, upper)
     return (
@@ -360,12 +344,7 @@ def share_words(metric: str, observed: float, lower: float, upper: float) -> str
     """
     if metric == "complete_ratio":
         observed, lower, upper = 1.0 - observed, 1.0 - upper, 1.0 - lower
-    if np.isinf(upper):
-        expected = f"at least {_percent(lower)}"
-    elif np.isinf(lower):
-        expected = f"at most {_percent(upper)}"
-    else:
-        expected = f"{_percent(lower)} to {_percent(upper)}"
+    expected = range_words(lower, upper, _percent)
     return f"{_percent(observed)} of values are {_COUNTED_WORDS[metric]}, expected {expected}"
 
 
@@ -380,18 +359,6 @@ def transform_words(transform: Transform) -> str:
         batches = "the batch before" if transform.lag == 1 else f"{transform.lag} batches before"
         return f", as the change of {what} against {batches}"
     return ", on a logarithmic scale" if transform.log else ""
-
-
-def _range_words(lower: float, upper: float) -> str:
-    if lower == -np.inf and upper == np.inf:
-        return "of any value"
-    if lower == float("-inf"):
-        return f"of at most {_number(upper)}"
-    if upper == float("inf"):
-        return f"of at least {_number(lower)}"
-    if lower == upper:
-        return f"of exactly {_number(lower)}"
-    return f"of {_number(lower)} to {_number(upper)}"
 
 
 def _number(value: float) -> str:

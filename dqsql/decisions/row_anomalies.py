@@ -269,7 +269,6 @@ class RowDetector:
     odd: BetaBinomial | None
     rate: float
     left_out: Mapping[str, str]
-    rows: int
     usual: FloatArray
 
     def reasons(self, columns: _Columns, most: int = 5) -> list[list[dict[str, Any]]]:
@@ -345,7 +344,7 @@ def learn_rows(
     some = np.linspace(0, len(batches) - 1, min(len(batches), _USUAL_ROWS)).astype(int)
     usual = model.parts(rows_at(columns, some)).mean(axis=0)
     odd = learn(counts, sizes, rate)
-    return RowDetector(model, threshold, odd, rate, left_out, len(batches), usual)
+    return RowDetector(model, threshold, odd, rate, left_out, usual)
 
 
 def rows_at(columns: _Columns, places: npt.NDArray[np.int64]) -> dict[str, Column]:

@@ -12,7 +12,7 @@ of the lag back that is there, and tests are made on the differences that there 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,11 +95,6 @@ class Transform:
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable form."""
         return {"log": self.log, "lag": self.lag}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Transform:
-        """Return the transform that `to_dict` wrote."""
-        return cls(log=bool(data["log"]), lag=int(str(data["lag"])))
 
     def _scale(self, values: npt.ArrayLike) -> FloatArray:
         array = np.asarray(values, dtype=float)

@@ -13,6 +13,7 @@ from dqsql.loading.documents import Document, KeyPath, Section, read_document
 from dqsql.loading.sources import resolve_path
 from dqsql.model.project import DELTA, METHODS, TABLE_FORMATS, Target
 from dqsql.model.settings import as_bool, as_mapping, as_text, at_least
+from dqsql.model.wording import scalar_text
 from dqsql.resources import expanded
 from dqsql.templating import MacroLibrary, base_context
 
@@ -266,7 +267,7 @@ def _spark_conf(output: Section) -> dict[str, str]:
         for name, value in (output.read(key, as_mapping) or {}).items():
             if not isinstance(value, str | int | float | bool):
                 raise output.problem(f"the Spark setting {name!r} must be one value", key, name)
-            conf[name] = str(value).lower() if isinstance(value, bool) else str(value)
+            conf[name] = scalar_text(value)
     return conf
 
 

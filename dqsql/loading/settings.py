@@ -215,14 +215,10 @@ def check_words() -> frozenset[str]:
     return CHECK_SETTINGS.union(_CHECK_OPTIONS)
 
 
-def _model_settings() -> dict[str, Reader]:
+def model_settings() -> dict[str, Reader]:
+    """The settings of a model with their readers; those of monitors read themselves."""
     monitors = dict.fromkeys(configurable_monitors(), as_given)
     return {**monitors, **_MODEL_FIELDS, **_MODEL_OPTIONS}
-
-
-def model_words() -> frozenset[str]:
-    """The settings of a model, those of monitors among them."""
-    return frozenset(_model_settings())
 
 
 def project_settings() -> dict[str, Reader]:
@@ -244,7 +240,7 @@ def read_model_settings(values: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
     Those that are no fields of ModelConfig are under `extra`; None is a setting that is not given.
     """
-    readers = _model_settings()
+    readers = model_settings()
     settings: dict[str, Any] = {"extra": {}}
     problems: list[SettingProblem] = []
     for key, value in values.items():

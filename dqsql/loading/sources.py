@@ -17,6 +17,7 @@ from dqsql.loading.documents import Document, Section
 from dqsql.loading.separators import csv_options
 from dqsql.model.project import Source
 from dqsql.model.settings import as_mapping, as_names, as_text
+from dqsql.model.wording import scalar_text
 from dqsql.resources import expanded
 
 # The source that is proposed for files that none names.
@@ -124,7 +125,7 @@ def _file(source: Section, table: Section) -> tuple[str | None, str | None, dict
             if value := section.read(key, as_text):
                 file_format = _known_format(section, key, value)
         given = section.read("options", as_mapping) or {}
-        options.update({k: _option(v) for k, v in given.items()})
+        options.update({k: scalar_text(v) for k, v in given.items()})
     if path is None and (file_format or options):
         raise table.problem("a file source needs a path", hint="add `path: data/x.csv`")
     if path is not None and len(source.values["tables"]) > 1 and not _has_own_path(table):
@@ -145,10 +146,6 @@ def _external(section: Section) -> Section:
 def _has_own_path(table: Section) -> bool:
     external = _external(table).values
     return any(v.get(key) for v in (table.values, external) for key in ("path", "location"))
-
-
-def _option(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _known_format(section: Section, key: str, value: str) -> str:

@@ -23,7 +23,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+(E-?[0-9]{1,3})?)?")
 # How long a batch is, by the unit that `batch_by` cuts off at.
 _UNIT = re.compile(r"\b(?:date_trunc\(\s*'(\w+)'|trunc\([^)]*'(\w+)'\s*\))", re.IGNORECASE)
-_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+UNIT_SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
@@ -61,9 +61,14 @@ def read_time(text: str) -> dt.datetime | None:
         return None
     try:
         moment = dt.datetime.fromisoformat(text)
-        return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
+        return plain_time(moment)
     except (ValueError, OverflowError):
         return None
+
+
+def plain_time(moment: dt.datetime) -> dt.datetime:
+    """A moment in UTC without a time zone, as the names of batches are read."""
+    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def time_of(batch: str) -> dt.datetime | None:
@@ -187,8 +192,8 @@ def batch_times(batch: str, batch_by: str | None) -> tuple[dt.datetime | None, d
 
 
 def _after(start: dt.datetime, unit: str | None) -> dt.datetime | None:
-    if unit in _SECONDS:
-        return start + dt.timedelta(seconds=_SECONDS[unit])
+    if unit in UNIT_SECONDS:
+        return start + dt.timedelta(seconds=UNIT_SECONDS[unit])
     if unit in _MONTHS:
         month = start.month - 1 + _MONTHS[unit]
         return start.replace(year=start.year + month // 12, month=month % 12 + 1)

@@ -66,7 +66,6 @@ class ContractColumn:
         required: whether every row has a value.
         unique: whether no value occurs twice.
         key: its place in the primary key, from 1; None: it is no part of it.
-        description: what it means.
         checks: what else is promised of its values.
     """
 
@@ -75,7 +74,6 @@ class ContractColumn:
     required: bool = False
     unique: bool = False
     key: int | None = None
-    description: str = ""
     checks: tuple[ContractCheck, ...] = ()
 
 
@@ -89,8 +87,6 @@ class Contract:
         checks: what is promised of the relation as a whole.
         closed: whether further columns break it.
         span: where it is written.
-        version: the contract's own.
-        description: what it is about.
         left: rules in it that dqsql does not check, each with the reason.
     """
 
@@ -99,8 +95,6 @@ class Contract:
     checks: tuple[ContractCheck, ...] = ()
     closed: bool = False
     span: Span = _NOWHERE
-    version: str = ""
-    description: str = ""
     left: tuple[str, ...] = ()
 
     @property

@@ -200,19 +200,20 @@ class Metric:
     where: str | None = None
     counts: str | None = None
 
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What identifies the metric's value within a model, batch and segment."""
-        return (self.column or "", self.name, self.parameters, self.scope.value)
-
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The interval that a check demands of its metric, where its predicate is that simple."""
 
-    metric: str
     lower: float | None = None
     upper: float | None = None
+
+    def within(self, other: Bounds) -> bool:
+        """Whether all that lies in this interval lies in the other, too."""
+        low = other.lower is None or (self.lower is not None and self.lower >= other.lower)
+        return low and (
+            other.upper is None or (self.upper is not None and self.upper <= other.upper)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,11 @@ class Monitor(Declared):
         """The aliases of the metrics that the monitor watches."""
         return tuple(dict.fromkeys(w.alias for w in self.watched))
 
+    @property
+    def positional(self) -> list[str]:
+        """The arguments without a name."""
+        return [text for name, text in self.arguments.items() if name.isdigit()]
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -356,6 +362,10 @@ class Plan:
         of_checks = {id(error) for _, error in self.refused}
         nothing_left = not self.declared
         return nothing_left or any(id(error) not in of_checks for error in self.rejected)
+
+    def monitors_of(self, kind: str) -> list[Monitor]:
+        """The monitors of one kind."""
+        return [m for m in self.monitors if m.kind == kind]
 
     def metric(self, alias: str) -> Metric:
         """The metric whose value column is `alias`. Raises KeyError."""

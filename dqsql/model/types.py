@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
-WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+# How many digits a whole number has at most.
+_WHOLE_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+WHOLE_NUMBERS = frozenset(_WHOLE_DIGITS)
 FLOATS = frozenset({"float", "double"})
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _SPATIAL = ("geometry", "geography")
@@ -13,6 +17,14 @@ _SPATIAL = ("geometry", "geography")
 def is_number(spark_type: str) -> bool:
     """Whether values are numbers: whole ones, floats or decimals, no booleans."""
     return spark_type in WHOLE_NUMBERS or spark_type in FLOATS or spark_type.startswith("decimal")
+
+
+def digits_of(spark_type: str) -> tuple[int, int] | None:
+    """The precision and scale of a decimal or whole number; None of other types."""
+    if spark_type in _WHOLE_DIGITS:
+        return _WHOLE_DIGITS[spark_type], 0
+    match = _DECIMAL.fullmatch(spark_type)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def is_textless(spark_type: str) -> bool:

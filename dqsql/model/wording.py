@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 
 def plural(count: int, noun: str, nouns: str | None = None) -> str:
@@ -15,6 +16,30 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
         return f"1 {noun}"
     default = f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
     return f"{count:,} {nouns or default}"
+
+
+def range_words(
+    lower: float | None, upper: float | None, told: Callable[[float], str], same: str = "{}"
+) -> str | None:
+    """Return an interval in words; None where it is open on both sides, by None or infinity.
+
+    `told` writes a bound, `same` stands around the bound of an interval of one value.
+
+    >>> range_words(3, None, str), range_words(3, 5, str), range_words(3, 3, str, "exactly {}")
+    ('at least 3', '3 to 5', 'exactly 3')
+    """
+    low = None if lower is None or lower == -math.inf else told(lower)
+    high = None if upper is None or upper == math.inf else told(upper)
+    if low is None:
+        return None if high is None else f"at most {high}"
+    if high is None:
+        return f"at least {low}"
+    return same.format(low) if lower == upper else f"{low} to {high}"
+
+
+def scalar_text(value: object) -> str:
+    """Return a value as YAML and SQL write it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def texts_of(texts: Iterable[str]) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ class MonitorByMonitor(ABC):
     @property
     def monitors(self) -> list[Monitor]:
         """The monitors of the kind."""
-        return [m for m in self.context.plan.monitors if m.kind == self.kind]
+        return self.context.plan.monitors_of(self.kind)
 
     def prepare(self, batches: Sequence[str]) -> None:  # noqa: B027 - most have all they need
         """See `Detector.prepare`."""

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dqsql.compiler.comparisons import COMPARISONS, bounds_of, reads_as_number
+from dqsql.decisions.constraints import NOTHING_MEASURED
 from dqsql.dialect import parse_expression
 from dqsql.errors import AnnotationError, SqlSyntaxError
-from dqsql.model.plan import Monitor
+from dqsql.model.plan import Bounds, Monitor
 from dqsql.model.project import NoData, Severity
 from dqsql.model.results import Status
 
@@ -19,28 +20,27 @@ _EXAMPLE = "< 0.25"
 
 @dataclass(frozen=True)
 class Demand:
-    """An interval that a number must lie in; `strict` where the bounds themselves do not pass."""
+    """An interval that a number must lie in, and its text: `< 0.25`."""
 
     text: str
-    lower: float | None
-    upper: float | None
-    strict: bool = False
+    bounds: Bounds
+
+    @property
+    def strict(self) -> bool:
+        """Whether the bounds themselves do not pass."""
+        return self.text[:1] in "<>" and self.text[1:2] != "="
 
     def met(self, value: float) -> bool:
         """Whether a number lies in it; NaN does not."""
-        if math.isnan(value):
+        lower, upper = self.bounds.lower, self.bounds.upper
+        if math.isnan(value) or (self.strict and value in (lower, upper)):
             return False
-        if self.strict and value in (self.lower, self.upper):
-            return False
-        above = self.lower is None or value >= self.lower
-        return above and (self.upper is None or value <= self.upper)
+        return (lower is None or value >= lower) and (upper is None or value <= upper)
 
     def within(self, other: Demand) -> bool:
         """Whether all that meets this one meets the other, too."""
-        low = other.lower is None or (self.lower is not None and self.lower >= other.lower)
-        high = other.upper is None or (self.upper is not None and self.upper <= other.upper)
-        looser = (self.lower, self.upper) != (other.lower, other.upper)
-        return low and high and (looser or self.strict >= other.strict)
+        looser = self.bounds != other.bounds or self.strict >= other.strict
+        return self.bounds.within(other.bounds) and looser
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,12 @@ def _demand(monitor: Monitor, text: str) -> Demand:
         ast = parse_expression(f"{_MEASURED} {text}", monitor.span).unnest()
     except SqlSyntaxError as error:
         raise wrong from error
-    bounds = bounds_of(ast, _MEASURED) if isinstance(ast, COMPARISONS) else None
+    bounds = bounds_of(ast) if isinstance(ast, COMPARISONS) else None
     if bounds is None:
         raise wrong
-    return Demand(text, bounds.lower, bounds.upper, text[:1] in "<>" and text[1:2] != "=")
+    return Demand(text, bounds)
 
 
 def missing_status(monitor: Monitor, default: NoData | None) -> Status:
     """The verdict where there is nothing to measure, by the setting `no_data`."""
-    wanted = monitor.settings.no_data or default or NoData.WARN
-    known = {NoData.ERROR: Status.FAIL, NoData.WARN: Status.NO_DATA, NoData.IGNORE: Status.SKIPPED}
-    return known[wanted]
+    return NOTHING_MEASURED[monitor.settings.no_data or default or NoData.WARN]

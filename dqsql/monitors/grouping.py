@@ -50,19 +50,18 @@ def joined_results(first: ModelResult, then: ModelResult) -> ModelResult:
 def _of_batch(results: Iterable[Result]) -> BatchFinding | None:
     every = list(results)
     by_id = {r.id: r for r in every if r.status in _SYMPTOMS}
-    if not by_id:
-        return None
     segments = len({r.segment for r in every if r.segment is not None}) or None
     first = every[0]
     symptoms = [symptom_of(r) for r in by_id.values()]
-    group = group_findings(first.model, first.batch or "", symptoms, segments)
+    group = group_findings(symptoms, segments)
     if group is None:
         return None
     ranked = tuple(
         RankedFinding(by_id[str(s.symptom.key)], by_id[str(s.cause.key)] if s.cause else None)
         for s in group.symptoms
     )
-    return BatchFinding(group.model, group.batch, Severity(group.severity), ranked, group.segments)
+    severity = Severity(group.severity)
+    return BatchFinding(first.model, first.batch or "", severity, ranked, group.segments)
 
 
 def symptom_of(result: Result) -> Symptom:
@@ -76,7 +75,6 @@ def symptom_of(result: Result) -> Symptom:
         severity="error" if result.status is Status.FAIL else "warn",
         score=_score(result),
         p_value=_p_value(result.details),
-        message=result.message,
         key=result.id,
         cause=_cause(result) if metric == result.detector else None,
     )

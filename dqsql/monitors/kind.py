@@ -119,4 +119,4 @@ class MonitorKind:
 
     def of(self, plan: Plan) -> list[Monitor]:
         """The monitors of this kind in a plan."""
-        return [m for m in plan.monitors if m.kind == self.name]
+        return plan.monitors_of(self.name)

@@ -59,12 +59,6 @@ class ProgramBook:
         """The version in force, or None when nothing was learned yet."""
         return self._current.get(check_id)
 
-    def versions(self, check_id: str) -> list[StoredProgram]:
-        """All versions of one check, oldest first; the older ones without evidence."""
-        found = {k: _from_row(r) for k, r in self._rows.items() if k[0] == check_id}
-        found.update({k: p for k, p in self._changed.items() if k[0] == check_id})
-        return [found[k] for k in sorted(found)]
-
     def put(self, program: StoredProgram, *, new_version: bool) -> StoredProgram:
         """Keep what was learned: as a new version, or in place of the version in force."""
         before = self._current.get(program.check_id)

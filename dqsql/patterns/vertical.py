@@ -14,7 +14,7 @@ sequence, for which the alignment is the sequence itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -169,12 +169,11 @@ def _merge(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pattern in printable form with its rate, coverage, and rows (as bits)."""
+    """A pattern in printable form with its rate and coverage."""
 
     text: str
     rate: float
     coverage: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +191,13 @@ class Judge:
         found = self.index.lookup(patterns)
         return found.coverage, found.fpr
 
-    def safest(self, masks: Mapping[str, int]) -> Candidate | None:
+    def safest(self, patterns: Iterable[str]) -> Candidate | None:
         """Return the feasible pattern of least rate, or None.
 
         Among equal rates the larger coverage wins, then the more specific pattern, then the one
         whose text is smaller.
         """
-        texts = list(masks)
+        texts = list(patterns)
         coverage, rate = self.rates(texts)
         feasible = np.flatnonzero((coverage >= self.m) & (rate <= self.r))
         if not len(feasible):
@@ -206,8 +205,7 @@ class Judge:
         least = feasible[rate[feasible] == rate[feasible].min()]
         tied = least[coverage[least] == coverage[least].max()]
         best = min(tied, key=lambda i: (parse_pattern(texts[i]).generality, texts[i]))
-        text = texts[best]
-        return Candidate(text, float(rate[best]), int(coverage[best]), masks[text])
+        return Candidate(texts[best], float(rate[best]), int(coverage[best]))
 
 
 # The best chain may be one that the language refuses (`<alphanum>+<num>`, where the sign of the
@@ -264,7 +262,7 @@ def best_segmentation(sample: ColumnSample, judge: Judge, *, min_share: float) -
         best[stop] = sorted(chains, key=lambda chain: chain.preference)[:_KEPT_CHAINS]
     for chain in best[end]:
         if chain.rate <= judge.r and _is_linear(chain.text):
-            return Candidate(chain.text, chain.rate, chain.coverage, alignment.rows)
+            return Candidate(chain.text, chain.rate, chain.coverage)
     return None
 
 

@@ -15,7 +15,7 @@ from dqsql.model.results import (
     Status,
     worst_status,
 )
-from dqsql.model.wording import plural
+from dqsql.model.wording import plural, range_words
 from dqsql.report.text import number, printable, shorten
 
 _MAX_MESSAGE = 300
@@ -101,13 +101,8 @@ def _badness(result: Result) -> tuple[bool, float, str]:
 
 def expectation(result: Result) -> str | None:
     """Return the demanded interval in words, None when the check has no simple bounds."""
-    if result.lower is not None and result.upper is not None:
-        if result.lower == result.upper:
-            return f"expected {number(result.lower)}"
-        return f"expected {number(result.lower)} to {number(result.upper)}"
-    if result.lower is not None:
-        return f"expected at least {number(result.lower)}"
-    return f"expected at most {number(result.upper)}" if result.upper is not None else None
+    demanded = range_words(result.lower, result.upper, number)
+    return None if demanded is None else f"expected {demanded}"
 
 
 def observation(result: Result) -> str:

@@ -39,7 +39,8 @@ def with_auto_monitors(project: Project) -> Project:
     if not any(map(lacks_columns, project.models)):
         return project
     known = _stored(project)
-    return replace(project, models=tuple(_with(m, known.get(m.name)) for m in project.models))
+    models = (with_columns(m, known.get(m.name)) for m in project.models)
+    return replace(project, models=tuple(models))
 
 
 def with_alarm_budget(project: Project) -> Project:
@@ -67,7 +68,8 @@ def with_columns_of_spark(project: Project, names: Iterable[str], spark: SparkSe
             found[model.name] = list(column_types(spark, model_view(model), model.name))
         except DqsqlError:
             continue
-    return replace(project, models=tuple(_with(m, found.get(m.name)) for m in project.models))
+    models = (with_columns(m, found.get(m.name)) for m in project.models)
+    return replace(project, models=tuple(models))
 
 
 def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
@@ -80,9 +82,14 @@ def keep_columns(project: Project, seen: Mapping[str, Iterable[str]]) -> None:
         write_atomically(project.target_dir / _FILE, json.dumps(now, indent=1, sort_keys=True))
 
 
-def with_columns(model: CheckModel, columns: Iterable[str]) -> CheckModel:
-    """A model whose text does not name its columns, with those that Spark knows now."""
-    return _with(model, columns)
+def with_columns(model: CheckModel, columns: Iterable[str] | None) -> CheckModel:
+    """A model with the columns that Spark knows, where its text does not name them."""
+    if columns is None or not is_open(model):
+        return model
+    place = Span(model.path)
+    config = replace(model.config, extra={**model.config.extra, _OPEN: True})
+    named = tuple(Projection(name, place) for name in columns)
+    return replace(model, config=config, projections=named)
 
 
 def is_open(model: CheckModel) -> bool:
@@ -105,12 +112,3 @@ def _stored(project: Project) -> dict[str, list[str]]:
 def _wanting(model: CheckModel, wanted: object) -> CheckModel:
     extra = {SETTING: wanted, **model.config.extra}
     return replace(model, config=replace(model.config, extra=extra))
-
-
-def _with(model: CheckModel, columns: Iterable[str] | None) -> CheckModel:
-    if columns is None or not is_open(model):
-        return model
-    place = Span(model.path)
-    config = replace(model.config, extra={**model.config.extra, _OPEN: True})
-    named = tuple(Projection(name, place) for name in columns)
-    return replace(model, config=config, projections=named)

@@ -17,7 +17,7 @@ from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
 from dqsql.compiler.vacuous import repeated_checks
-from dqsql.errors import DqsqlError, Span, error_of
+from dqsql.errors import DqsqlError, Span, UsageError, error_of, nearest
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
 from dqsql.model.monitors import monitor_specs
@@ -64,6 +64,16 @@ class CompileResult:
         """Raise what is wrong with the project, all of it at once."""
         if self.errors:
             raise error_of(self.errors)
+
+    def plan(self, name: str) -> Plan:
+        """The plan of a check model. Raises UsageError: there is none of that name."""
+        known = {p.model.name: p for p in self.plans}
+        if name not in known:
+            raise UsageError(
+                f"there is no check model {name!r} with checks",
+                hint=nearest(name, known) or "`dqsql ls` lists the check models",
+            )
+        return known[name]
 
     @property
     def sound(self) -> bool:

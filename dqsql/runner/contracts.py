@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from dqsql.decisions.contract import ContractChange, contract_changes
-from dqsql.errors import ConfigError, Span, UsageError, nearest
+from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.loading.contracts.expand import SETTING, read_contract
 from dqsql.loading.contracts.odcs import object_names, read_odcs
 from dqsql.model.contract import Contract
@@ -50,17 +50,12 @@ def export_contract(
     written for the engine `dqsql`. Raises DqsqlError.
     """
     compiled = Where(project_dir, **place).compile()
-    known = {p.model.name: p for p in compiled.plans}
-    if model not in known:
-        raise UsageError(
-            f"there is no check model {model!r} with checks",
-            hint=nearest(model, known) or "`dqsql ls` lists the check models",
-        )
+    plan = compiled.plan(model)
     with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == model and r["valid_to"] is None]
     types = {r["column_name"]: r["data_type"] for r in sorted(rows, key=lambda r: r["position"])}
-    key = _key_of(compiled.project, known[model].model)
-    return odcs_text(compiled.project.name, known[model], types, key)
+    key = _key_of(compiled.project, plan.model)
+    return odcs_text(compiled.project.name, plan, types, key)
 
 
 def _key_of(project: Project, model: CheckModel) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import fit_for_types
-from dqsql.errors import UsageError, nearest
+from dqsql.errors import UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.monitors import AUTO
 from dqsql.model.plan import Plan
@@ -39,8 +39,9 @@ def suggest_monitors(
     where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
 ) -> Proposal:
     """Suggest what `monitors: auto` watches in a model, as annotations. Raises DqsqlError."""
-    project, plan = _plan(where, name)
-    with open_tables(project, spark, step) as store:
+    compiled = where.compile()
+    plan = compiled.plan(name)
+    with open_tables(compiled.project, spark, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == name and r["valid_to"] is None]
     plan = fit_for_types(plan, {r["column_name"]: r["data_type"] for r in rows})
     watched = [m for m in plan.monitors if AUTO in m.tags]
@@ -65,8 +66,9 @@ def suggest_from_incidents(
     Raises DqsqlError: there is no such model, no batch of it was rejected, or the tables cannot be
     read.
     """
-    project, plan = _plan(where, name)
-    with open_tables(project, spark, step) as store:
+    compiled = where.compile()
+    plan = compiled.plan(name)
+    with open_tables(compiled.project, spark, step) as store:
         step("Reading metrics")
         ledger = [r for r in store.rows(BATCHES) if r["model"] == name]
         rejected = _of_status(ledger, BatchStatus.REJECTED)
@@ -77,7 +79,7 @@ def suggest_from_incidents(
                 hint=f"dqsql review reject {name} BATCH --reason '..'",
             )
         rows = store.select(METRICS, where={"model": [name], "segment": None})
-    found = catching(_series(project, rows), rejected, accepted)
+    found = catching(_series(compiled.project, rows), rejected, accepted)
     caught = {b for c in found for b in c.caught}
     missed = [b for b in rejected if b not in caught]
     notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been found"]
@@ -85,17 +87,6 @@ def suggest_from_incidents(
         notes.append(f"no stored metric would have found {', '.join(missed[:_NAMED])}")
     made = tuple(suggestion_of(c, rejected) for c in found)
     return _proposal(plan, made, len(accepted) + len(rejected), tuple(notes))
-
-
-def _plan(where: Where, name: str) -> tuple[Project, Plan]:
-    compiled = where.compile()
-    plans = {p.model.name: p for p in compiled.plans}
-    if name not in plans:
-        raise UsageError(
-            f"there is no check model {name!r} with checks",
-            hint=nearest(name, plans) or "`dqsql ls` lists the check models",
-        )
-    return compiled.project, plans[name]
 
 
 def _proposal(

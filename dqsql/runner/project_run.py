@@ -345,7 +345,7 @@ class ProjectRun:
         now = with_columns(model, columns)
         models = tuple(now if m.name == model.name else m for m in self._project.models)
         compiled = recompiled(self.compiled, replace(self._project, models=models), [model.name])
-        plan = next(p for p in compiled.plans if p.model.name == model.name)
+        plan = compiled.plan(model.name)
         self._by_columns_of_now[model.name] = plan
         return plan
 

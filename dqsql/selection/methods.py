@@ -20,6 +20,7 @@ from pathlib import PurePosixPath
 
 from dqsql.errors import SelectionError, nearest
 from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
+from dqsql.model.wording import scalar_text
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
 # method's name, as in `config.severity:warn`.
@@ -136,12 +137,8 @@ def _by_config(model: CheckModel, argument: str, value: str) -> bool:
     if found is None:
         return False
     if isinstance(found, list | tuple | set | frozenset):
-        return any(fnmatchcase(_text(item), value) for item in found)
-    return fnmatchcase(_text(found), value)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return any(fnmatchcase(scalar_text(item), value) for item in found)
+    return fnmatchcase(scalar_text(found), value)
 
 
 def _by_source(model: CheckModel, _: str, value: str) -> bool:

@@ -17,6 +17,7 @@ from dqsql.errors import ConfigError, SelectionError, nearest
 from dqsql.loading.documents import Document, KeyPath, read_document
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.settings import as_bool
+from dqsql.model.wording import scalar_text
 from dqsql.selection.methods import Criterion, Method, Selector
 from dqsql.templating import MacroLibrary, base_context
 
@@ -99,7 +100,7 @@ class _Evaluation:
             raise self._problem(f"{item['method']!r} needs a value", path)
         method, _, argument = str(item["method"]).partition(".")
         value = item["value"]
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = scalar_text(value)
         if method == METHOD:
             chosen = self._other(text, path)
         else:

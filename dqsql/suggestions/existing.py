@@ -12,6 +12,7 @@ from dqsql.errors import DqsqlError
 from dqsql.model.monitors import AUTO
 from dqsql.model.plan import Monitor
 from dqsql.model.project import Annotation, Severity
+from dqsql.model.wording import scalar_text
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict
 
 # What the checks and metrics demand of a column.
@@ -139,8 +140,8 @@ def of_monitor(monitor: Monitor) -> Suggestion:
     """What is watched automatically, as an annotation."""
     settings = {"severity": monitor.severity.value}
     for name, value in monitor.settings.options.items():
-        listed = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
-        settings[name] = listed.lower() if isinstance(value, bool) else listed
+        is_list = isinstance(value, tuple)
+        settings[name] = f"[{', '.join(map(str, value))}]" if is_list else scalar_text(value)
     if monitor.severity is Severity.ERROR:
         settings.pop("severity")
     call, _, rest = monitor.expression.partition("(")

@@ -28,7 +28,7 @@ def test_every_setting_is_described_and_no_other(place: str) -> None:
     monitors = settings.configurable_monitors()
     names = {
         "check": settings.check_words(),
-        "model": settings.model_words() - monitors,
+        "model": settings.model_settings().keys() - monitors,
         "project": config.known_keys() - monitors,
         "profile": profiles.OWN_KEYS | {"type", "dqsql"},
     }

@@ -16,13 +16,13 @@ from dqsql.decisions.anomaly import (
     STRATEGIES,
     AnomalyDecision,
     AnomalyInput,
-    evaluate,
     evaluate_many,
     strategy,
 )
 from dqsql.decisions.anomaly_settings import AnomalySettings, anomaly_settings
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.errors import DecisionError
+from tests.decisions.one_value import evaluate
 
 START = datetime(2024, 1, 1)
 HISTORY = [100.0, 102, 98, 101, 99, 103, 97, 100, 101, 99]

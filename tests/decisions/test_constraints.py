@@ -34,21 +34,21 @@ def test_of_a_long_text_the_beginning_is_told() -> None:
 def test_one_row_and_many() -> None:
     def met(rows: int) -> str:
         seen = Observation("compliance(x > 0)", "compliance", 1.0, rows=rows)
-        return message(seen, "positive", Bounds("m0", 1.0, 1.0))
+        return message(seen, "positive", Bounds(1.0, 1.0))
 
     assert met(1) == "the only row meets positive"
     assert met(2000) == "all 2,000 rows meet positive"
 
     def failing(share: float) -> str:
         seen = Observation("compliance(x > 0)", "compliance", share, rows=100)
-        return message(seen, "positive", Bounds("m0", 1.0, 1.0))
+        return message(seen, "positive", Bounds(1.0, 1.0))
 
     assert failing(0.99) == "1 of 100 rows does not meet positive"
     assert failing(0.98) == "2 of 100 rows do not meet positive"
 
     def lacking(rows: float) -> str:
         seen = Observation("orphan_count(a, t, b)", "x", rows, rows=100, counts="no match for a")
-        return message(seen, "references(t, b)", Bounds("m0", 0.0, 0.0))
+        return message(seen, "references(t, b)", Bounds(0.0, 0.0))
 
     assert lacking(1).startswith("1 of 100 rows has no match for a")
     assert lacking(2).startswith("2 of 100 rows have no match for a")
@@ -85,7 +85,7 @@ def test_of_a_macro_that_compares_the_bound_is_told() -> None:
     share = Observation("count_if(x <= 15) / count(x)", "expect", 0.317897)
 
     def told(expression: str, *bounds: float | None, seen: Observation = share) -> str:
-        text = message(seen, expression, Bounds("m0", *bounds), holds=False)
+        text = message(seen, expression, Bounds(*bounds), holds=False)
         return text.partition(", expected ")[2]
 
     assert told("on_time(15, 0.5)", 0.5) == "at least 0.5"
@@ -103,14 +103,12 @@ def test_a_value_that_looks_like_its_limit_is_told_in_full() -> None:
     def told(value: float, bounds: Bounds, expression: str) -> str:
         return message(Observation("mean(x)", "mean", value), expression, bounds, holds=False)
 
-    assert told(99.9999999, Bounds("m0", 100.0), "mean >= 100") == (
+    assert told(99.9999999, Bounds(100.0), "mean >= 100") == (
         "mean(x) is 99.9999999, expected mean >= 100"
     )
-    assert told(99.5, Bounds("m0", 100.0), "mean >= 100") == (
-        "mean(x) is 99.5, expected mean >= 100"
-    )
+    assert told(99.5, Bounds(100.0), "mean >= 100") == ("mean(x) is 99.5, expected mean >= 100")
     # Both are the same float, which Spark has compared as whole numbers.
     large = 2.0**63
-    assert told(large, Bounds("m0", large, large), "max = 9223372036854775806") == (
+    assert told(large, Bounds(large, large), "max = 9223372036854775806") == (
         "mean(x) is 9.22337e+18, expected max = 9223372036854775806"
     )

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from dqsql.decisions.anomaly import evaluate, strategy
+from dqsql.decisions.anomaly import strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.strategies import Strategy
+from tests.decisions.one_value import evaluate
 
 SOON = AnomalySettings(min_history=0)
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dqsql.decisions.anomaly import AnomalyInput, evaluate, evaluate_many, strategy
+from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from dqsql.decisions.strategies import DEFAULT_DEVIATIONS, Strategy
 from tests.benchmarks.false_alarms import FAMILIES, Maker, days, strategy_alarms
+from tests.decisions.one_value import evaluate
 
 # Two sides of a normal distribution beyond three standard deviations.
 NOMINAL = 2 * stats.norm.sf(DEFAULT_DEVIATIONS)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dqsql.decisions.anomaly import evaluate, strategy
+from dqsql.decisions.anomaly import strategy
 from dqsql.decisions.avh import AvhConfig, ColumnHistory
 from dqsql.decisions.avh import evaluate as hold
 from dqsql.decisions.distances import NumericState, numeric_distances
@@ -21,6 +21,7 @@ from dqsql.decisions.magnitudes import LARGEST, infinite_if_larger, usable
 from dqsql.decisions.novelty import decide_novelty
 from dqsql.decisions.novelty_config import Feature, NoveltyConfig, novelty_config
 from tests.decisions.one_column import fit_program
+from tests.decisions.one_value import evaluate
 
 # What some systems write where there is no value.
 NO_VALUE = sys.float_info.max

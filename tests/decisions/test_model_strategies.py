@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dqsql.decisions.anomaly import AnomalyDecision, evaluate, strategy
+from dqsql.decisions.anomaly import AnomalyDecision, strategy
 from dqsql.decisions.arrays import FloatArray
 from dqsql.errors import DecisionError
+from tests.decisions.one_value import evaluate
 
 DAYS = np.datetime64("2024-01-01", "D") + np.arange(61)
 MODULE = '''

@@ -11,9 +11,10 @@ import pytest
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 from statsmodels.tsa.seasonal import STL
 
-from dqsql.decisions.anomaly import AnomalyInput, evaluate, evaluate_many, strategy
+from dqsql.decisions.anomaly import AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.seasonal import filled, inflation
 from dqsql.decisions.strategies_holt_winters import HoltWinters
+from tests.decisions.one_value import evaluate
 
 # --- Holt-Winters ------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ import pytest
 from dqsql.decisions.anomaly import (
     AnomalyDecision,
     AnomalyInput,
-    evaluate,
     evaluate_many,
     strategy,
 )
 from dqsql.decisions.anomaly_settings import AnomalySettings
+from tests.decisions.one_value import evaluate
 
 
 def daily(values: np.ndarray, name: str = "auto", **more: object) -> list[AnomalyDecision]:

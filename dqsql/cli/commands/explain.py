@@ -12,7 +12,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import PROJECT, option, options
 from dqsql.cli.session import Session, with_session
 from dqsql.model.results import CONSTRAINT, OPEN, Status, state_text
-from dqsql.model.wording import plural
+from dqsql.model.wording import plural, range_words
 from dqsql.report.console import styled_label
 from dqsql.report.text import number, printable, shorten
 
@@ -115,7 +115,7 @@ def _facts(found: Explanation) -> dict[str, str | None]:
         # The bounds of a check do not say whether they are met themselves; its expression does.
         "lower": _cell(lower) if written and not exact and lower is not None else None,
         "upper": _cell(upper) if written and not exact and upper is not None else None,
-        "band": None if written else _band(lower, upper),
+        "band": None if written else range_words(lower, upper, number, "exactly {}"),
         "score": None if row["score"] is None else _cell(row["score"]),
         "decided by": _method(found),
         "history": _history(found),
@@ -174,16 +174,6 @@ def _expected(found: Explanation) -> str | None:
     decision = found.details.get("decision") or {}
     value = decision.get("expected")
     return None if value is None else _cell(value)
-
-
-def _band(lower: float | None, upper: float | None) -> str | None:
-    if lower is None and upper is None:
-        return None
-    if lower is None:
-        return f"at most {_cell(upper)}"
-    if lower == upper:
-        return f"exactly {_cell(lower)}"
-    return f"at least {_cell(lower)}" if upper is None else f"{_cell(lower)} to {_cell(upper)}"
 
 
 def _method(found: Explanation) -> str | None:

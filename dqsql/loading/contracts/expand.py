@@ -110,7 +110,6 @@ def _column(name: str, value: Any, key: int | None, span: Span) -> ContractColum
         required=given.get("required") is True or text.lower().endswith("not null"),
         unique=given.get("unique") is True,
         key=key,
-        description=str(given.get("description") or ""),
         checks=_texts(given.get("checks"), span),
     )
 

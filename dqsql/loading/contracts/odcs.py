@@ -18,6 +18,7 @@ from dqsql.loading.settings import check_words, monitor_options, read_check_sett
 from dqsql.model.contract import LOGICAL, Contract, ContractCheck, ContractColumn, spark_type
 from dqsql.model.project import Severity
 from dqsql.model.settings import SettingProblem
+from dqsql.model.wording import scalar_text
 
 _VERSIONS = "v3."
 _Settings = Mapping[str, Any]
@@ -95,8 +96,6 @@ class _Object:
             checks=checks,
             closed=self._is_closed(),
             span=self.document.span(*self.keys),
-            version=str(self.document.data.get("version") or ""),
-            description=str(self.data.get("description") or ""),
             left=tuple(self.left),
         )
 
@@ -127,7 +126,6 @@ class _Object:
             required=data.get("required") is True,
             unique=data.get("unique") is True,
             key=key if data.get("primaryKey") is True else None,
-            description=str(data.get("description") or ""),
             checks=(*checks, *self._rules(data, name)),
         )
 
@@ -351,13 +349,11 @@ def _number(value: Any) -> str:
 
 def _listed(values: Sequence[Any]) -> str:
     return ", ".join(
-        str(v) if isinstance(v, int | float) and not isinstance(v, bool) else _literal(_text(v))
+        str(v)
+        if isinstance(v, int | float) and not isinstance(v, bool)
+        else _literal(scalar_text(v))
         for v in values
     )
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _literal(text: str) -> str:

@@ -384,7 +384,6 @@ def contract_of(node: Node, span: Span, *, always: bool = False) -> Contract | N
         # dbt builds such a model with these columns and no others.
         closed=enforced,
         span=span,
-        description=str(node.data.get("description") or ""),
         left=tuple(left),
     )
 
@@ -416,7 +415,6 @@ def _contract_column(
         required=_NOT_NULL in kinds,
         unique=_UNIQUE in kinds,
         key=1 if _KEY in kinds else place,
-        description=str(data.get("description") or ""),
         checks=tuple(_conditions(_constraints(data))),
     )
 

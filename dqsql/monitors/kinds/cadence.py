@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from dqsql.decisions import cadence
 from dqsql.errors import AnnotationError, CompileError
-from dqsql.model.batches import batch_order, wall_time_of
+from dqsql.model.batches import batch_order, plain_time, wall_time_of
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family, Monitor, Plan
 from dqsql.model.project import Severity
@@ -65,7 +65,7 @@ class CadenceDetector(MonitorByMonitor):
         known = known[-_WINDOW:]
         rules = replace(rules, fpr=rules.fpr or self.context.fpr(monitor))
         found = _SeenTimes(rules, _times(known), start, self._delays(rules, batch, known, start))
-        decided = found.decided(_plain(self.context.now))
+        decided = found.decided(plain_time(self.context.now))
         details = {
             **recompute.rests_on(self.context.history, known),
             **rules.details(),
@@ -177,7 +177,7 @@ def _recomputed(stored: recompute.StoredVerdict) -> recompute.Recomputed:
     delays = details.get("delays")
     waits = None if delays is None else [dt.timedelta(seconds=d) for d in delays]
     decided = _SeenTimes(rules, _times(stored.past), start, waits).decided(
-        _plain(stored.row["evaluated_at"])
+        plain_time(stored.row["evaluated_at"])
     )
     now = decided.details()
     return recompute.Recomputed(
@@ -224,8 +224,7 @@ def _told(monitor: Monitor, batch: str, message: str, details: Mapping[str, Any]
 def rules_of(monitor: Monitor) -> _Rules:
     """What the annotation says. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
-    texts = [literal_value(t) for name, t in monitor.arguments.items() if name.isdigit()]
-    said = [*texts, given.get("cadence")]
+    said = [*map(literal_value, monitor.positional), given.get("cadence")]
     found = [s for s in said if s is not None]
     try:
         text = str(found[0]) if found else None
@@ -249,16 +248,11 @@ def _delays_of(
     step = rhythm.after(times[-1]) - times[-1]
     known = sorted(ledger.values(), key=lambda r: batch_order(r.batch))
     checked = [
-        (_plain(r.end), _plain(r.checked_at))
+        (plain_time(r.end), plain_time(r.checked_at))
         for r in known
         if r.end is not None and r.checked_at is not None
     ]
     return cadence.live_delays(checked, step)
-
-
-def _plain(moment: dt.datetime) -> dt.datetime:
-    """A moment in UTC, as the names of batches are read."""
-    return moment if moment.tzinfo is None else moment.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _next(
@@ -270,7 +264,7 @@ def _next(
     delays = _delays_of(rules, times, ledger)
     if delays is None:
         return None
-    return cadence.lateness(times, delays, _plain(now), rules.declared, rules.grace)
+    return cadence.lateness(times, delays, plain_time(now), rules.declared, rules.grace)
 
 
 def _is_due(plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime) -> bool:

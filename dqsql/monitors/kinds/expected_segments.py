@@ -144,7 +144,7 @@ def _is_there(name: str, present: frozenset[str]) -> bool:
 def segments_named(monitor: Monitor) -> tuple[list[str], dict[str, Any]]:
     """The segments that an annotation lists, and its settings. Raises AnnotationError."""
     given = read_settings(monitor, _SETTINGS, positional=True)
-    values = [literal_value(t) for name, t in monitor.arguments.items() if name.isdigit()]
+    values = list(map(literal_value, monitor.positional))
     if not all(isinstance(v, str | int) for v in values):
         raise AnnotationError(
             "@expected_segments lists values of segment_by",

@@ -46,7 +46,7 @@ class TypeDetector(MonitorByMonitor):
 def type_promised(monitor: Monitor) -> str:
     """The type that the annotation names. Raises AnnotationError."""
     read_settings(monitor, {}, positional=True)
-    texts = [t for name, t in monitor.arguments.items() if name.isdigit()]
+    texts = monitor.positional
     text = literal_value(texts[0]) if len(texts) == 1 else None
     kind = None
     if isinstance(text, str):

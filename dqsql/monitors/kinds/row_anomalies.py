@@ -86,8 +86,7 @@ class RowSettings:
 def row_settings(monitor: Monitor, defaults: Mapping[str, Any] | None = None) -> RowSettings:
     """The settings of a monitor. Raises AnnotationError."""
     given = read_settings(monitor, SETTINGS, defaults, positional=True)
-    columns = [text for name, text in monitor.arguments.items() if name.isdigit()]
-    found = RowSettings(**given, columns=tuple(map(unquoted, columns)))
+    found = RowSettings(**given, columns=tuple(map(unquoted, monitor.positional)))
     if found.window < found.min_history:
         raise AnnotationError(
             f"@{NAME}: a window of {found.window} batches is smaller than min_history"
@@ -165,16 +164,15 @@ class _Unit:
 class RowAnomalyDetector:
     """Decides on all `@row_anomalies` of one model."""
 
-    context: MonitorContext
     place: Workplace
+    context: MonitorContext
     units: list[_Unit] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         defaults = self.context.defaults(NAME)
-        for monitor in self.context.plan.monitors:
-            if monitor.kind == NAME:
-                settings = row_settings(monitor, defaults)
-                self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
+        for monitor in self.context.plan.monitors_of(NAME):
+            settings = row_settings(monitor, defaults)
+            self.units.append(_Unit(monitor, settings, self._rows.columns(settings)))
 
     @property
     def _rows(self) -> _Rows:
@@ -476,7 +474,7 @@ KIND = MonitorKind(
         several=True,
         symptom="values",
     ),
-    detector=lambda place, context: RowAnomalyDetector(context, place),
+    detector=RowAnomalyDetector,
     order=60,
     reach=_reach,
     read=row_settings,

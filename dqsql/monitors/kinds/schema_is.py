@@ -42,7 +42,7 @@ class ColumnsDetector(MonitorByMonitor):
 def promise_of(monitor: Monitor) -> tuple[dict[str, str], bool]:
     """The promised columns, and whether others break the promise. Raises AnnotationError."""
     given = read_settings(monitor, KIND.spec.settings, positional=True)
-    texts = [t for name, t in monitor.arguments.items() if name.isdigit()]
+    texts = monitor.positional
     text = literal_value(texts[0]) if len(texts) == 1 else None
     if not isinstance(text, str) or text == (texts[0] if texts else None):
         raise AnnotationError(

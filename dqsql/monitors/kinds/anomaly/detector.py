@@ -104,7 +104,7 @@ def anomaly_call(
 
 def _strategy(monitor: Monitor) -> Strategy:
     """The strategy that stands behind the metric."""
-    extra = [text for name, text in monitor.arguments.items() if name.isdigit()][1:]
+    extra = monitor.positional[1:]
     if len(extra) > 1:
         raise DecisionError(
             f"@anomaly takes a metric and a strategy, not also {extra[1]}",
@@ -160,7 +160,7 @@ class AnomalyDetector:
     @property
     def monitors(self) -> list[Monitor]:
         """All `@anomaly` of the model."""
-        return [m for m in self.context.plan.monitors if m.kind == NAME]
+        return self.context.plan.monitors_of(NAME)
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Ask once for each condition which batches it excludes."""

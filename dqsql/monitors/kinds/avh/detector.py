@@ -142,10 +142,8 @@ class AvhDetector:
     def __post_init__(self) -> None:
         self._excluded = Exclusions(self.matching, self.context.history.known)
         defaults = self.context.defaults(NAME)
-        for monitor in self.context.plan.monitors:
-            if monitor.kind == NAME:
-                settings = avh_settings(monitor, defaults, self.context.fpr(monitor))
-                self._add(monitor, settings)
+        for monitor in self.context.plan.monitors_of(NAME):
+            self._add(monitor, avh_settings(monitor, defaults, self.context.fpr(monitor)))
 
     def _add(self, monitor: Monitor, settings: AvhSettings) -> None:
         keys: dict[str, MetricKey] = {}

@@ -45,14 +45,9 @@ class ColumnDistribution:
             )
         else:
             self.texts = TextState(
-                _categorical(profile("value_profile")), _categorical(profile("pattern_profile"))
+                CategoricalState.of(profile("value_profile")),
+                CategoricalState.of(profile("pattern_profile")),
             )
-
-
-def _categorical(profile: MetricProfile | None) -> CategoricalState:
-    if profile is None:
-        return CategoricalState({})
-    return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
 def distances(before: ColumnDistribution, now: ColumnDistribution) -> Mapping[str, float]:

@@ -15,6 +15,7 @@ from dqsql.decisions.program import (
     transform_words,
 )
 from dqsql.model.metric_traits import COMPLETENESS_METRICS, metric_words
+from dqsql.model.wording import range_words
 from dqsql.monitors.context import finite
 from dqsql.monitors.history import MetricKey
 from dqsql.monitors.recompute import shown_key
@@ -71,12 +72,7 @@ def _short(verdict: ClauseVerdict) -> str:
     words = transform_words(transform) if transform.lag else ""
     if verdict.clause.metric in COMPLETENESS_METRICS:
         return share_words(verdict.clause.metric, verdict.observed, low, high) + words
-    if math.isinf(low):
-        expected = f"at most {high:.6g}"
-    elif math.isinf(high):
-        expected = f"at least {low:.6g}"
-    else:
-        expected = f"{low:.6g} to {high:.6g}"
+    expected = range_words(low, high, "{:.6g}".format)
     return f"{name} is {verdict.observed:.6g} (expected {expected}{words})"
 
 

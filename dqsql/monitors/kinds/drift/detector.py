@@ -72,7 +72,7 @@ class DriftDetector:
 
     @property
     def _monitors(self) -> list[Monitor]:
-        return [m for m in self.context.plan.monitors if m.kind == self.kind]
+        return self.context.plan.monitors_of(self.kind)
 
     def _unit(self, monitor: Monitor) -> _DriftUnit | str:
         """The monitor taken apart; what is wrong, where it cannot be decided on."""
@@ -210,10 +210,10 @@ class DriftDetector:
         result = replace(
             result,
             observed=finite(value),
-            lower=fails.lower,
-            upper=fails.upper,
-            warn_lower=warns.lower if warns else None,
-            warn_upper=warns.upper if warns else None,
+            lower=fails.bounds.lower,
+            upper=fails.bounds.upper,
+            warn_lower=warns.bounds.lower if warns else None,
+            warn_upper=warns.bounds.upper if warns else None,
         )
         return with_details(
             result,

@@ -14,6 +14,7 @@ from dqsql.decisions.drift import (
     numeric_drift,
     pooled_categories,
 )
+from dqsql.model.plan import Bounds
 from dqsql.model.project import Severity
 from dqsql.model.results import MetricProfile
 from dqsql.monitors.context import finite
@@ -51,18 +52,14 @@ def drift_of(
     if now[0].quantiles:
         old = Numbers.pooled([(p.quantiles, n) for p, n in parts])
         return numeric_drift(measure, old, Numbers.pooled([(now[0].quantiles, now[1])]))
-    reference = pooled_categories([_categories(p) for p, _ in parts])
-    return categorical_drift(measure, reference, _categories(now[0]), told=told)
+    reference = pooled_categories([CategoricalState.of(p) for p, _ in parts])
+    return categorical_drift(measure, reference, CategoricalState.of(now[0]), told=told)
 
 
 def told_value(drift: Drift, kind: str) -> float:
     """The number that `@drift` or `@drift_pvalue` compares; NaN for none."""
     value = drift.p_value if kind == P_VALUE else drift.value
     return math.nan if value is None else value
-
-
-def _categories(profile: MetricProfile) -> CategoricalState:
-    return CategoricalState(dict(zip(profile.labels, profile.counts, strict=True)), profile.other)
 
 
 def recomputed(stored: StoredVerdict) -> Recomputed:
@@ -122,5 +119,4 @@ def _status_again(stored: StoredVerdict, value: float | None) -> Compared:
 
 
 def _demand(text: str, row: Mapping[str, Any], prefix: str) -> Demand:
-    strict = text[:1] in "<>" and text[1:2] != "="
-    return Demand(text, row[f"{prefix}lower_bound"], row[f"{prefix}upper_bound"], strict)
+    return Demand(text, Bounds(row[f"{prefix}lower_bound"], row[f"{prefix}upper_bound"]))

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dqsql.dialect import quoted
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Family
-from dqsql.monitors.context import MonitorContext, Workplace
 from dqsql.monitors.kind import MonitorKind, Reach
 from dqsql.monitors.kinds.pattern import training
 from dqsql.monitors.kinds.pattern.detector import PatternDetector, PatternReplay, recomputed
@@ -24,10 +23,6 @@ def _watches(use: MonitorUse) -> list[WatchedMetric]:
     return [WatchedMetric(Family.ANY, "count", f"count({quoted(column or '')})", column)]
 
 
-def _detector(place: Workplace, context: MonitorContext) -> PatternDetector:
-    return PatternDetector(context, place)
-
-
 KIND = MonitorKind(
     MonitorSpec(
         name=training.NAME,
@@ -36,10 +31,10 @@ KIND = MonitorKind(
         about_column=True,
         symptom="types and patterns",
     ),
-    detector=_detector,
+    detector=PatternDetector,
     order=30,
     reach=lambda monitor, defaults: Reach(1),
-    replayer=lambda place, context: PatternReplay(_detector(place, context)),
+    replayer=lambda place, context: PatternReplay(PatternDetector(place, context)),
     recompute=recomputed,
     before_scan=training.learn_before_scan,
     with_learned=training.with_known_patterns,

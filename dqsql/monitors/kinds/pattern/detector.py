@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from dqsql.compiler.privacy import hides_values
 from dqsql.model.batches import batch_order
@@ -13,8 +14,7 @@ from dqsql.model.results import Result, Status
 from dqsql.monitors import pattern_rules as patterns
 from dqsql.monitors.context import (
     Exclusions,
-    MonitorContext,
-    Workplace,
+    MonitorByMonitor,
     failed_status,
     result_of,
     with_details,
@@ -38,11 +38,10 @@ _SAMPLED_FINDINGS = 5
 
 
 @dataclass
-class PatternDetector:
+class PatternDetector(MonitorByMonitor):
     """Decides on all `@pattern` of one model."""
 
-    context: MonitorContext
-    place: Workplace
+    kind: ClassVar[str] = NAME
     excluded: Exclusions = field(init=False)
     _sampled: int = 0
 
@@ -51,8 +50,7 @@ class PatternDetector:
 
     def prepare(self, batches: Sequence[str]) -> None:
         """Ask once for each condition which batches it excludes."""
-        monitors = [m for m in self.context.plan.monitors if m.kind == NAME]
-        self.excluded.ask(self.exclude_where(m) for m in monitors)
+        self.excluded.ask(self.exclude_where(m) for m in self.monitors)
 
     def exclude_where(self, monitor: Monitor) -> str | None:
         """The condition on batches that a monitor leaves out."""
@@ -60,12 +58,8 @@ class PatternDetector:
         where: str | None = given.get("exclude_where")
         return where
 
-    def judge(self, batch: str) -> list[Result]:
-        """The verdicts on one batch."""
-        monitors = [m for m in self.context.plan.monitors if m.kind == NAME]
-        return [self._verdict(m, batch) for m in monitors]
-
-    def _verdict(self, monitor: Monitor, batch: str) -> Result:
+    def verdict(self, monitor: Monitor, batch: str) -> Result:
+        """The verdict of one monitor on one batch."""
         where = self.exclude_where(monitor)
         kept_out = self.excluded.verdict(monitor, batch, where)
         if kept_out is not None:
@@ -210,9 +204,8 @@ class PatternReplay:
         """
         self.detector.prepare(batches)
         found: list[Replayed] = []
-        for monitor in self.detector.context.plan.monitors:
-            if monitor.kind == NAME:
-                found += self._of_monitor(monitor, batches, flagged, rates)
+        for monitor in self.detector.monitors:
+            found += self._of_monitor(monitor, batches, flagged, rates)
         return found
 
     def _of_monitor(

@@ -49,8 +49,8 @@ def pattern_settings(monitor: Monitor, context: Mapping[str, Any]) -> dict[str, 
 
 def with_known_patterns(plan: Plan, book: ProgramBook) -> Plan:
     """The plan with the counts of matching values of all patterns that were learned."""
-    for monitor in plan.monitors:
-        program = book.current(monitor.id) if monitor.kind == NAME else None
+    for monitor in plan.monitors_of(NAME):
+        program = book.current(monitor.id)
         found = None if program is None else patterns.from_record(program.program)
         if isinstance(found, LearnedPattern) and monitor.column is not None:
             matching = patterns.matching_count(monitor.column, found.pattern)
@@ -78,7 +78,7 @@ class _Training:
 
     def learn(self) -> bool:
         """Learn what is due: whether a pattern is another than before. Raises DqsqlError."""
-        due = [m for m in self.place.plan.monitors if m.kind == NAME and self._due(m)]
+        due = [m for m in self.place.plan.monitors_of(NAME) if self._due(m)]
         before = [self._pattern(m) for m in due]
         self._learn(due)
         return before != [self._pattern(m) for m in due]
