@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine import delta_log, storage_sql
+from dqsql.engine import delta_log, storage_base
 from dqsql.engine.delta_log import among
 from dqsql.engine.storage_base import (
     BatchPart,
@@ -150,7 +150,7 @@ class DeltaFolderStore(Store):
                 f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
             ]
             frame = self._read(table, files)
-        return frame if batches is None else frame.where(storage_sql.among("`batch`", batches))
+        return frame if batches is None else frame.where(storage_base.among("`batch`", batches))
 
     def _replace_states(
         self,
@@ -437,7 +437,7 @@ class DeltaFolderStore(Store):
             ]
             whole = rows
             if batches is not None and old:
-                kept = self._read(table, old).where(f"not {storage_sql.among('`batch`', batches)}")
+                kept = self._read(table, old).where(f"not {storage_base.among('`batch`', batches)}")
                 whole = kept.unionByName(rows, allowMissingColumns=True)
             if not large:
                 whole = whole.coalesce(1)
