@@ -15,10 +15,9 @@ from typing import Any
 
 from dqsql.engine.project_key import project_key
 from dqsql.errors import UsageError
-from dqsql.json_text import Shape, read_json
+from dqsql.json_text import Shape, read_json, to_json
 from dqsql.loading import parse_vars
 from dqsql.model.project import Project
-from dqsql.report.jsonable import to_json
 from dqsql.runner.compilation import Variables
 
 SETTING = "store_vars"
