@@ -13,10 +13,9 @@ from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
 from dqsql.model.wording import plural, texts_of
-from dqsql.runner.compilation import CompileResult, Place, compile_project
+from dqsql.runner.compilation import CompileResult, Place, Where, compile_project
 from dqsql.runner.project_run import run_project
 from dqsql.runner.request import RunRequest
-from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
 from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED
 from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.subjects import Subject
 from dqsql.runner.auto import is_open
+from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.suggestions.existing import of_monitor
 from dqsql.suggestions.incidents import MetricSeries, catching, suggestion_of
 from dqsql.suggestions.profiles import Profile

@@ -11,9 +11,8 @@ from dqsql.engine.batches import BatchRequest
 from dqsql.errors import UsageError
 from dqsql.model.project import Project
 from dqsql.model.wording import texts_of
-from dqsql.runner.compilation import CompileResult
+from dqsql.runner.compilation import CompileResult, Where
 from dqsql.runner.retry import kept_variables
-from dqsql.runner.where import Where
 
 # Where a run says which micro-batch it was about.
 STREAM = "stream"

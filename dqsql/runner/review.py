@@ -25,10 +25,9 @@ from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
