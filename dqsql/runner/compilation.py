@@ -19,7 +19,7 @@ from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
 from dqsql.compiler.vacuous import repeated_checks
-from dqsql.errors import DqsqlError, Span, error_of
+from dqsql.errors import AnnotationError, DqsqlError, Span, error_of
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
 from dqsql.model.monitors import monitor_specs
@@ -244,7 +244,7 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
     """The plan with all that is wrong with its model: comments, checks, settings of monitors."""
     unread = project.broken.get(plan.model.name, ())
     checks = [
-        (refused_check(plan.model, e.span.text or e.message, e.span), e)
+        (refused_check(plan.model, _text_of(e, e.span), e.span), e)
         for e in unread
         if e.span is not None
     ]
@@ -273,6 +273,12 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         rejected=(*unread, *plan.rejected, *wrong.errors),
         refused=(*checks, *plan.refused, *monitors, *others),
     )
+
+
+def _text_of(error: DqsqlError, span: Span) -> str:
+    """What the annotation says that an error is about."""
+    annotation = error.annotation if isinstance(error, AnnotationError) else ""
+    return annotation or span.text or error.message
 
 
 class _Queries(Mapping[str, tuple[Query, ...]]):
