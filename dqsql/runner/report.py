@@ -118,7 +118,7 @@ def read_page(
     """What `write_report` writes, as data. Raises DqsqlError."""
     with open_tables(project, spark, step) as store:
         step("Reading verdicts")
-        project = with_watched_tables(project, store.rows(MODELS))
+        project = with_watched_tables(project, store)
         names = chosen_names(project, select, exclude)
         left_out = {m.name for m in project.models} - set(names)
         profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}
