@@ -392,6 +392,11 @@ def call(name: str, *args: exp.Expr | int | float | str) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=[literal(a) for a in args])
 
 
+def as_type(value: exp.Expr, spark_type: str) -> exp.Cast:
+    """`CAST(value AS spark_type)`."""
+    return exp.Cast(this=value, to=exp.DataType.build(spark_type, dialect="spark"))
+
+
 def aliased(value: exp.Expr, name: str) -> exp.Expr:
     """`value AS name`, safe for any name."""
     return exp.alias_(value, name, quoted=True)

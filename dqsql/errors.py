@@ -104,7 +104,21 @@ class SqlSyntaxError(LoadError):
 
 
 class AnnotationError(LoadError):
-    """An annotation that cannot be parsed, bound to a column, or understood."""
+    """An annotation that cannot be parsed, bound to a column, or understood.
+
+    `annotation` is its text where the place is that of a part of it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span: Span | None = None,
+        hint: str | None = None,
+        annotation: str = "",
+    ) -> None:
+        super().__init__(message, span=span, hint=hint)
+        self.annotation = annotation
 
 
 class CompileError(DqsqlError):

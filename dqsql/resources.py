@@ -7,7 +7,7 @@ import platform
 import stat
 from os import PathLike
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import NamedTemporaryFile, gettempdir
 
 from dqsql.errors import LoadError
 
@@ -55,14 +55,12 @@ def is_private(folder: Path) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def write_private(path: Path, text: str) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Write a file in one step, readable by its user only. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    draft.replace(path)
+    with NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(content)
+    os.replace(draft.name, path)
 
 
 def is_switched_off(variable: str) -> bool:

@@ -45,9 +45,9 @@ def watched_tables(
 
     `where` is what the options of the project say.
     """
+    from dqsql.runner.compilation import Where
     from dqsql.runner.tables import compile_tables
     from dqsql.runner.warehouse import open_spark
-    from dqsql.runner.where import Where
 
     with open_spark(Where(**where).project(), None, step) as spark:
         yield compile_tables(names=names, spark=spark, batch_by=batch_by, **where), spark

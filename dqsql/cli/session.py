@@ -17,12 +17,11 @@ from click.core import ParameterSource
 from dqsql.cli.group import EXIT_ERROR
 from dqsql.cli.options import GLOBAL, options, words
 from dqsql.errors import DqsqlError
+from dqsql.json_text import to_json
 from dqsql.report.console import ConsoleListener
 from dqsql.report.errors import failure_record, print_error
 from dqsql.report.events import JsonListener
-from dqsql.report.jsonable import to_json
-from dqsql.report.progress import Progress
-from dqsql.report.terminal import Terminal, standard_terminals
+from dqsql.report.terminal import Progress, Terminal, standard_terminals
 from dqsql.report.text import printable
 
 if TYPE_CHECKING:

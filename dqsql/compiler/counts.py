@@ -25,7 +25,7 @@ from dqsql.compiler.aggregates.trigrams import peculiar_entries
 from dqsql.compiler.cumulative import COUNTS, POSITION, TESTED, over_partition, over_rows_before
 from dqsql.compiler.keys import BATCH, SEGMENT, identifier_table, not_null, segment_label, union_all
 from dqsql.compiler.scan import Scan
-from dqsql.dialect import aliased, call, column, formula, identifier, literal
+from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal
 from dqsql.model.plan import Entries, Metric, StateColumn
 from dqsql.model.project import Scope
 
@@ -35,7 +35,7 @@ _BEFORE = "dqsql_before"
 _FIRST = "dqsql_from"
 _LAST = "dqsql_to"
 _NEXT = "dqsql_next"
-_NO_TEXT = exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+_NO_TEXT = as_type(exp.Null(), "string")
 
 
 def counted_states(
@@ -66,7 +66,7 @@ def stored_query(scan: Scan, batches: Sequence[str]) -> exp.Select:
     tables = exp.select(_exploded(tables_of(states), COUNTED))
     marks = exp.select(_exploded(batches, BATCH), column(COUNTED))
     marks = marks.from_(tables.subquery("tables"))
-    none = exp.Cast(this=literal(0), to=exp.DataType.build("bigint"))
+    none = as_type(literal(0), "bigint")
     rows = exp.select(column(BATCH), aliased(segment_label(()), SEGMENT))
     rows = rows.select(
         column(COUNTED),

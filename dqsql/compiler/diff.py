@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import identifier_table, relation_table
 from dqsql.compiler.trees import where_met
-from dqsql.dialect import aliased, call, column, formula, literal
+from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.model.types import FLOATS, WHOLE_NUMBERS, digits_of, is_number, is_textless
 
 BATCH, BUCKET = "batch", "bucket"
@@ -138,14 +138,14 @@ class RelationDiff:
         # What is no number, or too large to be counted in tolerances, must be the same.
         return formula(
             "case when isnan({0}) or abs({0}) > {2} then {0} else floor({0} / {1}) end",
-            exp.Cast(this=node, to=exp.DataType.build("double")),
+            as_type(node, "double"),
             literal(self.tolerance),
             literal(self.tolerance * _MOST),
         )
 
     def _rows(self, side: ComparedSide) -> exp.Select:
         """Batch, keys and values of a side's rows, in the types in which they are compared."""
-        batch = exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+        batch = as_type(exp.Null(), "string")
         query = exp.select(aliased(side.batch or batch, BATCH))
         for prefix, columns in ((_KEY, self.keys), (_VALUE, self.values)):
             query = query.select(
@@ -330,8 +330,7 @@ def _typed(column_: ComparedColumn) -> exp.Expr:
     # A struct has the same type on both sides; what Spark calls it need not be SQL.
     if column_.spark_type == "binary" or "struct<" in column_.spark_type:
         return column(column_.name)
-    kind = exp.DataType.build(column_.spark_type, dialect="spark")
-    return exp.Cast(this=column(column_.name), to=kind)
+    return as_type(column(column_.name), column_.spark_type)
 
 
 def _checksum(hashed: exp.Expr) -> list[exp.Expr]:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from sqlglot import exp
 
 from dqsql.compiler.trees import has_aggregate
-from dqsql.dialect import call, column, identifier, parse_expression, quoted, to_sql
+from dqsql.dialect import as_type, call, column, identifier, parse_expression, quoted, to_sql
 from dqsql.errors import CompileError, Span
 from dqsql.model.project import CheckModel, view_name
 
@@ -43,7 +43,7 @@ def batch_columns(model: CheckModel) -> list[str]:
 def batch_text(model: CheckModel) -> exp.Expr | None:
     """The batch of a row as text, as it is stored; None for a model without `batch_by`."""
     batch_by = check_batch_by(model)
-    return None if batch_by is None else exp.Cast(this=batch_by, to=exp.DataType.build("string"))
+    return None if batch_by is None else as_type(batch_by, "string")
 
 
 def identifier_table(name: str) -> exp.Table:
@@ -64,10 +64,10 @@ def model_view(model: CheckModel) -> str:
 def segment_label(segments: Sequence[str]) -> exp.Expr:
     """A segment as text: `origin=EWR, carrier is null`; null for the whole batch."""
     if not segments:
-        return exp.Cast(this=exp.Null(), to=exp.DataType.build("string"))
+        return as_type(exp.Null(), "string")
     parts: list[exp.Expr] = []
     for name in segments:
-        value = exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        value = as_type(column(name), "string")
         parts.append(call("coalesce", call("concat", f"{name}=", value), f"{name} is null"))
     return call("concat_ws", ", ", *parts)
 

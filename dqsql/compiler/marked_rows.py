@@ -18,7 +18,7 @@ from dqsql.compiler.privacy import hashed
 from dqsql.compiler.rowchecks import FailingRows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.trees import where_met
-from dqsql.dialect import aliased, call, column, formula, literal, parse_expression
+from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_expression
 from dqsql.model.plan import FrequencyTable, Plan
 from dqsql.model.types import is_textless, type_of
 
@@ -102,7 +102,7 @@ class MarkedRows:
         """A value as rows can be grouped by it: maps and variants as texts, as they are counted."""
         kind = type_of(value.name, self.batches.types) if isinstance(value, exp.Column) else ""
         if "map<" in kind or "variant" in kind:
-            return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
+            return as_type(value.copy(), "string")
         return value.copy()
 
 
@@ -237,9 +237,9 @@ def kept_columns(
 def _kept(name: str, kind: str, private: Collection[str]) -> exp.Expr:
     if name.lower() in private:
         value = call("st_asbinary", column(name)) if is_textless(kind) else column(name)
-        return hashed(exp.Cast(this=value, to=exp.DataType.build("string")))
+        return hashed(as_type(value, "string"))
     if kind == "void":
-        return exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        return as_type(column(name), "string")
     return column(name)
 
 

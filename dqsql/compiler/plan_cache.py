@@ -18,14 +18,13 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from dqsql.compiler.adoption import CompiledModel
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.resources import cache_dir, is_private, is_switched_off
+from dqsql.resources import cache_dir, is_private, is_switched_off, write_private
 from dqsql.version import VERSION
 
 _SWITCH = "DQSQL_PLAN_CACHE"
@@ -105,16 +104,10 @@ class PlanCache:
             # The fastest level makes it a tenth of the size.
             body = zlib.compress(pickle.dumps(kept, protocol=5), 1)
             seal = self._key(model, limit) + _HASH(body).digest()
-            self._write(self._path(kind, model), seal + body)
+            write_private(self._path(kind, model), seal + body)
+            self._prune()
         except (OSError, RecursionError):
             return  # no room, no right to write, or a very deep expression: compiled again
-
-    def _write(self, path: Path, content: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
-        self._prune()
 
     def _prune(self) -> None:
         """Models are renamed and projects deleted: of many files the oldest go."""

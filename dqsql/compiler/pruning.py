@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dqsql.dialect import as_type
 from dqsql.model.batches import Moment, as_text, before, end_of, read_time
 from dqsql.model.types import TIMES, type_of
 
@@ -228,7 +229,7 @@ def typed(text: str, spark_type: str) -> exp.Expr:
     value = exp.Literal.string(text)
     if spark_type == "string":
         return value
-    return exp.Cast(this=value, to=exp.DataType.build(spark_type, dialect="spark"))
+    return as_type(value, spark_type)
 
 
 def tried(text: str, spark_type: str) -> exp.Expr:

@@ -106,11 +106,6 @@ _COUNTS = "dqsql__counts of values"
 _BATCH = "the batch"
 
 
-def discovery_query(model: CheckModel) -> exp.Select | None:
-    """Batches and their row counts; reads only the columns of `batch_by` and `segment_by`."""
-    return batches_query(model)
-
-
 def reads_once(metrics: Sequence[Metric]) -> bool:
     """Whether `metric_query` reads the relation of state rows once, whatever that is."""
     relation = exp.to_table("states")
@@ -157,7 +152,7 @@ def compiled_queries(plan: Plan) -> tuple[Query, ...]:
     model = plan.model
     view = f"create or replace temporary view {model_view(model)} as\n{model.sql}"
     queries = [Query("the check model's SELECT, verbatim", view, 0)]
-    discovery = discovery_query(model)
+    discovery = batches_query(model)
     if discovery is not None:
         columns = columns_read(model, ())
         text = to_sql(discovery, pretty=True)

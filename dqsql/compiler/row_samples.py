@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dqsql.compiler.marked_rows import ROW_BATCH, MarkedRows, as_json
-from dqsql.dialect import aliased, call, column, formula, literal, parse_expression
+from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_expression
 from dqsql.model.types import is_number, type_of
 
 ROW = "dqsql_row"
@@ -34,11 +34,11 @@ def comparable(types: Mapping[str, str], without: Collection[str]) -> list[str]:
 def _as_value(name: str, kind: str) -> exp.Expr | None:
     """A column as a number or a text: of times, the hour of the day."""
     if is_number(kind):
-        return exp.Cast(this=column(name), to=exp.DataType.build("double"))
+        return as_type(column(name), "double")
     if kind.startswith("timestamp"):
         return formula("hour({0}) + minute({0}) / 60.0D", column(name))
     if kind.startswith(_TEXTS):
-        text = exp.Cast(this=column(name), to=exp.DataType.build("string"))
+        text = as_type(column(name), "string")
         return call("left", text, literal(_LONGEST))
     return None
 

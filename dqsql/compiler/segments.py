@@ -30,6 +30,7 @@ _OF_A_ROW = frozenset(
 def batches_query(model: CheckModel, condition: exp.Expr | None = None) -> exp.Select | None:
     """Batches with their row counts, and with `segment_by` also their numbers of segments.
 
+    Only the columns of `batch_by` and `segment_by` are read, and those of a `condition`.
     The segments of a batch also come as a sketch, so that those of several batches can be counted
     together without reading anything again. None for a model without `batch_by`.
     """

@@ -20,8 +20,7 @@ say that the next has a null with a probability below 1/(K + 2). The prior is wh
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +113,7 @@ def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, ra
     """Return the share that the mixture exceeds with probability `rate`, rounded up."""
     tails = weights
 
-    @lru_cache(maxsize=None)
+    @cache
     def excess(logit: float) -> float:
         nonlocal tails
         tails = weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit))

@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -25,7 +26,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine.storage_base import Where
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+FAILURES = (DeltaError, OSError, pa.ArrowException)
 # A table is compacted when it has this many files, and as many more for each partition.
 _MOST_FILES = 16
 _MOST_PER_PARTITION = 8
@@ -242,6 +244,29 @@ def _plain(field: Any) -> Any:
 def was_slower(error: Exception) -> bool:
     """Whether a commit failed since another process had committed."""
     return isinstance(error, CommitFailedError) or "already exists" in str(error)
+
+
+@dataclass(frozen=True)
+class Telling(AbstractContextManager[None, None]):
+    """Turns failures of delta-rs and Arrow while `doing` something into StorageErrors."""
+
+    doing: str
+    location: str
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, _: object) -> None:
+        """Raise StorageError for a failure of theirs."""
+        # What Arrow refuses inside delta-rs, such as a cast, is an exception of no other class.
+        if kind is not Exception and not isinstance(error, FAILURES):
+            return
+        if was_slower(error):
+            raise StorageError(
+                f"{self.doing}: other runs keep writing to the same table",
+                hint="this write stored nothing; run again",
+            ) from error
+        raise StorageError(
+            f"{self.doing}: {sentence(error)}",
+            hint=f"the warehouse is {self.location}; `dqsql doctor` shows what is damaged",
+        ) from error
 
 
 def sentence(error: Exception) -> str:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dqsql.compiler.scan import BatchFilter
 from dqsql.compiler.segments import batch_source, batches_query, segment_count_query
-from dqsql.dialect import column, quoted, to_sql
+from dqsql.dialect import as_type, column, quoted, to_sql
 from dqsql.engine.batches import BatchChoice, BatchRequest, Period, choose_batches, period_of
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import known_schema
@@ -176,7 +176,7 @@ def names_of_batches(
     value = exp.TryCast(
         this=column("text"), to=exp.DataType.build(spark_type, dialect="spark"), safe=True
     )
-    name = exp.Cast(this=value, to=exp.DataType.build("string"))
+    name = as_type(value, "string")
     with translated(f"cannot read the names of batches of {model}"):
         frame = spark.createDataFrame(pa.table({"text": list(texts)}))
         found = frame.selectExpr("text", f"{to_sql(name)} as name").toArrow().to_pylist()

@@ -15,10 +15,9 @@ from dqsql.compiler.marked_rows import CHECK, RANK, ROW, SampleQuery
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import formula, parse_expression, quoted, to_sql
+from dqsql.dialect import formula, literal, parse_expression, quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.statements import rows_of, sorting_if_too_large
-from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits
 from dqsql.model.plan import Check, Plan
@@ -115,8 +114,8 @@ class FailureSampler:
         table = failures_table_name(model)
         rows = frame.selectExpr(
             *(quoted(name) for name in frame.columns if name != RANK),
-            f"{text_literal(self.run_id)} as run_id",
-            f"{text_literal(model)} as model",
+            f"{to_sql(literal(self.run_id))} as run_id",
+            f"{to_sql(literal(model))} as model",
             f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as captured_at",
         )
         self.store.replace_rows(table, rows, "batch", batches)

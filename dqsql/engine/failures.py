@@ -6,12 +6,11 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
-from dqsql.engine.known_failures import known_failure
 from dqsql.errors import (
     ConnectionLostError,
     DqsqlError,
@@ -38,6 +37,82 @@ _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_by
 _HIDDEN = "(Spark's message may quote values of private columns and is not shown)"
 _hiding: ContextVar[bool] = ContextVar("hiding", default=False)
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A failure that is recognised by a pattern.
+
+    After one that is `final` Spark does nothing more.
+    """
+
+    pattern: re.Pattern[str]
+    message: str
+    hint: str
+    final: bool = False
+
+
+_KNOWN = (
+    Known(
+        re.compile(r"XSDB6|Another instance of Derby"),
+        "another process has the Derby metastore open (Derby serves one at a time)",
+        "wait until it ends (it may be dbt or a notebook), or run both against one Spark server",
+    ),
+    Known(
+        re.compile(r"UNAUTHENTICATED|Invalid authentication token|Unauthenticated"),
+        "the Spark server refuses the credentials",
+        "check `token` (or the url) in profiles.yml",
+    ),
+    Known(
+        re.compile(r"StatusCode\.PERMISSION_DENIED"),
+        "the Spark server denies access",
+        "check the rights of the user or token in profiles.yml",
+    ),
+    Known(
+        re.compile(r"[Ss]sl handshake failed|WRONG_VERSION_NUMBER"),
+        "the Spark server does not speak TLS, which PySpark's client uses for a token",
+        "call a local server `localhost` in the url, which needs no TLS, or give the"
+        " server a certificate",
+    ),
+    Known(
+        re.compile(
+            r"StatusCode\.UNAVAILABLE|RETRIES_EXCEEDED|failed to connect to all addresses"
+            r"|SparkContext (?:was|has been) shut ?down|stopped SparkContext"
+            r"|Answer from Java side is empty|obtaining a new communication channel"
+            r"|\[Errno \d+\] Connection refused"
+        ),
+        "the connection to Spark is lost",
+        "see whether the server is up; batches not finished are checked in the next run",
+        final=True,
+    ),
+    Known(
+        re.compile(r"ModuleNotFoundError: No module named '(dqsql|numpy|scipy|pandas|pyarrow)"),
+        "Spark's Python workers lack dqsql or a library that it needs",
+        "install it where they run (PYSPARK_PYTHON names the Python), or set `sample_size` above"
+        " the rows of a batch",
+    ),
+    Known(
+        re.compile(r"FAILED_READ_FILE\.FILE_NOT_EXIST"),
+        "a file was replaced or removed while it was read",
+        "something else writes there; run again when it is done",
+    ),
+    Known(
+        re.compile(r"Illegal Parquet type: \w+ \(TIMESTAMP\(NANOS"),
+        "it has times in nanoseconds, which Spark does not read from Parquet",
+        "write microseconds; with pandas: df.to_parquet(.., coerce_timestamps='us',"
+        " allow_truncated_timestamps=True)",
+    ),
+    Known(
+        re.compile(r"ExecutorLostFailure \((executor [^)]*?)\)|Slave lost|Worker lost"),
+        "Spark lost executors again and again",
+        "see the executors' logs; more memory may help (spark.executor.memory)",
+    ),
+)
+
+
+def known_failure(text: str) -> Known | None:
+    """What is behind the text of one of Spark's exceptions, where that is known."""
+    return next((known for known in _KNOWN if known.pattern.search(text)), None)
 
 
 def condition_of(error: Exception) -> str:

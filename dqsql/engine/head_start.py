@@ -311,7 +311,7 @@ def remember(place: Mapping[str, object], seen: WatchedFiles | None) -> None:
     if recipe == before:
         return
     try:
-        write_private(_path(place), json.dumps(asdict(recipe)))
+        write_private(_path(place), json.dumps(asdict(recipe)).encode())
     except OSError:
         return  # no cache to write to: the next run starts as this one did
 

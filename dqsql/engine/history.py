@@ -25,17 +25,15 @@ def stored_rows(
     table: Table,
     model: str,
     batches: Collection[str],
-    metrics: Collection[str] = (),
     columns: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The rows of some batches of a model in a table of rows by batch; of some metrics, if given.
+    """The rows of some batches of a model in a table of rows by batch.
 
     Of `columns`, or all. Raises StorageError.
     """
     if not batches:
         return []
-    where = {"model": [model], "batch": batches}
-    return store.select(table, columns, {**where, "metric": metrics} if metrics else where)
+    return store.select(table, columns, {"model": [model], "batch": batches})
 
 
 def stored_metrics(

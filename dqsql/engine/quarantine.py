@@ -25,7 +25,6 @@ from dqsql.engine.project_key import project_key
 from dqsql.engine.row_scores import OddRows, odd_in
 from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import open_store
-from dqsql.engine.storage_sql import text_literal
 from dqsql.errors import ConfigError, Span
 from dqsql.model.limits import DROP, KEEP, SETTING, Quarantine
 from dqsql.model.plan import PII_KEY, Check, Plan, StateColumn
@@ -133,7 +132,7 @@ class RowSplitter:
             *stored,
             quoted(marked_rows.FAILED_CHECKS),
             quoted(marked_rows.REASONS),
-            f"{text_literal(self.run_id)} as {RUN_ID}",
+            f"{to_sql(literal(self.run_id))} as {RUN_ID}",
             f"timestamp_micros({int(self.now.timestamp() * 1_000_000)}L) as {QUARANTINED_AT}",
         )
         place = self.quarantine

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_lines import line_options
-from dqsql.engine.csv_rows import ragged_notes
+from dqsql.engine.csv_files import line_options, ragged_notes
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,

@@ -19,10 +19,10 @@ from deltalake import DeltaTable, Schema
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.dialect import quoted
+from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.delta_log import LARGE_FILE, LoggedFile, logged_files, other_types, stats_of
 from dqsql.engine.failures import SPARK_FAILURES, translate
-from dqsql.engine.storage_sql import among, text_literal
+from dqsql.engine.storage_base import among
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
 
@@ -117,7 +117,7 @@ class RowFiles:
 
     def _additions(self, rows: DataFrame, batches: Sequence[str]) -> list[AddAction]:
         """Let Spark write rows of `batches`, each into files of its own; what adds them."""
-        listed = ", ".join(text_literal(b) for b in batches)
+        listed = ", ".join(to_sql(literal(b)) for b in batches)
         place = f"int(array_position(array({listed}), {quoted(self.by)})) as {_PART}"
         writer = rows.selectExpr("*", place).write.partitionBy(_PART)
         files, written = written_files(self.table, self.uri, writer)

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from dqsql.engine import launching
 from dqsql.engine.archive import archive_options, remove_archive
-from dqsql.engine.failures import SPARK_FAILURES, first_sentence
+from dqsql.engine.failures import SPARK_FAILURES, first_sentence, known_failure
 from dqsql.engine.head_start import (
     APP_NAME,
     Found,
@@ -31,7 +31,6 @@ from dqsql.engine.head_start import (
     taken,
 )
 from dqsql.engine.java import find_java
-from dqsql.engine.known_failures import known_failure
 from dqsql.engine.session_use import shared_session, using_session
 from dqsql.engine.small import Scale
 from dqsql.engine.warm import WarmSession, place_of, present_session, start_session, warm_target

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dqsql.dialect import literal, quoted, to_sql
 from dqsql.model import tables
 from dqsql.model.table import Table
 
@@ -251,3 +252,19 @@ def as_arrow(table: Table, rows: Sequence[Row]) -> pa.Table:
     return pa.table(
         [pa.array(c, type=f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
     )
+
+
+def among(name: str, values: Collection[str]) -> str:
+    """The SQL condition that a text expression has one of some values; false without any."""
+    if not values:
+        return "false"
+    return f"{name} in ({', '.join(to_sql(literal(v)) for v in sorted(set(values)))})"
+
+
+def condition_of_where(where: Where) -> str:
+    """The SQL condition that all of `where` holds."""
+    parts = (
+        f"{quoted(name)} is null" if values is None else among(quoted(name), values)
+        for name, values in where.items()
+    )
+    return " and ".join(parts) or "true"

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -25,8 +24,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine import delta_log, storage_sql
-from dqsql.engine.delta_log import among
+from dqsql.engine import delta_log, storage_base
+from dqsql.engine.delta_log import Telling, among
 from dqsql.engine.storage_base import (
     BatchPart,
     Row,
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     from dqsql.engine.row_files import RowFiles
 
-FAILURES = (DeltaError, OSError, pa.ArrowException)
 # Another process committed in between: each of the two is right by itself, so it is tried again.
 _ATTEMPTS = 10
 _PAUSE = 0.05
@@ -150,7 +148,7 @@ class DeltaFolderStore(Store):
                 f for f in delta_log.logged_files(table) if batches is None or f.may_have(batches)
             ]
             frame = self._read(table, files)
-        return frame if batches is None else frame.where(storage_sql.among("`batch`", batches))
+        return frame if batches is None else frame.where(storage_base.among("`batch`", batches))
 
     def _replace_states(
         self,
@@ -240,12 +238,13 @@ class DeltaFolderStore(Store):
         """
         for name in sorted(self._written):
             try:
-                table = self.table(name)
-                if table is not None:
-                    self._compact(name, table)
-                    delta_log.delete_unread(table)
-            except (*FAILURES, StorageError) as error:
-                logging.getLogger(__name__).info("could not compact %s: %s", name, error)
+                with self.telling(f"could not compact {name}"):
+                    table = self.table(name)
+                    if table is not None:
+                        self._compact(name, table)
+                        delta_log.delete_unread(table)
+            except StorageError as error:
+                logging.getLogger(__name__).info(error.message)
         self._written.clear()
 
     def _compact(self, name: str, table: DeltaTable) -> None:
@@ -265,7 +264,7 @@ class DeltaFolderStore(Store):
         return str(self.folder / name)
 
     def table(self, name: str) -> DeltaTable | None:
-        """A table as it is now, or None when there is none. FAILURES pass through."""
+        """A table as it is now, or None when there is none. delta-rs's exceptions pass through."""
         try:
             return DeltaTable(self._uri(name))
         except TableNotFoundError:
@@ -342,21 +341,9 @@ class DeltaFolderStore(Store):
                     break
         self._written.add(name)
 
-    @contextmanager
-    def telling(self, doing: str) -> Iterator[None]:
-        """Turn the exceptions of delta-rs and Arrow into StorageErrors."""
-        try:
-            yield
-        except FAILURES as error:
-            if delta_log.was_slower(error):
-                raise StorageError(
-                    f"{doing}: other runs keep writing to the same table",
-                    hint="this write stored nothing; run again",
-                ) from error
-            raise StorageError(
-                f"{doing}: {delta_log.sentence(error)}",
-                hint=f"the warehouse is {self.location}; `dqsql doctor` shows what is damaged",
-            ) from error
+    def telling(self, doing: str) -> Telling:
+        """Turns failures of delta-rs and Arrow into StorageErrors."""
+        return Telling(doing, self.location)
 
     # --- what Spark reads and writes -----------------------------------------------------------
 
@@ -437,7 +424,7 @@ class DeltaFolderStore(Store):
             ]
             whole = rows
             if batches is not None and old:
-                kept = self._read(table, old).where(f"not {storage_sql.among('`batch`', batches)}")
+                kept = self._read(table, old).where(f"not {storage_base.among('`batch`', batches)}")
                 whole = kept.unionByName(rows, allowMissingColumns=True)
             if not large:
                 whole = whole.coalesce(1)

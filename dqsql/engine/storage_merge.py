@@ -24,10 +24,11 @@ from dqsql.engine.storage_base import (
     Store,
     TableFamily,
     Where,
+    among,
     as_arrow,
+    condition_of_where,
     no_rows,
 )
-from dqsql.engine.storage_sql import among, condition_of_where
 from dqsql.errors import StorageError
 from dqsql.model.table import Table
 

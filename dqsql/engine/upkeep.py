@@ -20,8 +20,8 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.fs import DeltaStorageHandler
 from deltalake.transaction import AddAction, RemoveAction
 
-from dqsql.engine.delta_log import LoggedFile, among, logged_files, rows_of, sentence
-from dqsql.engine.storage_delta import FAILURES, DeltaFolderStore
+from dqsql.engine.delta_log import FAILURES, LoggedFile, among, logged_files, rows_of, sentence
+from dqsql.engine.storage_delta import DeltaFolderStore
 from dqsql.errors import ConfigError, StorageError, UsageError
 from dqsql.model.tables import (
     ALL_TABLES,

@@ -84,7 +84,7 @@ class WarmPlace:
 
     def write(self, session: WarmSession) -> None:
         """Write the record, readable by its user only, in one step."""
-        write_private(self.record, json.dumps(asdict(session)))
+        write_private(self.record, json.dumps(asdict(session)).encode())
 
     def open_lock(self) -> IO[bytes]:
         """The lock file, made where it is missing."""

@@ -49,6 +49,12 @@ _QUOTED = {"'": re.compile(r"'(?:[^']|'')*+'"), '"': re.compile(r'"(?:[^"\\]|\\.
 class AnnotationProblem(TextProblem):
     """Something wrong with an annotation, at an offset of the comment."""
 
+    annotation = ""
+
+    def error(self, span: Span) -> AnnotationError:
+        """The error at a place of the user's file."""
+        return AnnotationError(self.message, span=span, hint=self.hint, annotation=self.annotation)
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnnotation:
@@ -135,6 +141,7 @@ def parse_comment(
         try:
             yield _parse_one(comment, start, end, known_names)
         except AnnotationProblem as problem:
+            problem.annotation = shortened(comment[start:end])
             yield problem
 
 
@@ -442,7 +449,7 @@ def read_annotations(
         for one in parsed:
             span = Span.at_offset(f"checks[{number}]", written, one.offset, one.text)
             if isinstance(one, AnnotationProblem):
-                errors.append(AnnotationError(one.message, span=span, hint=one.hint))
+                errors.append(one.error(span))
             else:
                 found.append(Annotation(one.expression, one.settings, span))
     if errors:

@@ -138,7 +138,7 @@ def _annotations(
         line, column = _raw_place(rendering, comment, text, found.offset)
         span = Span(path, line, column, found.text)
         if isinstance(found, AnnotationProblem):
-            yield AnnotationError(found.message, span=span, hint=found.hint)
+            yield found.error(span)
             continue
         try:
             binding = binder.bind(comment.segment)

@@ -69,10 +69,14 @@ class ProjectConfig:
     folder_defaults: tuple[FolderDefaults, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def place_of(self, key: str) -> Span:
-        """The place of a setting of the target: of its own, or below `warehouse`."""
+    @property
+    def target_places(self) -> dict[str, Span]:
+        """The places of the settings of the target: of their own, or below `warehouse`."""
         top = {str(k).replace("-", "_") for k in self.document.data}
-        return self.document.span(key if key in top else "warehouse")
+        return {
+            key: self.document.span(key if key in top else "warehouse")
+            for key in self.target_defaults
+        }
 
     def defaults_for(self, path: str) -> dict[str, Any]:
         """The settings of all folders above a model, outermost first; tags add up."""

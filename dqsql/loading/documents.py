@@ -74,8 +74,9 @@ class Document:
 
     def span(self, *keys: str | int) -> Span:
         """The place of the key at the end of a path of keys, or of the nearest known parent."""
-        if keys in self.inherited:
-            return self.inherited[keys]
+        for end in range(len(keys), 0, -1):
+            if keys[:end] in self.inherited:
+                return self.inherited[keys[:end]]
         path: KeyPath = keys
         if keys and keys not in self.marks and isinstance(keys[0], str):
             # The project file takes `model_paths` and `model-paths` for the same.

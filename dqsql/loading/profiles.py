@@ -184,15 +184,15 @@ def _beside_dbt(
     given = {k: v for k, v in output.values.items() if k != "schema"}
     if kind != "spark":
         given = {"method": kind, "threads": given.get("threads")}
-    merged = {**request.defaults, **given, **own.values}
+    section = _section(output.document, request, {**given, **own.values}, output.keys)
+    merged = dict(section.values)
     if merged.get("schema") is None:
         merged["schema"] = f"{output.read('schema', as_text) or 'default'}_dq"
-    section = Section(output.document, merged, output.keys)
     method = _method(section, others=True)
     if method == "session" and "catalog" not in merged:
         conf = {**_hive_conf(request.root, _spark_conf(section)), **_spark_conf(section)}
-        merged = {**merged, "spark_conf": conf, "server_side_parameters": {}}
-    section = Section(output.document, merged, output.keys)
+        merged |= {"spark_conf": conf, "server_side_parameters": {}}
+    section = replace(section, values=merged)
     return _build(section, chosen, profile, request.root, others=True)
 
 

@@ -98,7 +98,7 @@ def _load(request: TargetRequest, views: Mapping[str, str]) -> Project:
             project_name=config.name,
             project_profile=config.profile,
             defaults=config.target_defaults,
-            places={key: config.place_of(key) for key in config.target_defaults},
+            places=config.target_places,
             vars=config.vars,
         )
     )

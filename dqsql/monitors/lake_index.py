@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from dqsql.engine.storage_sql import among
+from dqsql.engine.storage_base import among
 from dqsql.errors import PatternError
 from dqsql.model.tables import PATTERN_INDEX
 from dqsql.patterns.contributions import IndexSettings

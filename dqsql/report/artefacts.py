@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import ConfigError
+from dqsql.json_text import to_json
 from dqsql.redaction import redact
-from dqsql.report.jsonable import to_json
 
 if TYPE_CHECKING:
     from dqsql.model.plan import Query

@@ -13,11 +13,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from dqsql.errors import DqsqlError
+from dqsql.json_text import timestamp
 from dqsql.model.plan import Plan
 from dqsql.model.results import RunResult, Status
 from dqsql.report.errors import flatten
 from dqsql.report.findings import describe, group_findings
-from dqsql.report.jsonable import timestamp
 from dqsql.report.run_results import run_results
 
 JUNIT = "junit.xml"

@@ -12,8 +12,7 @@ from dqsql.model.results import ModelResult, RunResult, Status
 from dqsql.model.wording import first_of, plural
 from dqsql.report import findings
 from dqsql.report.errors import print_error
-from dqsql.report.progress import Progress
-from dqsql.report.terminal import Terminal
+from dqsql.report.terminal import Progress, Terminal
 from dqsql.report.text import duration, file_size, padded, printable, shorten
 
 _MAX_FINDINGS = 10

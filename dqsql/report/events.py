@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dqsql.errors import DqsqlError
+from dqsql.json_text import timestamp, to_json
 from dqsql.model.events import RunListener
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.model.wording import plural
 from dqsql.report.errors import error_record, flatten
 from dqsql.report.findings import FindingGroup, describe, group_findings, run_status, tally_record
-from dqsql.report.jsonable import timestamp, to_json
 from dqsql.report.terminal import Terminal
 from dqsql.report.text import file_size
 

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
+from dqsql.json_text import to_json
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.project import Annotation, CheckModel, MacroFile, Project
-from dqsql.report.jsonable import to_json
 
 PARTS = ("configs", "checks", "macros")
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -14,7 +14,7 @@ from typing import Any
 
 import jinja2
 
-from dqsql.report.jsonable import jsonable
+from dqsql.json_text import jsonable
 from dqsql.report.model_page import model_record
 from dqsql.report.page import Page, overview_record
 from dqsql.resources import resource_dir

@@ -12,11 +12,11 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from dqsql.json_text import timestamp
 from dqsql.model.macro_text import MACRO
 from dqsql.model.plan import Check, Monitor, Plan, StateColumn
 from dqsql.model.project import DBT_TEST, CheckModel, LeftTest, MacroFile, Project, Source
 from dqsql.report.fingerprints import Fingerprints, macro_texts, own_macros
-from dqsql.report.jsonable import timestamp
 
 _SCHEMA_VERSION = 1
 

@@ -20,11 +20,11 @@ from urllib.parse import urljoin, urlsplit
 from sqlglot import exp
 
 from dqsql.dialect import parse_statement
+from dqsql.json_text import jsonable, timestamp, to_json
 from dqsql.model.plan import Check, Plan, Relation
 from dqsql.model.project import CheckModel, Project, Scope, Source, view_name
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.artefacts import write_atomically
-from dqsql.report.jsonable import jsonable, timestamp, to_json
 from dqsql.version import VERSION
 
 _PRODUCER = f"urn:dqsql:{VERSION}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dqsql.json_text import timestamp
 from dqsql.model.plan import Check, Monitor, Plan
 from dqsql.model.project import DBT_FRESHNESS, DBT_LIMIT, DBT_TEST
 from dqsql.model.results import (
@@ -23,7 +24,6 @@ from dqsql.model.results import (
 )
 from dqsql.report.events import finding_record, model_record
 from dqsql.report.findings import describe, describe_batch, group_findings, run_status, tally_record
-from dqsql.report.jsonable import timestamp
 
 _SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 _MAX_FINDINGS = 100

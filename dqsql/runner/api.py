@@ -13,10 +13,9 @@ from dqsql.model.events import RunListener
 from dqsql.model.project import Project
 from dqsql.model.results import RunResult
 from dqsql.model.wording import plural, texts_of
-from dqsql.runner.compilation import CompileResult, Place, compile_project
+from dqsql.runner.compilation import CompileResult, Place, Where, compile_project
 from dqsql.runner.project_run import run_project
 from dqsql.runner.request import RunRequest
-from dqsql.runner.where import Where
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["CompileResult", "compile_project", "debug", "run"]
+
+# What was tried, whether it worked, and details.
+Step = tuple[str, bool, str]
 
 
 def run(
@@ -108,23 +110,16 @@ def run(
     return run_project(request, spark, listener or RunListener(), compiled)
 
 
-def debug(
-    project_dir: str | PathLike[str] = ".", **place: Unpack[Place]
-) -> Iterator[tuple[str, bool, str]]:
-    """Check the set-up step by step: yields what was tried, whether it worked, and details."""
-    yield from diagnose(Where(project_dir, **place))
+def debug(project_dir: str | PathLike[str] = ".", **place: Unpack[Place]) -> Iterator[Step]:
+    """Check the set-up step by step: yields what was tried, whether it worked, and details.
 
-
-Step = tuple[str, bool, str]
-
-
-def diagnose(where: Where) -> Iterator[Step]:
-    """Yield each step as (what, whether it worked, details); stops where going on is idle."""
+    Stops where going on is idle.
+    """
     yield "dqsql", True, VERSION
     yield "python", True, platform.python_version()
     yield "pyspark", True, metadata.version("pyspark")
     try:
-        compiled = where.compile()
+        compiled = Where(project_dir, **place).compile()
     except DqsqlError as error:
         yield "project", False, str(error)
         return

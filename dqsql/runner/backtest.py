@@ -18,10 +18,9 @@ from dqsql.model.tables import RESULTS
 from dqsql.monitors.rates import cadence
 from dqsql.monitors.registry import replayers
 from dqsql.monitors.replay import Replayed, Replayer, as_decided
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.fit import Learners, Stored
 from dqsql.runner.warehouse import Step, open_warehouse, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

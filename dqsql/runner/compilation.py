@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from dqsql.compiler.adoption import CompiledModel, compile_adopted, is_checked
@@ -17,7 +19,7 @@ from dqsql.compiler.plan_cache import PlanCache
 from dqsql.compiler.privacy import derived_warnings
 from dqsql.compiler.queries import compiled_queries, over_budget
 from dqsql.compiler.vacuous import repeated_checks
-from dqsql.errors import DqsqlError, Span, UsageError, error_of, nearest
+from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of, nearest
 from dqsql.loading import load_project
 from dqsql.loading.suspects import suspicions
 from dqsql.model.monitors import monitor_specs
@@ -252,7 +254,7 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
     """The plan with all that is wrong with its model: comments, checks, settings of monitors."""
     unread = project.broken.get(plan.model.name, ())
     checks = [
-        (refused_check(plan.model, e.span.text or e.message, e.span), e)
+        (refused_check(plan.model, _text_of(e, e.span), e.span), e)
         for e in unread
         if e.span is not None
     ]
@@ -281,6 +283,12 @@ def _with_errors(plan: Plan, project: Project) -> Plan:
         rejected=(*unread, *plan.rejected, *wrong.errors),
         refused=(*checks, *plan.refused, *monitors, *others),
     )
+
+
+def _text_of(error: DqsqlError, span: Span) -> str:
+    """What the annotation says that an error is about."""
+    annotation = error.annotation if isinstance(error, AnnotationError) else ""
+    return annotation or span.text or error.message
 
 
 class _Queries(Mapping[str, tuple[Query, ...]]):
@@ -312,3 +320,64 @@ def _upstream_first(chosen: Sequence[CheckModel], project: Project) -> list[Chec
     """The chosen models in the project's order, which loading made a topological one."""
     names = {m.name for m in chosen}
     return [m for m in project.models if m.name in names]
+
+
+@dataclass(frozen=True)
+class Where:
+    """The project and target that are meant, in the words of the command line."""
+
+    project_dir: str | PathLike[str] = "."
+    target: str | None = None
+    profile: str | None = None
+    profiles_dir: str | PathLike[str] | None = None
+    vars: Variables = None
+
+    def project(self) -> Project:
+        """Load the project; what is wrong with its annotations is in it. Raises DqsqlError."""
+        return load_project(self.project_dir, strict=False, **self._place)
+
+    def compile(
+        self,
+        *,
+        select: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        dbt_tests: bool | None = None,
+        state: str | PathLike[str] | None = None,
+        selector: str | None = None,
+        default_selector: bool = False,
+    ) -> CompileResult:
+        """Load the project and compile the selected models; see `compile_project`."""
+        return compile_project(
+            self.project_dir,
+            select=select,
+            exclude=exclude,
+            dbt_tests=dbt_tests,
+            state=state,
+            selector=selector,
+            default_selector=default_selector,
+            **self._place,
+        )
+
+    @property
+    def _place(self) -> Place:
+        return {
+            "target": self.target,
+            "profile": self.profile,
+            "profiles_dir": self.profiles_dir,
+            "vars": self.vars,
+        }
+
+
+def git_sha(root: Path) -> str | None:
+    """The commit of the project's repository, or None outside one."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None

@@ -18,9 +18,8 @@ from dqsql.model.project import CheckModel, Project
 from dqsql.model.tables import COLUMNS
 from dqsql.report.artefacts import write_atomically
 from dqsql.report.odcs import odcs_text
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

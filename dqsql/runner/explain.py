@@ -21,9 +21,8 @@ from dqsql.model.wording import plural
 from dqsql.monitors.history import History
 from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, batches_of
 from dqsql.monitors.registry import recompute
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

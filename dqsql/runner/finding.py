@@ -18,12 +18,11 @@ from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.project import Project
 from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED
-from dqsql.model.tables import FINDINGS, MODELS
-from dqsql.runner.compilation import Place
+from dqsql.model.tables import FINDINGS
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.review import user_of_process
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
@@ -189,7 +188,7 @@ def open_findings(
     now = dt.datetime.now(dt.UTC)
     with open_tables(project, spark, step) as store:
         step("Reading findings")
-        project = with_watched_tables(project, store.rows(MODELS))
+        project = with_watched_tables(project, store)
         names = chosen_names(project, select, exclude)
         rows = [heeded(row, now) for row in store.rows(FINDINGS)]
     wanted = [

@@ -25,9 +25,8 @@ from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.rates import project_rates
 from dqsql.monitors.registry import learners, with_learned
 from dqsql.monitors.replay import Learned, Replayer
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

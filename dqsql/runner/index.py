@@ -28,8 +28,8 @@ from dqsql.patterns.index import PatternStatistics
 from dqsql.patterns.infer import NoPattern, TaggedColumn, TagPattern, tag_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.patterns.regex import spark_regex
+from dqsql.runner.compilation import Where
 from dqsql.runner.warehouse import Step, open_tables, open_warehouse, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

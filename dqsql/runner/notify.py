@@ -17,9 +17,8 @@ from dqsql.model.results import ACKNOWLEDGED, RESOLVED
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dqsql.compiler.auto import fit_for_types
 from dqsql.errors import UsageError
@@ -18,16 +18,13 @@ from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.subjects import Subject
 from dqsql.runner.auto import is_open
+from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.suggestions.existing import of_monitor
 from dqsql.suggestions.incidents import MetricSeries, catching, suggestion_of
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.suggestion import Suggestion
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Kinds of monitors that need the names of all columns in the text.
 _OF_COLUMNS = ("novelty",)
@@ -35,13 +32,11 @@ _OF_COLUMNS = ("novelty",)
 _NAMED = 3
 
 
-def suggest_monitors(
-    where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
-) -> Proposal:
+def suggest_monitors(where: Where, name: str, *, step: Step = silent) -> Proposal:
     """Suggest what `monitors: auto` watches in a model, as annotations. Raises DqsqlError."""
     compiled = where.compile()
     plan = compiled.plan(name)
-    with open_tables(compiled.project, spark, step) as store:
+    with open_tables(compiled.project, None, step) as store:
         rows = [r for r in store.rows(COLUMNS) if r["model"] == name and r["valid_to"] is None]
     plan = fit_for_types(plan, {r["column_name"]: r["data_type"] for r in rows})
     watched = [m for m in plan.monitors if AUTO in m.tags]
@@ -58,9 +53,7 @@ def suggest_monitors(
     return _proposal(plan, found, 0, notes)
 
 
-def suggest_from_incidents(
-    where: Where, name: str, *, spark: SparkSession | None = None, step: Step = silent
-) -> Proposal:
+def suggest_from_incidents(where: Where, name: str, *, step: Step = silent) -> Proposal:
     """What would have caught the batches of a model that people rejected, the best first.
 
     Raises DqsqlError: there is no such model, no batch of it was rejected, or the tables cannot be
@@ -68,7 +61,7 @@ def suggest_from_incidents(
     """
     compiled = where.compile()
     plan = compiled.plan(name)
-    with open_tables(compiled.project, spark, step) as store:
+    with open_tables(compiled.project, None, step) as store:
         step("Reading metrics")
         ledger = [r for r in store.rows(BATCHES) if r["model"] == name]
         rejected = _of_status(ledger, BatchStatus.REJECTED)

@@ -20,8 +20,8 @@ from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.subjects import Subject, Subjects
+from dqsql.runner.compilation import Where
 from dqsql.runner.warehouse import Step, open_warehouse, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 from dqsql.suggestions import column_metrics
 from dqsql.suggestions.profiles import Kind, Profile

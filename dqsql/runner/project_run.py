@@ -54,14 +54,13 @@ from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.report.openlineage import send_lineage
 from dqsql.runner.auto import is_open, keep_columns, with_columns, with_columns_of_spark
-from dqsql.runner.compilation import CompileResult, recompiled
+from dqsql.runner.compilation import CompileResult, git_sha, recompiled
 from dqsql.runner.concurrency import InOrder
 from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
 from dqsql.runner.warnings import gone_rows, left_while_running, no_rows, project_warnings
-from dqsql.runner.where import git_sha
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:

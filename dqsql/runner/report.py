@@ -34,10 +34,9 @@ from dqsql.report.html import REPORT, render
 from dqsql.report.page import ModelFacts, Page, open_findings
 from dqsql.report.profile import ProfileTable, saved_profiles
 from dqsql.report.series import MetricValues, SeriesKey, wanted_series
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 from dqsql.version import VERSION
 
@@ -119,7 +118,7 @@ def read_page(
     """What `write_report` writes, as data. Raises DqsqlError."""
     with open_tables(project, spark, step) as store:
         step("Reading verdicts")
-        project = with_watched_tables(project, store.rows(MODELS))
+        project = with_watched_tables(project, store)
         names = chosen_names(project, select, exclude)
         left_out = {m.name for m in project.models} - set(names)
         profiles = {n: p for n, p in saved_profiles(project).items() if n not in left_out}

@@ -23,12 +23,11 @@ from dqsql.engine.ledger import ledger_rows
 from dqsql.errors import UsageError, nearest
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
-from dqsql.model.tables import BATCHES, FINDINGS, MODELS, RESULTS, REVIEWS
+from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
-from dqsql.runner.compilation import Place
+from dqsql.runner.compilation import Place, Where
 from dqsql.runner.tables import with_watched_tables
 from dqsql.runner.warehouse import Step, open_tables, silent
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def review(
     with locked(project.target, [model]), open_tables(project, spark, step) as store:
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
-        project = with_watched_tables(project, store.rows(MODELS))
+        project = with_watched_tables(project, store)
         return work.write(texts_of(batches), [m.name for m in project.models], extent)
 
 
@@ -148,7 +147,7 @@ def waiting(
     project = Where(project_dir, **place).project()
     with open_tables(project, spark, step) as store:
         step("Reading findings")
-        project = with_watched_tables(project, store.rows(MODELS))
+        project = with_watched_tables(project, store)
         return tuple(_waiting(store, chosen_names(project, select, exclude)))
 
 

@@ -23,11 +23,10 @@ from dqsql.model.limits import refuse_shared_tables
 from dqsql.model.project import CheckModel
 from dqsql.model.results import BatchRecord, BatchStatus, ModelResult, Status
 from dqsql.model.tables import RUNS
-from dqsql.runner.compilation import CompileResult, Place, compile_project
+from dqsql.runner.compilation import CompileResult, Place, Where, compile_project
 from dqsql.runner.project_run import ProjectRun
 from dqsql.runner.request import STREAM, RunRequest
 from dqsql.runner.warehouse import ensure_target
-from dqsql.runner.where import Where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -27,10 +27,10 @@ from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.subjects import Subject, Subjects, check_names
+from dqsql.runner.compilation import Where
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.validation import Rows, Validator
 from dqsql.runner.warehouse import Step, open_warehouse, silent
-from dqsql.runner.where import Where
 from dqsql.suggestions import across, rules
 from dqsql.suggestions.batches import DayCounts, ProposedBatches, day_columns, proposed_batches
 from dqsql.suggestions.existing import Existing

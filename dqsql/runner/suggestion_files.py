@@ -21,8 +21,8 @@ from dqsql.monitors import subjects
 from dqsql.monitors.catalog import catalog_of
 from dqsql.report.artefacts import write_atomically
 from dqsql.resources import resource_dir
+from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import Proposal
-from dqsql.runner.where import Where
 from dqsql.suggestions.document import difference, inserted, new_document
 from dqsql.suggestions.suggestion import Suggestion
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,15 @@ from dqsql.dialect import quoted
 from dqsql.errors import Span, UsageError
 from dqsql.model.monitors import AUTO
 from dqsql.model.project import CheckModel, ModelConfig, Project, Projection
+from dqsql.model.tables import MODELS
 from dqsql.monitors.lake import Lake
 from dqsql.runner.auto import with_alarm_budget
 from dqsql.runner.compilation import CompileResult, compile_project, recompiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from dqsql.engine.storage import Store
 
 
 def compile_tables(
@@ -55,15 +58,15 @@ def compile_tables(
     return recompiled(empty, whole, [m.name for m in models])
 
 
-def with_watched_tables(project: Project, rows: Iterable[Mapping[str, Any]]) -> Project:
+def with_watched_tables(project: Project, store: Store) -> Project:
     """The project with a check model for each table that earlier runs watched without a file.
 
-    `rows` are those of dq_models: the path of such a model is the name of its table.
+    In dq_models the path of such a model is the name of its table.
     """
     taken = {m.name.lower() for m in project.models}
     watched = {
         row["model"]: _model(row["path"], (), row["batch_by"])
-        for row in rows
+        for row in store.rows(MODELS)
         if row["valid_to"] is None and row["model"] == _model_name(row["path"] or "")
     }
     added = (m for name, m in sorted(watched.items()) if name.lower() not in taken)

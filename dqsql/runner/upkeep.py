@@ -15,8 +15,7 @@ from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import Project
 from dqsql.model.tables import ALL_TABLES
 from dqsql.report.views import described_views
-from dqsql.runner.compilation import Place
-from dqsql.runner.where import Where
+from dqsql.runner.compilation import Place, Where
 
 if TYPE_CHECKING:
     from dqsql.engine.upkeep import Upkeep

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import UsageError
 from dqsql.model.project import Project, Target
-from dqsql.runner.where import Where
+from dqsql.runner.compilation import Where
 
 if TYPE_CHECKING:
     from dqsql.engine.warm import WarmSession

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dqsql.runner.compilation import Where
 from dqsql.runner.profile import profile
 from dqsql.runner.suggest import suggest
 from dqsql.runner.warehouse import open_warehouse
-from dqsql.runner.where import Where
 
 FILES = {
     "dqsql_project.yml": "name: bench\nprofile: bench\n",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dqsql.compiler.sharing import shared_rows
-from dqsql.runner.where import Where
+from dqsql.runner.compilation import Where
 
 MakeProject = Callable[..., Path]
 FIRST = "select id, a -- @not_null\nfrom db.t where id > 5"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from dqsql.engine import delta_log
@@ -254,11 +254,27 @@ def test_rows_of_tables_are_replaced_by_model_and_batch(warehouse: Path) -> None
     wanted[odd, "2024-02-01", "mean"] = 3.0
     assert found() == wanted
     assert {r["value"] for r in stored_rows(store, METRICS, odd, ["2024-02-01"])} == {3.0}
-    assert len(stored_rows(store, METRICS, "m", BATCHES, ["sum"])) == 3
+    sums = {"model": ["m"], "batch": BATCHES, "metric": ["sum"]}
+    assert len(store.select(METRICS, where=sums)) == 3
     assert stored_metrics(store, "m", BATCHES, ["sum", "mean"], segments=False).num_rows == 6
     assert stored_metrics(store, "m", BATCHES, []).num_rows == 0
     assert len(stored_of_model(store, METRICS, odd)) == 7
     assert stored_rows(store, METRICS, odd, []) == []
+
+
+def test_what_arrow_refuses_within_delta_rs_is_told(tmp_path: Path) -> None:
+    """delta-rs raises it as an exception of no class of its own."""
+    store = open_tables(Target("local", "test", warehouse=str(tmp_path)))
+    assert isinstance(store, DeltaFolderStore)
+    path = str(tmp_path / "t")
+    write_deltalake(path, pa.table({"v": [1.0]}))
+    with (
+        pytest.raises(StorageError, match="cannot write t: Cast error"),
+        store.telling("cannot write t"),
+    ):
+        write_deltalake(path, pa.table({"v": ["x"]}), mode="append")
+    with pytest.raises(KeyError), store.telling("cannot write t"):
+        {}["defects pass through"]
 
 
 def test_a_table_of_an_older_version_has_null_in_new_columns(warehouse: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from dqsql.compiler.scan import SMALL_ROWS, BatchFilter, Scan
 from dqsql.dialect import to_sql
-from dqsql.runner.where import Where
+from dqsql.runner.compilation import Where
 
 ROWS = 3 * SMALL_ROWS
 MODEL = """\

@@ -33,7 +33,7 @@ from dqsql.patterns.infer import infer_pattern
 from dqsql.patterns.parsing import parse_pattern
 from dqsql.report.errors import print_error
 from dqsql.report.terminal import Terminal
-from dqsql.runner.retry import read_retry
+from dqsql.runner.request import read_retry
 from dqsql.selection.methods import project_methods, select_models
 from dqsql.selection.state import state_of
 from dqsql.templating import MacroLibrary, base_context

@@ -119,6 +119,7 @@ def test_project_settings_are_defaults(write: Write) -> None:
         ("threads: -1", "dqsql_project.yml:2:1"),
         ("table-format: parket", "dqsql_project.yml:2:1"),
         ("warehouse: {format: parket}", "dqsql_project.yml:2:1"),
+        ("spark_conf: {spark.x: [1]}", "dqsql_project.yml:2:1"),
     ],
 )
 def test_an_error_stands_in_the_file_that_has_the_setting(

@@ -12,6 +12,7 @@ import pytest
 from sqlglot import exp, parse_one
 
 from dqsql.errors import ConfigError, QueryError, Span
+from dqsql.json_text import to_json
 from dqsql.model.plan import Buffer, Check, Metric, Monitor, Plan, Query, StateColumn
 from dqsql.model.project import (
     DBT_FRESHNESS,
@@ -27,7 +28,6 @@ from dqsql.model.project import (
 )
 from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.report.artefacts import ensure_writable, write_atomically, write_compiled, write_json
-from dqsql.report.jsonable import to_json
 from dqsql.report.manifest import columns_read, manifest
 from dqsql.report.run_results import run_record, run_results, sources_record
 

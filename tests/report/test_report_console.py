@@ -12,8 +12,7 @@ from dqsql.model.results import ModelResult, Result, RunResult, Status
 from dqsql.monitors.grouping import grouped
 from dqsql.report.console import ConsoleListener
 from dqsql.report.events import JsonListener
-from dqsql.report.progress import Progress
-from dqsql.report.terminal import Terminal
+from dqsql.report.terminal import Progress, Terminal
 
 NOON = datetime(2025, 3, 1, 12, 34, 56, tzinfo=UTC)
 

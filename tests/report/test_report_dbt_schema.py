@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dqsql.json_text import to_json
 from dqsql.model.results import ModelResult, Result, RunResult, Status
-from dqsql.report.jsonable import to_json
 from dqsql.report.run_results import run_results
 
 NULL = type(None)

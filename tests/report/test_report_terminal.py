@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from dqsql.report.progress import Progress
-from dqsql.report.terminal import Terminal, color_wanted
+from dqsql.report.terminal import Progress, Terminal, color_wanted
 
 
 class Screen(io.StringIO):

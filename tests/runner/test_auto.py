@@ -12,10 +12,10 @@ from click.testing import CliRunner
 import dqsql
 from dqsql.cli.main import cli
 from dqsql.errors import ConfigError, DqsqlError
+from dqsql.runner.compilation import Where
 from dqsql.runner.report import read_page
 from dqsql.runner.review import review
 from dqsql.runner.tables import compile_tables
-from dqsql.runner.where import Where
 
 from .conftest import NewProject, Project
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import dqsql
 from dqsql.errors import DqsqlError
+from dqsql.runner.compilation import compile_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,18 @@ def test_other_checks_run(make_project: Callable[..., Path], spark: SparkSession
     assert {r.status.value for r in again.results if r.check_id == "m.x.row_count_eq_1"} == {"pass"}
     assert {r.batch for r in again.results} == {"a", "b"}
     assert again.exit_code == 1
+
+
+def test_an_annotation_that_cannot_be_read_is_told_by_its_text(
+    make_project: Callable[..., Path],
+) -> None:
+    bad = ["@mean > 0 {severty: warn}", "@row_count > 5 {severity: wrn}", "@mean(x) > 1 rows"]
+    lines = "".join(f"-- {text}\n" for text in bad)
+    root = make_project({"checks/m.sql": f"{HEAD}select day,\n{lines}x {ROWS}"})
+    (plan,) = compile_project(root).plans
+    assert [(check.name, error.span.line) for check, error in plan.refused if error.span] == [
+        (text, line) for line, text in enumerate(bad, start=3)
+    ]
 
 
 MISSET = {

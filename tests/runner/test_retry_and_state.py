@@ -15,7 +15,7 @@ from dqsql.cli.main import cli
 from dqsql.errors import UsageError
 from dqsql.report.run_results import run_results
 from dqsql.runner.compilation import compile_project
-from dqsql.runner.retry import read_retry
+from dqsql.runner.request import read_retry
 
 from .conftest import SOURCES
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dqsql
-from dqsql.runner.compilation import compile_project
+from dqsql.runner.compilation import Where, compile_project
 from dqsql.runner.request import RunRequest
-from dqsql.runner.where import Where
 from dqsql.selection.choosing import chosen_names
 
 

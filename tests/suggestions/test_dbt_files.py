@@ -6,9 +6,9 @@ import codecs
 from pathlib import Path
 
 from dqsql.monitors.subjects import Subject
+from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import Proposal
 from dqsql.runner.suggestion_files import write
-from dqsql.runner.where import Where
 from dqsql.suggestions.existing import Existing
 from dqsql.suggestions.profiles import Profile
 from dqsql.suggestions.suggestion import Suggestion, SuggestionVerdict

@@ -13,8 +13,8 @@ import pytest
 
 from dqsql.errors import DqsqlError, UsageError
 from dqsql.report.profile import profile_table
+from dqsql.runner.compilation import Where
 from dqsql.runner.profile import profile
-from dqsql.runner.where import Where
 from dqsql.suggestions.profiles import Profile, profile_record
 from tests.conftest import PROFILES_YML, PROJECT_YML
 from tests.suggestions.generators import write_parquet

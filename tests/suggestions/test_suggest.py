@@ -13,9 +13,9 @@ import pytest
 import dqsql
 from dqsql.errors import UsageError
 from dqsql.model.results import Status
+from dqsql.runner.compilation import Where
 from dqsql.runner.suggest import suggest
 from dqsql.runner.suggestion_files import draft, edited, write
-from dqsql.runner.where import Where
 from dqsql.suggestions.suggestion import SuggestionVerdict
 from tests.conftest import MakeProject
 from tests.suggestions.generators import write_parquet

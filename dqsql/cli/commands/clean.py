@@ -41,7 +41,7 @@ def command(
     from the warehouse tables, and small files are merged. Metrics stay: monitors learn from them.
     """
     from dqsql.loading import parse_vars
-    from dqsql.runner.where import read_target_path
+    from dqsql.loading.project import read_target_path
 
     if older_than is not None:
         return _clean_tables(session, project_dir, older_than, vars=vars, **where)

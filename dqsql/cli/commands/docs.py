@@ -65,7 +65,7 @@ _page("commands", _all_commands, "Print all commands with their options.")
 def views(session: Session, *, dialect: str, **where: Any) -> int:
     """Print the SQL script that makes the views for dashboards over this project's tables."""
     from dqsql.report.views import script
-    from dqsql.runner.where import Where
+    from dqsql.runner.compilation import Where
 
     session.out.line(script(Where(**where).project().target, dialect))
     return 0

@@ -16,8 +16,8 @@ from dqsql.report.text import file_size, printable
 
 if TYPE_CHECKING:
     from dqsql.monitors.lake_index import IndexSize
+    from dqsql.runner.compilation import Where
     from dqsql.runner.index import IndexResult
-    from dqsql.runner.where import Where
 
 _AT_LEAST_ONE = click.IntRange(min=1)
 _RATE = click.FloatRange(0, 1, max_open=True)
@@ -163,7 +163,7 @@ def _untagged(session: Session, what: str, found: Any) -> int:
 
 
 def _where(options: dict[str, Any]) -> Where:
-    from dqsql.runner.where import Where
+    from dqsql.runner.compilation import Where
 
     return Where(**options)
 

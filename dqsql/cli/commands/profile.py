@@ -34,8 +34,8 @@ def command(
     RELATION is a check model, a source (nyc.flights), a table or a file. A relation is read at
     most three times, whatever the number of its columns. Distinct values are approximate.
     """
+    from dqsql.runner.compilation import Where
     from dqsql.runner.profile import profile
-    from dqsql.runner.where import Where
     from dqsql.suggestions.profiles import profile_record
 
     place = Where(**where)

@@ -130,8 +130,8 @@ def _page(
     days: int,
     where: Mapping[str, Any],
 ) -> Page:
+    from dqsql.runner.compilation import Where
     from dqsql.runner.report import read_page
-    from dqsql.runner.where import Where
 
     with session.progress() as progress:
         project = Where(**where).project()

@@ -32,10 +32,10 @@ def command(
     of that run (--vars, --profile, --full-refresh ..) apply again unless you change them.
     """
     from dqsql.loading.config import parse_vars
+    from dqsql.loading.project import read_target_path
     from dqsql.report.artefacts import RUN_RESULTS, ensure_writable
     from dqsql.runner import api
-    from dqsql.runner.retry import is_kept_hash, read_retry, refuse_other_variables
-    from dqsql.runner.where import read_target_path
+    from dqsql.runner.request import is_kept_hash, read_retry, refuse_other_variables
 
     root = expanded(project_dir).resolve()
     overrides = parse_vars(where["vars"]) if where.get("vars") else {}

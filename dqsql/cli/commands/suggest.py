@@ -17,8 +17,8 @@ from dqsql.report.text import padded, printable
 
 if TYPE_CHECKING:
     from dqsql.model.project import Project
+    from dqsql.runner.compilation import Where
     from dqsql.runner.suggest import Proposal
-    from dqsql.runner.where import Where
     from dqsql.suggestions.suggestion import Suggestion
 
 _SHARE = click.FloatRange(0, 1)
@@ -75,11 +75,11 @@ def command(
 
     --from-incidents and --monitors need a check model; they look at stored metrics, not at rows.
     """
+    from dqsql.runner.compilation import Where
     from dqsql.runner.pinning import suggest_from_incidents, suggest_monitors
     from dqsql.runner.suggest import suggest
     from dqsql.runner.suggestion_files import draft
     from dqsql.runner.suggestion_files import write as write_file
-    from dqsql.runner.where import Where
 
     asks = write and not yes
     if asks and (session.json or not sys.stdin.isatty()):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.compiler.keys import BATCH, SEGMENT
-from dqsql.dialect import call, column, to_sql
+from dqsql.dialect import as_type, call, column, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, Relation, StateColumn, StateSource
 
@@ -147,7 +147,7 @@ def merge_with(function: str) -> Merge:
 
 def as_double(value: exp.Expr) -> exp.Expr:
     """The value as a double."""
-    return exp.Cast(this=value.copy(), to=exp.DataType.build("double"))
+    return as_type(value.copy(), "double")
 
 
 # --- scanning ----------------------------------------------------------------------------------

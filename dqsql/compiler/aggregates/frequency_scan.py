@@ -13,7 +13,7 @@ from dqsql.compiler.aggregates.base import SORTED_ENTRIES
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.privacy import hashed, is_private
 from dqsql.compiler.trees import filtered_by, map_aggregates
-from dqsql.dialect import aliased, call, column, formula, identifier, literal, to_sql
+from dqsql.dialect import aliased, as_type, call, column, formula, identifier, literal, to_sql
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 from dqsql.model.types import FLOATS, type_of
 
@@ -188,7 +188,7 @@ class FrequencyScan:
         tables, types = self._tables, self.scan.columns
         width = max(len(t.columns) for t in tables)
         names = [f"{VALUE}{i}" for i in range(width)]
-        fill = exp.Cast(this=exp.Null(), to=exp.DataType.build("bigint"))
+        fill = as_type(exp.Null(), "bigint")
         rows = [
             [literal(i), *values, *(fill.copy() for _ in range(width - len(values)))]
             for i, values in enumerate(whole_tuple(t, types) or [] for t in tables)
@@ -428,7 +428,7 @@ def _text(value: exp.Expr, kind: str) -> exp.Expr:
     they are written as JSON.
     """
     if not kind.startswith(_NESTED):
-        return exp.Cast(this=value, to=exp.DataType.build("string"))
+        return as_type(value, "string")
     entries = SORTED_ENTRIES if kind.startswith("map<") else "{0}"
     return formula(_JSON.replace("{v}", entries), value)
 

@@ -31,7 +31,7 @@ from dqsql.compiler.aggregates import base
 from dqsql.compiler.aggregates.frequency_scan import TABLE, unpivoted
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, segment_label, union_all
 from dqsql.compiler.trees import has_aggregate
-from dqsql.dialect import aliased, call, column, formula, literal, parse_query, to_sql
+from dqsql.dialect import aliased, as_type, call, column, formula, literal, parse_query, to_sql
 from dqsql.errors import UnsupportedExpressionError, nearest
 from dqsql.model.plan import StateColumn, StateSource
 
@@ -288,19 +288,16 @@ def _bag(buckets: Sequence[int]) -> str:
     return f"array_sort(slice(flatten(transform({_TEXTS}, (f, i) -> {hashed})), 1, {MAX_TOKENS}))"
 
 
-def _text(value: exp.Expr) -> exp.Expr:
-    return exp.Cast(this=value.copy(), to=exp.DataType.build("string"))
-
-
 def _class(table: Classification) -> exp.Expr:
     """The class of a row, null where the row takes no part."""
-    if table.where is None:
-        return _text(table.target)
-    return formula("case when {0} then {1} end", table.where, _text(table.target))
+    value = as_type(table.target.copy(), "string")
+    return (
+        value if table.where is None else formula("case when {0} then {1} end", table.where, value)
+    )
 
 
 def _texts(table: Classification) -> exp.Expr:
-    return exp.Anonymous(this="array", expressions=[_text(f) for f in table.features])
+    return call("array", *(as_type(f.copy(), "string") for f in table.features))
 
 
 def _totals(rows: exp.Select, keys: Sequence[str], counted: str | None = None) -> exp.Select:

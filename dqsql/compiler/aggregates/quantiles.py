@@ -30,7 +30,7 @@ from dqsql.compiler.aggregates.frequency_scan import (
 )
 from dqsql.compiler.aggregates.sketches import is_array, number
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null
-from dqsql.dialect import aliased, call, column, formula, literal
+from dqsql.dialect import aliased, as_type, call, column, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Entries, FrequencyTable, StateColumn
 
@@ -60,7 +60,7 @@ def _quantile(aggregate: base.AggregateCall, relations: base.Relations) -> base.
 
 def _at(rank: exp.Expr, kind: str) -> exp.Expr:
     """The numbers of a table at one rank or, as `array<double>`, at several."""
-    typed = exp.Cast(this=rank.copy(), to=exp.DataType.build(kind, dialect="spark"))
+    typed = as_type(rank.copy(), kind)
     return call("percentile", column(VALUE), typed, column(N))
 
 
@@ -88,7 +88,7 @@ class NumberScan(FrequencyScan):
         return super(NumberScan, replace(self, exact=False)).stored()
 
     def _storable(self) -> exp.Select:
-        text = exp.Cast(this=column(VALUE), to=exp.DataType.build("string"))
+        text = as_type(column(VALUE), "string")
         query = exp.select(*map(column, (*self._keys, TABLE)))
         query = query.select(aliased(text, VALUE), column(N))
         return query.from_(self._counts().subquery("numbers"))

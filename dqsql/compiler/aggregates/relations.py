@@ -16,7 +16,7 @@ from dqsql.compiler import trees
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import BATCH, SEGMENT, not_null, relation_table, segment_label
 from dqsql.compiler.pruning import typed
-from dqsql.dialect import aliased, call, column, literal, parse_expression
+from dqsql.dialect import aliased, as_type, call, column, literal, parse_expression
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Relation, StateColumn
 
@@ -147,7 +147,7 @@ def _relation(state: StateColumn) -> Relation:
 def _batch_text(relation: Relation) -> exp.Expr | None:
     if relation.batch is None:
         return None
-    return exp.Cast(this=relation.batch.copy(), to=exp.DataType.build("string"))
+    return as_type(relation.batch.copy(), "string")
 
 
 @base.scan_pass.register

@@ -210,7 +210,7 @@ class DbtModels:
             for found in parse_comment(with_mark(text), self.known_names):
                 place = self.places.of_text(span, text)
                 if isinstance(found, AnnotationProblem):
-                    self.errors.append(AnnotationError(found.message, span=place, hint=found.hint))
+                    self.errors.append(found.error(place))
                 else:
                     yield Annotation(found.expression, found.settings, place, column)
 

@@ -139,6 +139,7 @@ def load_dbt_project(request: TargetRequest, dbt_tests: bool | None) -> Project:
             project_name=config.name,
             project_profile=config.profile or config.name,
             defaults=config.own.target_defaults,
+            places=config.own.target_places,
             vars=config.own.vars,
             dbt=True,
         )

@@ -34,7 +34,7 @@ from dqsql.compiler.diff import (
 from dqsql.compiler.keys import batch_columns, batch_text, model_view
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter
-from dqsql.dialect import parse_expression, shortened, to_sql
+from dqsql.dialect import as_type, parse_expression, shortened, to_sql
 from dqsql.errors import AnnotationError, CompileError, DqsqlError, QueryError, Span, nearest
 from dqsql.model.monitors import MonitorSpec, MonitorUse, WatchedMetric
 from dqsql.model.plan import Monitor, Relation
@@ -217,7 +217,7 @@ class MatchDetector(MonitorByMonitor):
         chosen = BatchFilter(tuple(batches), self.place.batch_type, self.place.types)
         conditions = [parse_expression(where, monitor.span)] if where is not None else []
         if own is not None and batch is not None:
-            batch = exp.Cast(this=batch.copy(), to=exp.DataType.build("string"))
+            batch = as_type(batch.copy(), "string")
             names = [exp.Literal.string(b) for b in batches]
             conditions.append(exp.In(this=batch.copy(), expressions=names))
         return RelationDiff(

@@ -126,6 +126,16 @@ def test_bad_settings_have_places(shop: Path) -> None:
     assert "severity" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("setting", ["ansi: maybe", "spark_conf: {spark.x: [1]}"])
+def test_bad_settings_of_the_target_have_places(shop: Path, setting: str) -> None:
+    file = shop / "dbt_project.yml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("severity: error", setting), encoding="utf-8")
+    with pytest.raises(DqsqlError) as caught:
+        load_project(shop)
+    assert str(caught.value.span) == "dbt_project.yml:14:5"
+
+
 def test_bad_meta_is_an_error(shop: Path) -> None:
     def bad(manifest: dict[str, Any]) -> None:
         manifest["nodes"]["model.shop.customers"]["config"]["meta"] = {"dqsql": {"batchby": "d"}}

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dqsql.engine.csv_lines import line_options
-from dqsql.engine.csv_rows import ragged_notes
+from dqsql.engine.csv_files import line_options, ragged_notes
 from dqsql.engine.relations import read_source, register_source
 from dqsql.errors import Span
 from dqsql.model.project import Source

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dqsql.json_text import timestamp, to_json
 from dqsql.model.results import Status
-from dqsql.report.jsonable import timestamp, to_json
 
 
 def reject(word: str) -> Any:

@@ -1,0 +1,231 @@
+"""What Spark gets wrong in CSV files without a word, found by looking at files of this machine.
+
+Line breaks in values, which RFC 4180 allows within quotes: Spark splits files at every line break
+unless `multiLine` is set; such a value then becomes two rows, one that ends in it and one that
+begins in it. With `multiLine` a file is read in one task, so that it is set only where needed.
+
+Rows with more or fewer values than the header names columns: Spark fills up what is missing with
+nulls and drops what is too much. To have it tell would take a column more in the source, which
+`select *` shows, and a scan of all columns. Looking takes some milliseconds for each megabyte.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv as pc
+
+from dqsql.engine.paths import file_or_pattern
+from dqsql.model.project import Source
+from dqsql.model.wording import plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MULTI_LINE = "multiLine"
+# Options by which lines or quotes are not what they are by default.
+_OTHER_LINES = frozenset({_MULTI_LINE.lower(), "linesep", "quote"})
+_QUOTE = '"'
+# Of a file whose quotes are part of texts, so many lines are looked at, with what follows each.
+_MOST, _BYTES = 100, 2**20
+# Files that are larger together are not searched for ragged rows.
+_LARGEST = 256 * 2**20
+# Options by which lines are others, or somebody wants to know of such rows by other means.
+_OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord", "encoding"})
+_COLUMN = "dqsql"
+
+
+def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
+    """`multiLine`, where quoted values in CSV files have line breaks and `options` leave it open.
+
+    `options` are those that Spark reads them with, among them `escape`. Raises Spark's errors.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if _OTHER_LINES & given.keys():
+        return {}
+    files = csv_files(Path(path))
+    if files is None:
+        broken = _odd_lines(spark, path)
+    else:
+        broken = any(_breaks_lines(f, _separator(given), given["escape"]) for f in files)
+    return {_MULTI_LINE: "true"} if broken else {}
+
+
+def csv_files(path: Path) -> list[Path] | None:
+    """The files at a path of this machine; None of others, and of patterns."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        return None
+    hidden = ("_", ".")
+    return [
+        f
+        for f in path.rglob("*")
+        if f.is_file() and not any(p.startswith(hidden) for p in f.relative_to(path).parts)
+    ]
+
+
+def _separator(options: Mapping[str, str]) -> str:
+    return options.get("sep") or options.get("delimiter") or ","
+
+
+def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
+    ending = file.suffix.lower()
+    if ending == ".gz":
+        return gzip.GzipFile(file)
+    return bz2.BZ2File(file) if ending == ".bz2" else file.open("rb")
+
+
+def _breaks_lines(file: Path, separator: str, escape: str) -> bool:
+    """Whether a quoted value goes on in the next line."""
+    try:
+        with _opened(file) as lines:
+            return any(_goes_on(text, separator, escape) for text in _suspects(lines))
+    except (OSError, EOFError):
+        # Reading it will say what is the matter.
+        return False
+
+
+def _suspects(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> Iterator[str]:
+    """What follows each line whose quotes do not come in pairs, with the line itself."""
+    found = 0
+    block = _block(lines)
+    while block and found < _MOST:
+        behind = _block(lines)
+        start = 0
+        for line in block.splitlines(keepends=True) if b'"' in block else ():
+            if line.count(b'"') % 2:
+                found += 1
+                yield (block[start:] + behind).decode("latin-1")
+            start += len(line)
+        block = behind
+
+
+def _block(lines: gzip.GzipFile | bz2.BZ2File | BinaryIO) -> bytes:
+    """The next lines, a megabyte of them."""
+    return lines.read(_BYTES) + lines.readline()
+
+
+def _goes_on(text: str, separator: str, escape: str) -> bool:
+    """Whether the first record of a text has a line break in quotes that are closed."""
+    try:
+        records = csv.reader(
+            StringIO(text, newline=""),
+            delimiter=separator,
+            doublequote=escape == _QUOTE,
+            escapechar=None if escape == _QUOTE else escape,
+            strict=True,
+        )
+        return any("\n" in value for value in next(records))
+    except (csv.Error, TypeError):
+        # A quote that is part of a text, or a separator of several characters.
+        return False
+
+
+def _odd_lines(spark: SparkSession, path: str) -> bool:
+    """Whether quotes do not come in pairs in some line of files that only Spark can read."""
+    lines = spark.read.text(file_or_pattern(path))
+    return bool(lines.where("regexp_count(value, '\"') % 2 = 1").head(1))
+
+
+@dataclass(frozen=True)
+class RaggedRows:
+    """The rows of a file that do not have as many values as there are columns.
+
+    `first` is the number of the first one, from 1, without the header and blank lines. It has
+    `values` values.
+    """
+
+    count: int
+    columns: int
+    values: int
+    first: int
+
+
+def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iterator[str]:
+    """A sentence about each CSV file of a source that has ragged rows; `options` are Spark's.
+
+    Files in the folder `root` are named as they are there.
+
+    Nothing of files that lie elsewhere, or are larger than 256 MB together.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    files = csv_files(Path(source.path or ""))
+    if not files or _OTHER_ROWS & given.keys() or sum(f.stat().st_size for f in files) > _LARGEST:
+        return
+    for file in files:
+        found = ragged_rows(file, given)
+        if found is None:
+            continue
+        rows = plural(found.count, "row does", "rows do")
+        name = file.relative_to(root) if file.is_relative_to(root) else file
+        yield (
+            f"{name}: {rows} not have {plural(found.columns, 'value')}, as the header does; the"
+            f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
+            " others are dropped"
+        )
+
+
+def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
+    """The ragged rows of a CSV file; None where it has none, or cannot be read in this way.
+
+    `options` are those that Spark reads it with, by names in lower case.
+    """
+    found: list[Any] = []
+    count = 0
+
+    def note(row: Any) -> str:
+        nonlocal count
+        count += 1
+        if not found:
+            found.append(row)
+        return "skip"
+
+    parsing = _parsing(options, note)
+    if parsing is None:
+        return None
+    header = options.get("header", "false").lower() == "true"
+    try:
+        with (
+            pa.input_stream(str(file), compression="detect") as stream,
+            pc.open_csv(
+                stream,
+                # In one thread rows have numbers.
+                pc.ReadOptions(use_threads=False, autogenerate_column_names=not header),
+                parsing,
+                pc.ConvertOptions(include_columns=[_COLUMN], include_missing_columns=True),
+            ) as blocks,
+        ):
+            for _ in blocks:
+                pass
+    except (OSError, pa.ArrowException):
+        # Spark says what is the matter with it, or takes it for something else.
+        return None
+    if not found:
+        return None
+    first = found[0]
+    number = first.number - 1 if header else first.number
+    return RaggedRows(count, first.expected_columns, first.actual_columns, number)
+
+
+def _parsing(options: Mapping[str, str], handler: Any) -> pc.ParseOptions | None:
+    separator = _separator(options)
+    quote, escape = options.get("quote", '"'), options.get("escape", "\\")
+    if any(len(sign) != 1 for sign in (separator, quote, escape)):
+        return None
+    return pc.ParseOptions(
+        delimiter=separator,
+        quote_char=quote,
+        double_quote=escape == quote,
+        escape_char=False if escape == quote else escape,
+        newlines_in_values=options.get("multiline", "false").lower() == "true",
+        invalid_row_handler=handler,
+    )
