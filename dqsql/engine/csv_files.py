@@ -7,6 +7,8 @@ begins in it. With `multiLine` a file is read in one task, so that it is set onl
 Rows with more or fewer values than the header names columns: Spark fills up what is missing with
 nulls and drops what is too much. To have it tell would take a column more in the source, which
 `select *` shows, and a scan of all columns. Looking takes some milliseconds for each megabyte.
+
+Files of one folder with other headers: Spark takes the names of one and reads all by position.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from dqsql.engine.paths import file_or_pattern
+from dqsql.errors import EngineError
 from dqsql.model.project import Source
 from dqsql.model.wording import plural
 
@@ -41,6 +44,8 @@ _LARGEST = 256 * 2**20
 # Options by which lines are others, or somebody wants to know of such rows by other means.
 _OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord", "encoding"})
 _COLUMN = "dqsql"
+# Bytes in which a header ends, mostly; files to compare.
+_HEADER, _TWO = 2**16, 2
 
 
 def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -172,6 +177,55 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
             f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
             " others are dropped"
         )
+
+
+def check_headers(source: Source, options: Mapping[str, str], root: Path) -> None:
+    """Refuse files of one source whose headers name other columns in the same place.
+
+    A file may have more columns at its end. Files that lie elsewhere are not looked at, nor is
+    anything where `options`, those of Spark, say that it compares headers or there are none.
+
+    Raises:
+        EngineError: two files differ.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    files = sorted(csv_files(Path(source.path or "")) or ())
+    if len(files) < _TWO or given.get("header", "false").lower() != "true":
+        return
+    if (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
+        return
+    first: tuple[Path, list[str]] | None = None
+    for file in files:
+        header = _header(file, given.get("sep", given.get("delimiter", ",")))
+        if not header:
+            continue
+        if first is None:
+            first = file, header
+            continue
+        before, names = first
+        for one, other in zip(names, header, strict=False):
+            if one.lower() != other.lower():
+                shown = [
+                    f.relative_to(root) if f.is_relative_to(root) else f for f in (before, file)
+                ]
+                raise EngineError(
+                    f"the files of {source.unique_id} have different headers: where {shown[0]} has"
+                    f" the column {one}, {shown[1]} has {other}",
+                    hint="Spark reads all files of a folder by position, with the header of one of"
+                    " them; give them the same columns in the same order, or declare two sources",
+                )
+
+
+def _header(file: Path, separator: str) -> list[str]:
+    """The names in the first line of a CSV file; none where it cannot be read in this way."""
+    if len(separator) != 1:
+        return []
+    try:
+        with pa.input_stream(str(file), compression="detect") as stream:
+            line = stream.read(_HEADER).decode("utf-8-sig").splitlines()[:1]
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return []
+    return [name.strip() for row in csv.reader(line, delimiter=separator) for name in row]
 
 
 def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import line_options, ragged_notes
+from dqsql.engine.csv_files import check_headers, line_options, ragged_notes
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -196,6 +196,7 @@ def _register_noted(
     """Register a source, and look at the rows of its CSV files."""
     options = register_source(spark, source)
     if source.file_format == "csv":
+        check_headers(source, options, project.root)
         done.notes += ragged_notes(source, options, project.root)
 
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dqsql.engine.csv_files import line_options, ragged_notes
+from dqsql.engine.csv_files import check_headers, line_options, ragged_notes
 from dqsql.engine.relations import read_source, register_source
-from dqsql.errors import Span
+from dqsql.errors import EngineError, Span
 from dqsql.model.project import Source
 
 WITH_BREAKS = 'id,text,n\n1,"two\nlines",10\n2,"a ""quoted""\n\nword",20\n3,plain,30\n'
@@ -96,3 +96,29 @@ def test_who_asks_spark_for_such_rows_is_not_told(tmp_path: Path, options: dict[
     wanted = {"header": "true", "escape": '"'}
     assert list(ragged_notes(source(file), wanted, tmp_path)) != []
     assert list(ragged_notes(source(file), {**wanted, **options}, tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ("id,qty,price", "where data/1.csv has the column price, data/2.csv has qty"),
+        ("id,cost,qty", "where data/1.csv has the column price, data/2.csv has cost"),
+        ("ID,Price,qty", None),
+        ("id,price,qty,note", None),
+        ("id,price", None),
+        ("", None),
+    ],
+)
+def test_files_with_other_headers_are_refused(
+    tmp_path: Path, second: str, told: str | None
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "1.csv").write_text("id,price,qty\n1,5,150\n")
+    (folder / "2.csv").write_text(f"{second}\n2,150,5\n" if second else "")
+    if told is None:
+        check_headers(source(folder), {"header": "true"}, tmp_path)
+        return
+    with pytest.raises(EngineError, match=told):
+        check_headers(source(folder), {"header": "true"}, tmp_path)
+    check_headers(source(folder), {"header": "false"}, tmp_path)
