@@ -20,7 +20,7 @@ say that the next has a null with a probability below 1/(K + 2). The prior is wh
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -111,13 +111,9 @@ def _posterior(
 
 def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, rate: float) -> float:
     """Return the share that the mixture exceeds with probability `rate`, rounded up."""
-    tails = weights
 
-    @cache
-    def excess(logit: float) -> float:
-        nonlocal tails
-        tails = weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit))
-        return float(np.log(max(tails.sum(), 1e-300) / rate))
+    def beyond(logit: float) -> FloatArray:
+        return weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit))
 
     # The quantile of one Beta distribution with the mixture's mean and variance is near, mostly
     # below: the tails of the mixture are heavier.
@@ -127,7 +123,7 @@ def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, ra
     guess = scipy.special.betainccinv(mean * precision, (1.0 - mean) * precision, rate)
     low = float(np.clip(scipy.special.logit(guess), *_LOGITS))
     step = 0.5
-    while excess(low) <= 0.0:
+    while (tails := beyond(low)).sum() <= rate:
         if low == _LOGITS[0]:
             return float(scipy.special.expit(low))
         low, step = max(low - step, _LOGITS[0]), 2.0 * step
@@ -135,11 +131,15 @@ def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, ra
     matters = tails > 1e-4 * rate / weights.size
     weights, alpha, beta = weights[matters], alpha[matters], beta[matters]
     high, step = low, 0.5
-    while excess(high) > 0.0:
+    while beyond(high).sum() > rate:
         if high == _LOGITS[1]:
             return 1.0
         low = high
         high, step = min(high + step, _LOGITS[1]), 2.0 * step
+
+    def excess(logit: float) -> float:
+        return float(np.log(max(beyond(logit).sum(), 1e-300) / rate))
+
     root = high if low == high else scipy.optimize.brentq(excess, low, high, xtol=_LOGIT_STEP)
     return float(scipy.special.expit(min(root + _LOGIT_STEP, high)))
 

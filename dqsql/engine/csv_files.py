@@ -44,8 +44,8 @@ _LARGEST = 256 * 2**20
 # Options by which lines are others, or somebody wants to know of such rows by other means.
 _OTHER_ROWS = frozenset({"linesep", "comment", "mode", "columnnameofcorruptrecord", "encoding"})
 _COLUMN = "dqsql"
-# Bytes in which a header ends, mostly; files to compare.
-_HEADER, _TWO = 2**16, 2
+# So many bytes of a header are looked at.
+_HEADER = 2**16
 
 
 def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +80,10 @@ def csv_files(path: Path) -> list[Path] | None:
 
 def _separator(options: Mapping[str, str]) -> str:
     return options.get("sep") or options.get("delimiter") or ","
+
+
+def _has_header(options: Mapping[str, str]) -> bool:
+    return options.get("header", "false").lower() == "true"
 
 
 def _opened(file: Path) -> gzip.GzipFile | bz2.BZ2File | BinaryIO:
@@ -171,7 +175,7 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
         if found is None:
             continue
         rows = plural(found.count, "row does", "rows do")
-        name = file.relative_to(root) if file.is_relative_to(root) else file
+        name = _name(file, root)
         yield (
             f"{name}: {rows} not have {plural(found.columns, 'value')}, as the header does; the"
             f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
@@ -189,31 +193,27 @@ def check_headers(source: Source, options: Mapping[str, str], root: Path) -> Non
         EngineError: two files differ.
     """
     given = {name.lower(): value for name, value in options.items()}
+    if not _has_header(given) or (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
+        return
     files = sorted(csv_files(Path(source.path or "")) or ())
-    if len(files) < _TWO or given.get("header", "false").lower() != "true":
-        return
-    if (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
-        return
-    first: tuple[Path, list[str]] | None = None
-    for file in files:
-        header = _header(file, given.get("sep", given.get("delimiter", ",")))
-        if not header:
-            continue
-        if first is None:
-            first = file, header
-            continue
-        before, names = first
-        for one, other in zip(names, header, strict=False):
-            if one.lower() != other.lower():
-                shown = [
-                    f.relative_to(root) if f.is_relative_to(root) else f for f in (before, file)
-                ]
-                raise EngineError(
-                    f"the files of {source.unique_id} have different headers: where {shown[0]} has"
-                    f" the column {one}, {shown[1]} has {other}",
-                    hint="Spark reads all files of a folder by position, with the header of one of"
-                    " them; give them the same columns in the same order, or declare two sources",
-                )
+    headers = [(file, header) for file in files if (header := _header(file, _separator(given)))]
+    for file, header in headers[1:]:
+        first, names = headers[0]
+        pairs = zip(names, header, strict=False)
+        other = next(((a, b) for a, b in pairs if a.lower() != b.lower()), None)
+        if other is not None:
+            raise EngineError(
+                f"the files of {source.unique_id} have different headers: where"
+                f" {_name(first, root)} has the column {other[0]}, {_name(file, root)} has"
+                f" {other[1]}",
+                hint="Spark reads all files of a folder by position, with the header of one of"
+                " them; give them the same columns in the same order, or declare two sources",
+            )
+
+
+def _name(file: Path, root: Path) -> Path:
+    """A file as it is named in the folder `root`, where it lies in it."""
+    return file.relative_to(root) if file.is_relative_to(root) else file
 
 
 def _header(file: Path, separator: str) -> list[str]:
@@ -246,7 +246,7 @@ def ragged_rows(file: Path, options: Mapping[str, str]) -> RaggedRows | None:
     parsing = _parsing(options, note)
     if parsing is None:
         return None
-    header = options.get("header", "false").lower() == "true"
+    header = _has_header(options)
     try:
         with (
             pa.input_stream(str(file), compression="detect") as stream,

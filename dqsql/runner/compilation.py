@@ -53,6 +53,17 @@ class Place(TypedDict, total=False):
     """Variables that override the project's: a mapping, or a text of YAML or JSON."""
 
 
+class ModelChoice(TypedDict, total=False):
+    """Which models of a project are meant; see `compile_project`."""
+
+    select: Sequence[str]
+    exclude: Sequence[str]
+    dbt_tests: bool | None
+    state: str | PathLike[str] | None
+    selector: str | None
+    default_selector: bool
+
+
 @dataclass(frozen=True)
 class CompileResult:
     """A compiled project: plans and statements of the selected models, and all errors found."""
@@ -336,27 +347,9 @@ class Where:
         """Load the project; what is wrong with its annotations is in it. Raises DqsqlError."""
         return load_project(self.project_dir, strict=False, **self._place)
 
-    def compile(
-        self,
-        *,
-        select: Sequence[str] = (),
-        exclude: Sequence[str] = (),
-        dbt_tests: bool | None = None,
-        state: str | PathLike[str] | None = None,
-        selector: str | None = None,
-        default_selector: bool = False,
-    ) -> CompileResult:
+    def compile(self, **choice: Unpack[ModelChoice]) -> CompileResult:
         """Load the project and compile the selected models; see `compile_project`."""
-        return compile_project(
-            self.project_dir,
-            select=select,
-            exclude=exclude,
-            dbt_tests=dbt_tests,
-            state=state,
-            selector=selector,
-            default_selector=default_selector,
-            **self._place,
-        )
+        return compile_project(self.project_dir, **choice, **self._place)
 
     @property
     def _place(self) -> Place:

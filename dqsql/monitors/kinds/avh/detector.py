@@ -238,10 +238,13 @@ class AvhDetector:
 
     def series(self, unit: Unit, batch: str) -> dict[str, FloatArray]:
         """The metrics of the batches before, in step: NaN for a batch that is not learned from."""
+        return dict(zip(unit.names, self._in_step(unit, batch)[1].T, strict=True))
+
+    def _in_step(self, unit: Unit, batch: str) -> tuple[list[str], FloatArray]:
+        """The batches that were checked before, from the first to learn from, and their metrics."""
         history, past = self.context.history, self.past(unit, batch)
         steps = history.steps(past, batch)
-        values = history.in_step([unit.keys[n] for n in unit.names], past, steps)
-        return dict(zip(unit.names, values.T, strict=True))
+        return steps, history.in_step([unit.keys[n] for n in unit.names], past, steps)
 
     @staticmethod
     def anchor(unit: Unit) -> MetricKey:
@@ -275,9 +278,7 @@ class AvhDetector:
         return sorted(fitted, key=lambda pair: order[id(pair[0])])
 
     def _column_history(self, unit: Unit, batch: str, part: int | None = None) -> ColumnHistory:
-        past = self.past(unit, batch)
-        steps = self.context.history.steps(past, batch)
-        values = self.context.history.in_step([unit.keys[n] for n in unit.names], past, steps)
+        steps, values = self._in_step(unit, batch)
         # Of a batch without values nothing can be said that an issue would change.
         known = np.isfinite(values).sum(axis=1)
         changed = int(np.flatnonzero(known == known.max())[-1])
