@@ -113,7 +113,7 @@ def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, ra
     """Return the share that the mixture exceeds with probability `rate`, rounded up."""
 
     def beyond(logit: float) -> FloatArray:
-        return weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit))
+        return np.asarray(weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit)))
 
     # The quantile of one Beta distribution with the mixture's mean and variance is near, mostly
     # below: the tails of the mixture are heavier.
