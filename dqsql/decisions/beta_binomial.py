@@ -67,7 +67,8 @@ def learn(counts: npt.ArrayLike, rows: npt.ArrayLike, rate: float) -> BetaBinomi
     Returns:
         None if next to no share could be excluded at this rate.
     """
-    x, n = np.asarray(counts, dtype=float), np.asarray(rows, dtype=float)
+    # 0 is added so that -0 and 0 are one history.
+    x, n = np.asarray(counts, dtype=float) + 0.0, np.asarray(rows, dtype=float)
     keep = n > 0
     return _learn(x[keep].tobytes(), n[keep].tobytes(), rate)
 
@@ -110,38 +111,39 @@ def _posterior(
 
 
 def _upper_quantile(weights: FloatArray, alpha: FloatArray, beta: FloatArray, rate: float) -> float:
-    """Return the share that the mixture exceeds with probability `rate`, rounded up."""
+    """Return the share that the mixture exceeds with probability `rate`, rounded up.
 
-    def beyond(logit: float) -> FloatArray:
-        return np.asarray(weights * scipy.special.betaincc(alpha, beta, scipy.special.expit(logit)))
-
+    By Newton's method for the logarithm of what is beyond a logit.
+    """
     # The quantile of one Beta distribution with the mixture's mean and variance is near, mostly
     # below: the tails of the mixture are heavier.
     mean = float((weights * alpha / (alpha + beta)).sum())
     moment = weights * alpha * (alpha + 1.0) / (alpha + beta) / (alpha + beta + 1.0)
     precision = mean * (1.0 - mean) / max(float(moment.sum()) - mean**2, 1e-300) - 1.0
     guess = scipy.special.betainccinv(mean * precision, (1.0 - mean) * precision, rate)
-    low = float(np.clip(scipy.special.logit(guess), *_LOGITS))
-    step = 0.5
-    while (tails := beyond(low)).sum() <= rate:
-        if low == _LOGITS[0]:
-            return float(scipy.special.expit(low))
-        low, step = max(low - step, _LOGITS[0]), 2.0 * step
-    # What is beyond a point can only shrink further out.
-    matters = tails > 1e-4 * rate / weights.size
-    weights, alpha, beta = weights[matters], alpha[matters], beta[matters]
-    high, step = low, 0.5
-    while beyond(high).sum() > rate:
-        if high == _LOGITS[1]:
-            return 1.0
-        low = high
-        high, step = min(high + step, _LOGITS[1]), 2.0 * step
-
-    def excess(logit: float) -> float:
-        return float(np.log(max(beyond(logit).sum(), 1e-300) / rate))
-
-    root = high if low == high else scipy.optimize.brentq(excess, low, high, xtol=_LOGIT_STEP)
-    return float(scipy.special.expit(min(root + _LOGIT_STEP, high)))
+    low, high = _LOGITS
+    at = float(np.clip(scipy.special.logit(guess), low, high))
+    while high - low > _LOGIT_STEP:
+        share, rest = scipy.special.expit(at), scipy.special.expit(-at)
+        tails = weights * scipy.special.betaincc(alpha, beta, share)
+        beyond = max(float(tails.sum()), 1e-300)
+        density = weights * np.exp(
+            alpha * np.log(share) + beta * np.log(rest) - scipy.special.betaln(alpha, beta)
+        )
+        away = float(np.log(beyond / rate) * beyond / max(float(density.sum()), 1e-300))
+        if beyond > rate:
+            low = at
+            # What is beyond a point can only shrink further out.
+            matters = tails > 1e-4 * rate / weights.size
+            weights, alpha, beta = weights[matters], alpha[matters], beta[matters]
+        else:
+            high = at
+            if -away <= _LOGIT_STEP:
+                break
+        at += away + _LOGIT_STEP / 2.0
+        if not low < at < high:
+            at = (low + high) / 2.0
+    return float(scipy.special.expit(high))
 
 
 def _beyond_largest(x: FloatArray, n: FloatArray, rate: float) -> float:
@@ -177,6 +179,7 @@ def _matching(mean: float, limit: float, rate: float) -> BetaBinomial:
     return BetaBinomial(float(mean * precisions[0]), float((1.0 - mean) * precisions[0]))
 
 
+@lru_cache(maxsize=4096)
 def share_limit(model: BetaBinomial, rows: float, rate: float) -> float:
     """Return the largest share that a good batch of so many rows exceeds at most at this rate.
 

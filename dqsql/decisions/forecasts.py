@@ -48,6 +48,9 @@ _LEAST_ERRORS = 5
 _LEAST_SHARE = 0.4
 # A series is still where more than so large a share of its values is one and the same.
 _STILL = 0.75
+# So many series are tried at once: what all forecasts of more missed would not fit in a cache.
+_BLOCK = 32
+_ARRAYS = ("trend", "expected", "errors", "raw", "factor", "score")
 # How much smaller, in logarithms, the errors of a less simple forecast must be: by its nature, and
 # over the number of errors.
 _PRICE = 0.01
@@ -85,10 +88,19 @@ class Chosen:
         for row, place in zip(rows, places, strict=True):
             base[row], correction[row] = other.base[place], other.correction[place]
         arrays = {}
-        for name in ("trend", "expected", "errors", "raw", "factor", "score"):
+        for name in _ARRAYS:
             arrays[name] = getattr(self, name).copy()
             arrays[name][rows] = getattr(other, name)[places]
         return Chosen(base=base, correction=correction, **arrays)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Chosen]) -> Chosen:
+        """The forecasts of the series of all parts, one part after the other."""
+        return cls(
+            base=[name for part in parts for name in part.base],
+            correction=[pair for part in parts for pair in part.correction],
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS},
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,6 +254,13 @@ def choose(
             the errors.
     """
     observed = values if observed is None else observed
+    blocks = [slice(at, at + _BLOCK) for at in range(0, max(len(values), 1), _BLOCK)]
+    return Chosen.joined(
+        [_chosen(values[b], {n: s[b] for n, s in slots.items()}, observed[b]) for b in blocks]
+    )
+
+
+def _chosen(values: FloatArray, slots: Mapping[str, IntArray], observed: FloatArray) -> Chosen:
     bases = _bases(values, slots)
     tried = _tried(values, bases)
     prices = np.array([[b.price + (c > 0) for c in range(len(_CORRECTIONS))] for b in bases])

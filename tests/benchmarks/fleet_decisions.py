@@ -97,8 +97,9 @@ def a_year(metrics: pa.Table, model: str, batches: int, seed: int) -> pa.Table:
     pieces = []
     for number in range(batches):
         piece = rows.filter(pc.equal(rows["batch"], days[int(rng.integers(len(days)))]))
-        # Most columns are complete every day.
-        noise = np.where(np.isin(piece["value"], (0, 1)), 1, rng.normal(1, 1e-3, piece.num_rows))
+        # Counts are whole, and most columns are complete every day.
+        values = piece["value"].to_numpy()
+        noise = np.where(values == np.rint(values), 1, rng.normal(1, 1e-3, piece.num_rows))
         fresh = {
             "model": pa.array([model] * piece.num_rows, pa.string()),
             "batch": pa.array([str(START + dt.timedelta(days=number))] * piece.num_rows),
