@@ -20,7 +20,8 @@ import scipy
 
 from dqsql.decisions import strategies
 from dqsql.decisions.arrays import FloatArray, IntArray
-from dqsql.decisions.forecasts import NO_SLOT, median_of
+from dqsql.decisions.forecast_bases import NO_SLOT
+from dqsql.decisions.forecasts import median_of
 from dqsql.model.settings import Reader, as_bool, at_least, one_of
 
 _HOUR = 3_600_000_000
@@ -111,7 +112,6 @@ _OWN_SPREAD = 8
 # Level of the test of whether it is another one.
 _SPREADS_DIFFER = 0.1
 _MONDAY_OF_EPOCH = 3  # 1970-01-01 was a Thursday
-_NO_SLOT = -1
 _LEAST_SEASONS = 3
 _MOST_SEASONS = 12
 _PROBES = 64
@@ -144,7 +144,7 @@ class SeasonalBaseline(strategies.LearnedStrategy):
         """Number of the slot of each time; -1 for none."""
         unit, start, length = self.cycle
         units = times.astype(f"datetime64[{unit}]").astype(np.int64)
-        return np.where(np.isnat(times), _NO_SLOT, (units + start) % length)
+        return np.where(np.isnat(times), NO_SLOT, (units + start) % length)
 
     def slot_name(self, slot: int) -> str:
         """A slot in words, plural."""
