@@ -19,6 +19,7 @@ from dqsql.dialect import as_type, column, quoted, to_sql
 from dqsql.engine.batches import BatchChoice, BatchRequest, Period, choose_batches, period_of
 from dqsql.engine.failures import translated
 from dqsql.engine.relations import known_schema
+from dqsql.engine.selects import fetched
 from dqsql.engine.small import SMALL_BYTES
 from dqsql.engine.statements import rows_of
 from dqsql.errors import ConfigError, Span, UsageError
@@ -179,7 +180,7 @@ def names_of_batches(
     name = as_type(value, "string")
     with translated(f"cannot read the names of batches of {model}"):
         frame = spark.createDataFrame(pa.table({"text": list(texts)}))
-        found = frame.selectExpr("text", f"{to_sql(name)} as name").toArrow().to_pylist()
+        found = fetched(frame.selectExpr("text", f"{to_sql(name)} as name")).to_pylist()
     by_text = {row["text"]: row["name"] for row in found}
     return [by_text[text] for text in texts]
 
@@ -191,7 +192,7 @@ def estimate_union(spark: SparkSession, sketches: Collection[bytes]) -> int:
         frame = spark.createDataFrame(table).selectExpr(
             "hll_sketch_estimate(hll_union_agg(sketch)) as n"
         )
-        return int(frame.toArrow()["n"][0].as_py())
+        return int(fetched(frame)["n"][0].as_py())
 
 
 # Spark's types of batches, as Arrow reads them of a file.

@@ -19,6 +19,7 @@ from dqsql.compiler.scan import SMALL_ROWS, Scan, rows_of
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
+from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import Store
@@ -77,7 +78,7 @@ class ModelExecution:
     _reads: int | None = None
 
     def _query(self, statement: exp.Expr) -> DataFrame:
-        return self.spark.sql(self._text(statement))
+        return select(self.spark, self._text(statement))
 
     def _text(self, statement: exp.Expr) -> str:
         text = to_sql(statement)
@@ -102,7 +103,7 @@ class ModelExecution:
         if batch_by is not None and plain and (known := type_of(batch_by.name, self.scan.columns)):
             return known
         with translated(f"batch_by of {name} does not work: {expression}"):
-            frame = self.spark.sql(f"select ({expression}) as batch from {view} limit 0")
+            frame = select(self.spark, f"select ({expression}) as batch from {view} limit 0")
             return str(frame.schema[0].dataType.simpleString())
 
     # --- what can be computed ------------------------------------------------------------------
@@ -130,7 +131,7 @@ class ModelExecution:
         text = self._text(self._whole_statement(part, part.states))
         try:
             with translated("Spark refuses it"):
-                frame = self.spark.sql(text)
+                frame = select(self.spark, text)
                 rows = _as_states(frame.schema)
             _refuse_values(delta.checks, types_of(frame.schema))
             if len(delta.metrics) < len(part.metrics):
@@ -192,7 +193,7 @@ class ModelExecution:
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
             text = self._text(self.statement(states, {}))
-            frame = self.spark.sql(text)
+            frame = select(self.spark, text)
             self._analysed = text, frame
             return frame.schema
 
@@ -279,7 +280,7 @@ class ModelExecution:
 
         def run() -> pa.Table:
             with translated("the scan failed"):
-                return readable(self._frame_of(statement), kept=states).toArrow()
+                return fetched(readable(self._frame_of(statement), kept=states))
 
         try:
             rows = sorting_if_too_large(self.spark, run)
@@ -308,7 +309,7 @@ class ModelExecution:
             with translated(f"counting the values of {model} failed"):
                 frame = self._query(build(states))
                 # A job of Spark's that writes so few takes longer.
-                rows = frame.toArrow() if is_small else frame
+                rows = fetched(frame) if is_small else frame
             self.store.replace_state(model, rows, batches, COUNTS)
 
         try:
@@ -328,7 +329,7 @@ class ModelExecution:
         with translated(f"the scan of {model} failed"):
             frame = self._frame_of(self.statement(part.scanned, part.types))
             if local:
-                rows = frame.toArrow()
+                rows = fetched(frame)
                 # Spark Connect takes no empty Arrow table.
                 held = rows if rows.num_rows else []
                 self._held = rows
@@ -344,7 +345,7 @@ class ModelExecution:
         text = self._text(statement)
         known, self._analysed = self._analysed, None
         # A second try needs another plan: a frame keeps the one that it was executed by.
-        return known[1] if known is not None and known[0] == text else self.spark.sql(text)
+        return known[1] if known is not None and known[0] == text else select(self.spark, text)
 
     def source_scans(self, part: Feasible) -> int:
         """How often scanning reads the model's SELECT."""
@@ -399,20 +400,20 @@ class ModelExecution:
 
     def _run_metrics(self, metrics: Sequence[Metric]) -> None:
         with translated("Spark failed on it"):
-            readable(self._analyse_metrics(metrics)).toArrow()
+            fetched(readable(self._analyse_metrics(metrics)))
 
     def _run_checks(self, part: Feasible) -> Callable[[Sequence[Check]], None]:
         def attempt(checks: Sequence[Check]) -> None:
             with translated("Spark failed on it"):
                 query = metric_query(part.metrics, checks, self._states)
-                readable(self._query(query)).toArrow()
+                fetched(readable(self._query(query)))
 
         return attempt
 
     def _measure(self, part: Feasible) -> Measurement:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = metric_query(part.metrics, part.checks, self._states)
-            rows = readable(self._query(query)).toArrow().to_pylist()
+            rows = fetched(readable(self._query(query))).to_pylist()
         return self._measured(part, rows)
 
     def _measured(self, part: Feasible, rows: list[dict[str, Any]]) -> Measurement:

@@ -25,6 +25,7 @@ from dqsql.engine.failures import (
 )
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.registered import Registered
+from dqsql.engine.selects import select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import tables_in
 from dqsql.engine.values import types_of
@@ -101,7 +102,7 @@ def read_source(spark: SparkSession, source: Source, about: str | None = None) -
     register_source(spark, source, about)
     place = source.span if about is None else None
     with translated(f"cannot read {about or f'the source {source.full_name}'}", place):
-        return spark.sql(f"select * from {source.relation}")
+        return select(spark, f"select * from {source.relation}")
 
 
 def known_schema(spark: SparkSession, source: Source) -> str | StructType | None:
@@ -151,7 +152,7 @@ def _register_view(spark: SparkSession, project: Project, model: CheckModel) -> 
     view = view_name(model)
     try:
         if model.relation is None:
-            put_view(spark.sql(model.sql), view)
+            put_view(select(spark, model.sql), view)
         else:
             # Not by SQL, which a server would analyse once more.
             put_view(spark.table(model.relation), view)

@@ -17,6 +17,7 @@ from dqsql.compiler.marked_rows import OddMark
 from dqsql.compiler.row_samples import compared_value
 from dqsql.dialect import to_sql
 from dqsql.engine.failures import translated
+from dqsql.engine.selects import fetched, is_remote, select
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ _Reasons = Callable[["pd.DataFrame"], Sequence[str]]
 def sampled_rows(spark: SparkSession, model: str, query: exp.Expr) -> pa.Table:
     """Run the query of a sample. Raises EngineError."""
     with translated(f"cannot sample rows of {model}"):
-        rows: pa.Table = spark.sql(to_sql(query)).toArrow()
+        rows: pa.Table = fetched(select(spark, to_sql(query)))
     return rows
 
 
@@ -75,11 +76,11 @@ def scored_rows(
     _use_this_python(spark)
     schema = "rows bigint, odd bigint, score double, reasons string, row string"
     with translated(f"cannot score the rows of {model}"):
-        rows_of_model = spark.sql(to_sql(query))
+        rows_of_model = select(spark, to_sql(query))
         names = rows_of_model.columns
         # To Spark a point or backtick in a name is more than a character here.
         plain = rows_of_model.toDF(*(f"c{i}" for i in range(len(names))))
-        found = plain.mapInPandas(scored, schema).toArrow().to_pylist()
+        found = fetched(plain.mapInPandas(scored, schema)).to_pylist()
     rows, odd = (sum(f[name] for f in found) for name in ("rows", "odd"))
     worst = [f for f in found if f["row"] is not None]
     worst.sort(key=lambda f: (-f["score"], f["row"]))
@@ -156,7 +157,7 @@ def odd_in(found: Sequence[OddRows], failed: Mapping[str, Collection[str]]) -> l
 
 def _use_this_python(spark: SparkSession) -> None:
     """Let workers on this machine run the Python that dqsql is installed in."""
-    if ".connect." in type(spark).__module__ or "PYSPARK_PYTHON" in os.environ:
+    if is_remote(spark) or "PYSPARK_PYTHON" in os.environ:
         return
     context = spark.sparkContext
     if str(context.master).startswith("local"):

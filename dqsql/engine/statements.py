@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.failures import SPARK_FAILURES, translated
+from dqsql.engine.selects import fetched, select
 from dqsql.engine.session import configured
 from dqsql.engine.session_use import put_view
 from dqsql.engine.values import types_of
@@ -73,7 +74,7 @@ def rows_of(
 
     def run() -> list[dict[str, Any]]:
         with translated(doing), many_aggregates(spark, aggregates):
-            found: list[dict[str, Any]] = spark.sql(to_sql(query)).toArrow().to_pylist()
+            found: list[dict[str, Any]] = fetched(select(spark, to_sql(query))).to_pylist()
         return found
 
     return sorting_if_too_large(spark, run)
@@ -89,7 +90,7 @@ def register(frame: DataFrame, view: str) -> dict[str, str]:
 def register_query(spark: SparkSession, query: exp.Expr, view: str) -> dict[str, str]:
     """Make a statement a temporary view and return its columns with their Spark types."""
     with translated(f"cannot read {view}"):
-        frame = spark.sql(to_sql(query))
+        frame = select(spark, to_sql(query))
     return register(frame, view)
 
 
@@ -135,7 +136,7 @@ def union_sizes(spark: SparkSession, pairs: Sequence[tuple[bytes, bytes]]) -> li
     )
     with translated("cannot merge sketches of columns"):
         frame = spark.createDataFrame(table).selectExpr("i", f"hll_sketch_estimate({merged}) as n")
-        rows = frame.toArrow().to_pylist()
+        rows = fetched(frame).to_pylist()
     return [float(row["n"]) for row in sorted(rows, key=lambda r: r["i"])]
 
 
@@ -154,7 +155,7 @@ def view_of_rows(spark: SparkSession, view: str, rows: list[dict[str, Any]]) -> 
 def kept_view(spark: SparkSession, view: str, query: exp.Expr, doing: str) -> Iterator[None]:
     """A statement as a temporary view whose rows are computed once, while it is used."""
     with translated(doing):
-        frame = spark.sql(to_sql(query))
+        frame = select(spark, to_sql(query))
         kept = _keep(frame)
         try:
             frame.createOrReplaceTempView(quoted(view))

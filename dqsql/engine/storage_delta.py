@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from dqsql.engine import delta_log, storage_base
 from dqsql.engine.delta_log import Telling, among
+from dqsql.engine.selects import fetched, is_remote
 from dqsql.engine.storage_base import (
     BatchPart,
     Row,
@@ -185,7 +186,7 @@ class DeltaFolderStore(Store):
             table = self._widened(name, table, given, by)
             if self._is_out_of_reach:
                 condition = None if batches is None else among(by, batches)
-                held = delta_log.nullable(given.toArrow())
+                held = delta_log.nullable(fetched(given))
                 write_deltalake(
                     table, held, mode="overwrite", schema_mode="merge", predicate=condition
                 )
@@ -378,7 +379,7 @@ class DeltaFolderStore(Store):
     @property
     def _is_out_of_reach(self) -> bool:
         """Whether the tables are in a folder of this machine and Spark may be on another."""
-        return self.folder is not None and ".connect." in type(self._spark).__module__
+        return self.folder is not None and is_remote(self._spark)
 
     def _sent(
         self, table: DeltaTable, files: Sequence[delta_log.LoggedFile], schema: Any
@@ -403,14 +404,14 @@ class DeltaFolderStore(Store):
         Files that hold other batches as well are written again without the replaced ones.
         """
         if self._is_out_of_reach:
-            self._replace_rows(name, delta_log.nullable(rows.toArrow()), batches)
+            self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
             return
         with self.telling(f"cannot read {name}"):
             present = self.table(name)
         if present is not None and delta_log.other_types(
             present, Schema.from_json(delta_log.delta_fields(rows.schema))
         ):
-            self._replace_rows(name, delta_log.nullable(rows.toArrow()), batches)
+            self._replace_rows(name, delta_log.nullable(fetched(rows)), batches)
             return
 
         def write() -> None:

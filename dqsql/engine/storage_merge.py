@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, condition_of, translate
+from dqsql.engine.selects import fetched
 from dqsql.engine.storage_base import (
     BatchPart,
     Row,
@@ -83,7 +84,7 @@ class MergeStore(Store):
         needed = [*wanted, *(n for n in many if n not in wanted)]
         try:
             aligned = self._tables.aligned(frame, table.columns).where(condition_of_where(few))
-            rows: pa.Table = aligned.select(*map(quoted, needed)).toArrow()
+            rows = fetched(aligned.select(*map(quoted, needed)))
         except SPARK_FAILURES as error:
             raise self._failure(f"cannot read {table.name}", error) from error
         for name, values in many.items():

@@ -34,6 +34,7 @@ from dqsql.dialect import quoted, to_sql
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement
+from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.storage_base import COUNTS, STATES, TableFamily
 from dqsql.engine.values import survives_arrow
@@ -123,10 +124,10 @@ class Kept:
             }
         )
         with translated(f"merging the states of {self.model} failed"):
-            rows = self.spark.sql(to_sql(total))
+            rows = select(self.spark, to_sql(total))
             rows = rows.selectExpr("segment", *self._texts(rows))
             rows = rows.crossJoin(self.spark.createDataFrame(labels).hint("broadcast"))
-            total_rows = rows.toArrow() if self.few else rows
+            total_rows = fetched(rows) if self.few else rows
         self.store.replace_total(self.model, total_rows, self.family)
 
     # --- rows ----------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class Kept:
         if frame is None:
             return None
         with translated(f"cannot read the running total of {self.model}"):
-            found = frame.select("made_of").distinct().toArrow()["made_of"].to_pylist()
+            found = fetched(frame.select("made_of").distinct())["made_of"].to_pylist()
         if found != [history.made_of]:
             return None
         return frame.selectExpr(
@@ -303,15 +304,15 @@ class CumulativeRun:
         """Of how many counted batches a state is missing, or all that was stored of them."""
         if not history.counted:
             return 0
-        rows = (
-            states.query(cumulative.missing_query(self._merged, states.view)).toArrow().to_pylist()
-        )
+        rows = fetched(
+            states.query(cumulative.missing_query(self._merged, states.view))
+        ).to_pylist()
         gone = len(history.counted) - int(rows[0][cumulative.BATCHES])
         return gone + cumulative.batches_without(rows[0], self._merged)
 
     def _never_counted(self, counts: Kept, history: StateHistory) -> int:
         """Of how many batches a table of values is missing; each counted batch has its mark."""
-        marks = counts.query(marks_query(counts.view)).toArrow()
+        marks = fetched(counts.query(marks_query(counts.view)))
         have = dict(zip(marks["counted"].to_pylist(), marks["batches"].to_pylist(), strict=True))
         wanted = len(history.counted)
         return max((wanted - have.get(table, 0) for table in self._tables), default=0)

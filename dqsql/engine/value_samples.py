@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.dialect import column, formula, literal, to_sql
+from dqsql.engine.selects import fetched, select
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,7 @@ def sample_values(
 
     query = _query(view, columns, condition, limit, not_matching or {})
     with translated(f"cannot sample values of {model}"):
-        rows = spark.sql(query).toArrow().to_pylist()
+        rows = fetched(select(spark, query)).to_pylist()
     found: dict[int, list[tuple[float, int, str]]] = {}
     for row in rows:
         found.setdefault(row["c"], []).append((row["priority"], row["n"], row["value"]))
