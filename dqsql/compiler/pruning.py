@@ -122,6 +122,20 @@ def batch_moment(batch_by: exp.Expr, batch: str) -> dt.datetime | None:
     return read_time(batch)
 
 
+def null_without_batch(batch_by: exp.Expr, types: Mapping[str, str]) -> str | None:
+    """The column that is null wherever `batch_by` is, as far as that can be told.
+
+    It is the column itself, or the date or time that `batch_by` is made of: a text may be no date.
+    `types` are the Spark types of columns.
+    """
+    found = _preimage(batch_by, Interval(None, None), outermost=True)
+    if found is None:
+        return None
+    column, bare = found[0], batch_by.unnest()
+    plain = isinstance(bare, exp.Column) and not bare.table
+    return column.name if plain or _type_of(column, types) in TIMES else None
+
+
 def _parsed(text: str, pattern: str) -> dt.datetime | None:
     try:
         moment = dt.datetime.strptime(text, pattern)

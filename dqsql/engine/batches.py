@@ -131,7 +131,8 @@ class BatchChoice:
     `owed` are batches of earlier runs with checks that could not be computed, newest first.
     `gone` is how many batches were checked before of a model that has no rows at all now; None of
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
-    batch is checked again because of its age alone.
+    batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
+    were looked at.
     """
 
     batches: tuple[str, ...]
@@ -142,6 +143,7 @@ class BatchChoice:
     sizes: Mapping[str, int] = field(default_factory=dict)
     aged: bool = False
     owed: tuple[str, ...] = ()
+    unbatched: int = 0
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -169,13 +171,14 @@ def choose_batches(
     rows now are checked again.
     """
     present = [b for b in found if b is not None]
-    notes = _null_note(found.get(None, 0))
+    unbatched = found.get(None, 0)
+    notes: tuple[str, ...] = ()
     if request.batches:
         empty = tuple(b for b in request.batches if b not in found)
-        return BatchChoice(request.batches, empty, notes)
+        return BatchChoice(request.batches, empty)
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
-        notes = (*notes, *_unreadable_note([b for b in present if inside[b] is None], period))
+        notes = _unreadable_note([b for b in present if inside[b] is None], period)
         present = [b for b in present if inside[b]]
     if not found and not request.start and not request.end:
         bounds = period if period is not None and period.bounded else None
@@ -185,7 +188,7 @@ def choose_batches(
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
     lost = _lost_note({b for b in done.difference(found) if ledger[b].rows}, present)
     if request.full_refresh:
-        return BatchChoice(tuple(present), (), (*notes, *lost))
+        return BatchChoice(tuple(present), (), (*notes, *lost), unbatched=unbatched)
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
@@ -194,7 +197,8 @@ def choose_batches(
     lacking = (b for b in done.intersection(present).difference(chosen) if ledger[b].uncomputed)
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
-    return BatchChoice(chosen, (), notes, newest_one, owed=tuple(reversed(owed)))
+    owing = tuple(reversed(owed))
+    return BatchChoice(chosen, (), notes, newest_one, owed=owing, unbatched=unbatched)
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
@@ -208,13 +212,6 @@ def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
 def _again_note(again: set[str]) -> tuple[str, ...]:
     late = plural(len(again), "late batch is", "late batches are")
     return (f"{late} checked again (lookback)",) if again else ()
-
-
-def _null_note(rows: int) -> tuple[str, ...]:
-    if not rows:
-        return ()
-    belong = plural(rows, "row belongs to no batch: its", "rows belong to no batch: their")
-    return (f"{belong} batch_by value is null",)
 
 
 def _changed_note(batches: set[str]) -> tuple[str, ...]:

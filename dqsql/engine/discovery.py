@@ -27,6 +27,7 @@ from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import BatchRecord
+from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +82,14 @@ class Discovery:
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}
+        if choice.unbatched and not sizes:
+            rows = plural(choice.unbatched, "row", "rows")
+            raise ConfigError(
+                f"no row of {self.model.name} belongs to a batch: batch_by is null in {rows}",
+                span=Span(self.model.path),
+                hint=f"batch_by is {self.model.config.batch_by}: name the column that says when"
+                " rows came",
+            )
         return replace(choice, sizes=sizes)
 
     def _found(self, period: Period) -> FoundBatches:

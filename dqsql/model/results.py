@@ -307,6 +307,7 @@ class ModelResult:
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
     is how many batches were checked before, where the model has no rows at all now. `empty` are
     batches that were asked for by name and have no rows, so that nothing of them is stored.
+    `unbatched` rows belong to no batch.
     """
 
     model: str
@@ -325,6 +326,7 @@ class ModelResult:
     waiting: tuple[str, ...] = ()
     gone: int | None = None
     empty: tuple[str, ...] = ()
+    unbatched: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None
@@ -346,7 +348,7 @@ class ModelResult:
             return Status.ERROR
         if self.count(Status.FAIL) or self.waiting:
             return Status.FAIL
-        if self.count(Status.WARN, Status.NO_DATA):
+        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched:
             return Status.WARN
         return Status.SKIPPED if self.skipped else Status.PASS
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.compiler.counts import counted_states, scanned_states
 from dqsql.compiler.impact import with_impact
 from dqsql.compiler.keys import model_view
@@ -17,7 +16,7 @@ from dqsql.compiler.meaning import Meaning, with_meaning
 from dqsql.compiler.monitors import for_types
 from dqsql.compiler.privacy import pii_columns
 from dqsql.compiler.scan import BatchFilter, Scan
-from dqsql.decisions.constraints import constraint_results, unevaluated
+from dqsql.decisions.constraints import unevaluated
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last, updated_findings
 from dqsql.decisions.streaks import Streaks
 from dqsql.engine.batches import BatchChoice, BatchRequest, batch_of_run
@@ -53,7 +52,13 @@ from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_o
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
 from dqsql.monitors.uncomputed import UncomputedChecks, errors_by_batch
-from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, newest_again
+from dqsql.runner.stages import (
+    ModelVerdicts,
+    TestedBatches,
+    before_scan,
+    constraints_of,
+    newest_again,
+)
 from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:
@@ -147,8 +152,7 @@ class ModelRun:
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
         why = why_nothing(choice, self.request)
-        looks = self._looks
-        return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
+        return self._result(notes, skipped=why, waiting=waiting, gone=choice.gone)
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
@@ -286,8 +290,7 @@ class ModelRun:
         discovery = Discovery(self.spark, self.project, model, limits, kind, columns, found)
         choice = discovery.choose(self.request, self.ledger, self._own_batch)
         self._looks = len(found) - known
-        choice = newest_again(choice, self.plan, self.ledger, self.now)
-        return choice, kind
+        return newest_again(choice, self.plan, self.ledger, self.now, columns), kind
 
     def _reopen(self, batches: Sequence[str]) -> list[Row]:
         """Mark batches that were checked before as incomplete in the ledger.
@@ -401,10 +404,8 @@ class ModelRun:
         return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        now = checks_about_now(self.plan)
-        return self._streaks.judged(
-            constraint_results(self.plan, measured.outcomes, self.ledger, now, self._columns)
-        )
+        found = constraints_of(measured, self.plan, self._choice, self.ledger, self._columns)
+        return self._streaks.judged(found)
 
     def _write(self, work: Work) -> None:
         """Store what batches leave at once: the next ones of this run look at it."""
@@ -494,5 +495,6 @@ class ModelRun:
             phases=phases,
             notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
-            **found,
+            unbatched=self._choice.unbatched if self._choice else 0,
+            **{"scans": self._looks, **found},
         )

@@ -60,7 +60,7 @@ from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import gone_rows, left_while_running, no_rows, project_warnings
+from dqsql.runner.warnings import of_models, project_warnings
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -181,11 +181,8 @@ class ProjectRun:
         versions = {"dqsql": VERSION}
         if session.version is not None:
             versions["spark"] = session.version
-        left = left_while_running(r for m in models for r in m.results)
-        emptied = (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
         of_files = self._registered.notes if any(m.batches for m in models) else ()
-        of_run = (*left, *emptied, *no_rows(models), *of_files)
-        warnings = (*project_warnings(self._project), *of_run)
+        warnings = (*project_warnings(self._project), *of_models(models), *of_files)
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
             result = self._kept(result, session, journal, known, inputs)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dqsql.compiler.aggregates.facts import checks_about_now
 from dqsql.compiler.counts import counted_states
+from dqsql.compiler.keys import check_batch_by
+from dqsql.compiler.pruning import null_without_batch
 from dqsql.compiler.scan import scan_groups
+from dqsql.decisions.constraints import constraint_results
 from dqsql.decisions.lifecycle import batch_statuses, flagged_last
+from dqsql.decisions.unbatched import about_unbatched, with_unbatched
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible, Measurement
 from dqsql.engine.totals import CumulativeRun
 from dqsql.model.batches import batch_order
-from dqsql.model.plan import Plan
+from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
-from dqsql.model.results import BatchRecord, BatchStatus, Result
+from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
@@ -123,16 +127,52 @@ def before_scan(place: Workplace, batches: Sequence[str], accepted: Collection[s
 
 
 def newest_again(
-    choice: BatchChoice, plan: Plan, ledger: Mapping[str, BatchRecord], now: dt.datetime
+    choice: BatchChoice,
+    plan: Plan,
+    ledger: Mapping[str, BatchRecord],
+    now: dt.datetime,
+    types: Mapping[str, str],
 ) -> BatchChoice:
-    """The choice; where nothing is new, the newest batch if its age is checked or one is late."""
+    """The choice; where nothing is new, the newest batch if there is a reason to check it again.
+
+    These are: its age is checked, another is late, rows without a batch are to fail a check.
+    """
     if choice.batches or choice.newest is None:
         return choice
-    due = is_due(plan, ledger, now)
-    if not due and not checks_about_now(plan):
+    if is_due(plan, ledger, now):
+        why = "because another should have come by now"
+    elif checks_about_now(plan):
+        why = "because its age is checked"
+    elif choice.unbatched and checks_of_unbatched(plan, types):
+        why = "because rows have no batch"
+    else:
         return choice
-    why = "because another should have come by now" if due else "because its age is checked"
     note = f"nothing new: {choice.newest} is checked again, {why}"
     notes = (*choice.notes, note)
     owed = tuple(b for b in choice.owed if b != choice.newest)
-    return BatchChoice((choice.newest,), (), notes, sizes=choice.sizes, aged=True, owed=owed)
+    return replace(choice, batches=(choice.newest,), notes=notes, aged=True, owed=owed)
+
+
+def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]:
+    """The checks that rows without a batch fail. `types` are those of columns."""
+    batch_by = check_batch_by(plan.model)
+    column = None if batch_by is None else null_without_batch(batch_by, types)
+    return [] if column is None else about_unbatched(plan.checks, plan.metrics, column)
+
+
+def constraints_of(
+    measured: Measurement,
+    plan: Plan,
+    choice: BatchChoice | None,
+    checked: Iterable[str],
+    types: Mapping[str, str],
+) -> Iterator[Result]:
+    """The verdicts of constraints on what was measured; `checked` are the batches that are known.
+
+    Rows that have no batch are told with the newest one that is checked.
+    """
+    outcomes: Iterable[CheckOutcome] = measured.outcomes
+    if choice is not None and choice.unbatched and choice.batches:
+        about, newest = checks_of_unbatched(plan, types), max(choice.batches, key=batch_order)
+        outcomes = with_unbatched(outcomes, about, newest, measured.rows, choice.unbatched)
+    return constraint_results(plan, [*outcomes], checked, checks_about_now(plan), types)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dqsql.compiler.auto import SETTING
 from dqsql.decisions.constraints import LEFT_TO_DBT
@@ -46,14 +46,22 @@ def _time_zone(target: Target) -> tuple[str, ...]:
     )
 
 
-def left_while_running(results: Iterable[Result]) -> tuple[str, ...]:
+def of_models(models: Sequence[ModelResult]) -> Iterator[str]:
+    """What a person should know of the models of a run that no check says."""
+    yield from _left_while_running(r for m in models for r in m.results)
+    yield from (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
+    yield from _no_rows(models)
+    yield from _of_no_batch(models)
+
+
+def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
     """Sentences about the adopted tests that only the data's types showed to be dbt's."""
     found = {
         r.check_name: r.message.removeprefix(LEFT_TO_DBT)
         for r in results
         if r.status is Status.SKIPPED and r.message.startswith(LEFT_TO_DBT)
     }
-    return tuple(f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
+    return (f"{name} is left to `dbt test`: {reason}" for name, reason in found.items())
 
 
 def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
@@ -64,7 +72,7 @@ def why_nothing(choice: BatchChoice, request: BatchRequest) -> str:
     return "no batch in the time that was asked for" if asked else "nothing new"
 
 
-def no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
+def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
     """What is told of batches that were asked for by name, have no rows and are not stored."""
     for model in models:
         if model.empty:
@@ -73,6 +81,14 @@ def no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
                 f"{model.model} has no rows of the batch {names}, which was asked for: nothing of"
                 " it is stored, and once it has rows, it is new"
             )
+
+
+def _of_no_batch(models: Iterable[ModelResult]) -> Iterator[str]:
+    """What is told of rows that no batch has, so that no check has seen them."""
+    for model in models:
+        if model.unbatched:
+            belong = plural(model.unbatched, "row belongs", "rows belong")
+            yield f"{model.model}: {belong} to no batch, because batch_by is null there"
 
 
 def gone_rows(batches: int) -> str:

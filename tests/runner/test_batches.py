@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pytest
+
 from dqsql.engine.batches import batch_of_run
+from dqsql.errors import ConfigError
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 
@@ -155,7 +158,60 @@ def test_rows_without_a_batch(new_project: NewProject) -> None:
     assert result.exit_code == 0
     assert result.models[0].batches == ("d1", "d2")
     assert result.models[0].rows == 3
-    assert any(n.startswith("2 rows belong to no batch") for n in result.models[0].notes)
+    assert result.warnings == ("m: 2 rows belong to no batch, because batch_by is null there",)
+    assert result.models[0].status is Status.WARN
+
+
+NOT_NULL = BY_DAY.replace("    day,", "    day,  -- @not_null", 1).replace(
+    "-- @not_null @mean", "-- @mean"
+)
+
+
+def test_not_null_of_batch_by_fails_for_rows_without_a_batch(new_project: NewProject) -> None:
+    project = new_project(NOT_NULL, f"{DAYS} union all select null, 100 union all select null, 200")
+    result = project.run()
+    assert result.exit_code == 1
+    found = {r.batch: r for r in result.results if r.check_name == "not_null"}
+    assert {b: r.status for b, r in found.items()} == {"d1": Status.PASS, "d2": Status.FAIL}
+    # Of the newest batch with those that have none.
+    rows = result.models[0].rows
+    assert found["d2"].observed == pytest.approx(1 / 3) and rows == 3
+    assert "2 of 3 rows" in found["d2"].message
+
+
+def test_rows_without_a_batch_that_come_later_fail_the_newest_one(new_project: NewProject) -> None:
+    project = new_project(NOT_NULL, DAYS)
+    assert project.run().exit_code == 0
+    project.data(f"{DAYS} union all select null, 100")
+    result = project.run()
+    assert result.exit_code == 1
+    assert [(r.batch, r.status) for r in result.results if r.check_name == "not_null"] == [
+        ("d2", Status.FAIL)
+    ]
+
+
+def test_a_table_of_rows_without_a_batch(new_project: NewProject) -> None:
+    project = new_project(NOT_NULL, "select cast(null as string) as day, 1 as x")
+    with pytest.raises(ConfigError, match="batch_by is null in 1 row"):
+        project.run()
+
+
+@pytest.mark.parametrize(
+    ("batch_by", "status"),
+    [("to_date(at)", Status.FAIL), ("nullif(to_date(at), date '2024-01-01')", Status.PASS)],
+)
+def test_times_without_a_batch_are_null_where_batch_by_is_a_function_of_them(
+    new_project: NewProject, batch_by: str, status: Status
+) -> None:
+    model = f"""\
+{{{{ config(batch_by = "{batch_by}") }}}}
+select at -- @not_null @null_count < 1 {{severity: warn}}
+from {{{{ source('raw', 't') }}}}
+"""
+    rows = "select explode(array(timestamp '2024-01-01', timestamp '2024-01-02', null)) as at"
+    found = {r.check_name: r for r in new_project(model, rows).run().results[-2:]}
+    assert found["not_null"].status is status
+    assert found["null_count < 1"].status is (Status.WARN if status is Status.FAIL else status)
 
 
 def test_a_model_without_batch_by_is_checked_whole_by_each_run(new_project: NewProject) -> None:
