@@ -64,6 +64,19 @@ def test_init_never_overwrites(dqsql: Callable[..., Result], project: Path) -> N
     assert files(project) == before
 
 
+def test_init_leaves_a_dbt_project_as_it_is(
+    dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dbt_project.yml").write_text("name: shop\n")
+    before = files(tmp_path)
+    result = dqsql("init")
+    assert result.exit_code == 2
+    assert "is a dbt project" in result.stderr and "dqsql run --dbt-tests" in result.stderr
+    assert files(tmp_path) == before
+    assert dqsql("init", "checks").exit_code == 0
+
+
 @pytest.mark.parametrize("name", ["a-b", ".", "../up", "1st", "a b", "", "x" * 300])
 def test_init_refuses_names_that_cannot_be_used(
     dqsql: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -51,8 +51,15 @@ def command(session: Session, *, name: str | None, project_dir: Path) -> int:
 def write_starter(folder: Path, project: str) -> tuple[str, ...]:
     """Write the starter project and return the files, relative to the folder.
 
-    Raises ConfigError when a file exists (a `.gitignore` is left as it is) or cannot be written.
+    Raises ConfigError when a file exists (a `.gitignore` is left as it is) or cannot be written,
+    and in a dbt project, which is a project of dqsql's as it is.
     """
+    if (folder / "dbt_project.yml").exists():
+        raise ConfigError(
+            f"{folder} is a dbt project: nothing was written",
+            hint="dqsql checks it as it is: `dbt parse`, then `dqsql run --dbt-tests`; a project of"
+            " its own needs another folder: dqsql init <name>",
+        )
     files = _files(project)
     if (folder / ".gitignore").exists():
         files.pop(".gitignore", None)
