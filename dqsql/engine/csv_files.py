@@ -16,7 +16,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from dqsql.engine.paths import file_or_pattern
+from dqsql.engine.paths import file_or_pattern, files_at
 from dqsql.errors import EngineError
 from dqsql.model.project import Source
 from dqsql.model.wording import plural
@@ -56,26 +56,12 @@ def line_options(spark: SparkSession, path: str, options: Mapping[str, str]) -> 
     given = {name.lower(): value for name, value in options.items()}
     if _OTHER_LINES & given.keys():
         return {}
-    files = csv_files(Path(path))
+    files = files_at(Path(path))
     if files is None:
         broken = _odd_lines(spark, path)
     else:
         broken = any(_breaks_lines(f, _separator(given), given["escape"]) for f in files)
     return {_MULTI_LINE: "true"} if broken else {}
-
-
-def csv_files(path: Path) -> list[Path] | None:
-    """The files at a path of this machine; None of others, and of patterns."""
-    if path.is_file():
-        return [path]
-    if not path.is_dir():
-        return None
-    hidden = ("_", ".")
-    return [
-        f
-        for f in path.rglob("*")
-        if f.is_file() and not any(p.startswith(hidden) for p in f.relative_to(path).parts)
-    ]
 
 
 def _separator(options: Mapping[str, str]) -> str:
@@ -167,7 +153,7 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
     Nothing of files that lie elsewhere, or are larger than 256 MB together.
     """
     given = {name.lower(): value for name, value in options.items()}
-    files = csv_files(Path(source.path or ""))
+    files = files_at(Path(source.path or ""))
     if not files or _OTHER_ROWS & given.keys() or sum(f.stat().st_size for f in files) > _LARGEST:
         return
     for file in files:
@@ -195,7 +181,7 @@ def check_headers(source: Source, options: Mapping[str, str], root: Path) -> Non
     given = {name.lower(): value for name, value in options.items()}
     if not _has_header(given) or (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
         return
-    files = sorted(csv_files(Path(source.path or "")) or ())
+    files = sorted(files_at(Path(source.path or "")) or ())
     headers = [(file, header) for file in files if (header := _header(file, _separator(given)))]
     for file, header in headers[1:]:
         first, names = headers[0]
@@ -209,6 +195,31 @@ def check_headers(source: Source, options: Mapping[str, str], root: Path) -> Non
                 hint="Spark reads all files of a folder by position, with the header of one of"
                 " them; give them the same columns in the same order, or declare two sources",
             )
+
+
+def unread_note(
+    source: Source, options: Mapping[str, str], root: Path, columns: Callable[[], list[str]]
+) -> str | None:
+    """What is told of columns at the end of some CSV files of a source that Spark does not read.
+
+    `options` are Spark's, `columns` gives those that it reads.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    files = files_at(Path(source.path or "")) or ()
+    if len(files) < 2 or not _has_header(given):
+        return None
+    headers = {file: _header(file, _separator(given)) for file in files}
+    longest = max(headers, key=lambda f: len(headers[f]))
+    if len({len(header) for header in headers.values()}) == 1:
+        return None
+    left = headers[longest][len(columns()) :]
+    if not left:
+        return None
+    are = "column is" if len(left) == 1 else "columns are"
+    return (
+        f"{_name(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark takes"
+        f" the header of another file of {source.unique_id}"
+    )
 
 
 def _name(file: Path, root: Path) -> Path:

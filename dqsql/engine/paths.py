@@ -16,3 +16,17 @@ def escaped(path: str) -> str:
 def file_or_pattern(path: str) -> str:
     """The path of a file or folder of this machine as `escaped`; any other as it is, a pattern."""
     return escaped(path) if _PATTERN.search(path) and Path(path).exists() else path
+
+
+def files_at(path: Path) -> list[Path] | None:
+    """The files at a path of this machine; None of others, and of patterns."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        return None
+    hidden = ("_", ".")
+    return [
+        f
+        for f in path.rglob("*")
+        if f.is_file() and not any(p.startswith(hidden) for p in f.relative_to(path).parts)
+    ]

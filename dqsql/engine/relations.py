@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import check_headers, line_options, ragged_notes
+from dqsql.engine.csv_files import check_headers, line_options, ragged_notes, unread_note
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -23,6 +23,7 @@ from dqsql.engine.failures import (
     translate_model_error,
     translated,
 )
+from dqsql.engine.parquet_files import columns_were_added
 from dqsql.engine.paths import file_or_pattern
 from dqsql.engine.registered import Registered
 from dqsql.engine.selects import select
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+# Spark's option to take the columns of all Parquet files, not of one.
+_MERGE = "mergeSchema"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
 _ONE_TASK = 4 * 2**20
 # The first line of a plan with costs that tells a size is that of the whole.
@@ -120,7 +123,13 @@ def known_schema(spark: SparkSession, source: Source) -> str | StructType | None
 
 
 def _options(spark: SparkSession, source: Source) -> dict[str, str]:
-    if source.file_format != "csv" or source.path is None:
+    if source.path is None:
+        return dict(source.options)
+    if (source.file_format or "parquet") == "parquet":
+        chosen = any(name.lower() == _MERGE.lower() for name in source.options)
+        merged = not chosen and columns_were_added(source.path)
+        return {**source.options, **({_MERGE: "true"} if merged else {})}
+    if source.file_format != "csv":
         return dict(source.options)
     given = {"header": "true", "inferSchema": "true", **source.options}
     return csv_options(spark, source.path, given)
@@ -199,6 +208,10 @@ def _register_noted(
     if source.file_format == "csv":
         check_headers(source, options, project.root)
         done.notes += ragged_notes(source, options, project.root)
+        unread = unread_note(
+            source, options, project.root, lambda: spark.table(source.relation).columns
+        )
+        done.notes += () if unread is None else (unread,)
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:

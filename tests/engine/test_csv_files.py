@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dqsql.engine.csv_files import check_headers, line_options, ragged_notes
+from dqsql.engine.csv_files import check_headers, line_options, ragged_notes, unread_note
 from dqsql.engine.relations import read_source, register_source
 from dqsql.errors import EngineError, Span
 from dqsql.model.project import Source
@@ -122,3 +122,24 @@ def test_files_with_other_headers_are_refused(
     with pytest.raises(EngineError, match=told):
         check_headers(source(folder), {"header": "true"}, tmp_path)
     check_headers(source(folder), {"header": "false"}, tmp_path)
+
+
+@pytest.mark.parametrize("longer", ["a.csv", "b.csv"])
+def test_columns_at_the_end_of_some_files_are_read_or_told(
+    spark: SparkSession, tmp_path: Path, longer: str
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (folder / name).write_text("id,x,y\n1,2,3\n" if name == longer else "id,x\n1,2\n")
+    options = {"header": "true", "inferSchema": "true"}
+    register_source(spark, source(folder))
+    columns = spark.table("t_of_csv").columns
+    note = unread_note(source(folder), options, tmp_path, lambda: columns)
+    if columns == ["id", "x", "y"]:
+        assert note is None
+    else:
+        assert note == (
+            f"data/{longer}: the last column is not read (y), because Spark takes the header of"
+            " another file of source.raw.t"
+        )
