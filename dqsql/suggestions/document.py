@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from dqsql.model.plain_names import plain_name
 from dqsql.suggestions.batches import ProposedBatches
-from dqsql.suggestions.suggestion import Suggestion
+from dqsql.suggestions.suggestion import Suggestion, outside_jinja
 
 # Nothing but white space and a comma may stand before a column that gets a line above its own.
 _ALONE = re.compile(r"\s*,?\s*")
@@ -86,7 +86,7 @@ def new_document(
         own = [s for s in suggestions if s.column == name]
         lines = [comment_line(s, inside=True, indent="    ") for s in own]
         comma = "," if number + 1 < len(columns) else ""
-        blocks.append("\n".join([*lines, f"    {plain_name(name)}{comma}"]))
+        blocks.append("\n".join([*lines, f"    {outside_jinja(plain_name(name))}{comma}"]))
     tail = [comment_line(s, inside=False) for s in suggestions if s.column not in columns]
     filled = {
         "title": title.translate(_AWAY),

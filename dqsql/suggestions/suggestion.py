@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from dqsql.model.plain_names import plain_name
+
+_OPENING = re.compile(r"\{[{%#]")
+_RELATION = re.compile(r"\{\{ (?:ref|source)\([^{}]*\) \}\}")
+
+
+def outside_jinja(text: str) -> str:
+    """SQL text as it is written in a file that is rendered; a `ref(..)` or `source(..)` stays."""
+    if _RELATION.fullmatch(text):
+        return text
+    return _OPENING.sub(lambda found: f"{{{{ '{found[0]}' }}}}", text)
 
 
 class SuggestionVerdict(StrEnum):
@@ -62,16 +73,22 @@ class Suggestion:
 
     def expression(self, *, inside: bool) -> str:
         """The annotation's SQL: in the column's own place (`inside`), or naming the column."""
-        own = self.column is not None and self.takes_column
-        first = [plain_name(self.column)] if own and not inside and self.column is not None else []
-        arguments = ", ".join([*first, *self.arguments])
-        call = f"{self.call}({arguments})" if arguments else self.call
-        return f"{call} {self.comparison}".rstrip()
+        return self._called(self._arguments(inside))
 
     def annotation(self, *, inside: bool) -> str:
         """The annotation as it stands in a comment."""
         settings = ", ".join(f"{k}: {v}" for k, v in self.settings.items())
-        return f"@{self.expression(inside=inside)}" + (f" {{{settings}}}" if settings else "")
+        called = self._called([outside_jinja(a) for a in self._arguments(inside)])
+        return f"@{called}" + (f" {{{settings}}}" if settings else "")
+
+    def _arguments(self, inside: bool) -> Sequence[str]:
+        if self.column is None or inside or not self.takes_column:
+            return self.arguments
+        return (plain_name(self.column), *self.arguments)
+
+    def _called(self, arguments: Sequence[str]) -> str:
+        call = f"{self.call}({', '.join(arguments)})" if arguments else self.call
+        return f"{call} {self.comparison}".rstrip()
 
     def refused(self, why: str) -> Suggestion:
         """The candidate as one that is not suggested, and why."""

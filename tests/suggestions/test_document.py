@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import jinja2
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +65,20 @@ def test_new_document_quotes_what_needs_it() -> None:
         "-- t\n-- e\nselect\n    order_id,\n    -- complete: @not_null\n    `select`\nfrom x\n"
     )
     assert plain_name("order") == "`order`"
+
+
+def test_names_and_values_that_look_like_jinja_are_no_jinja() -> None:
+    template = "select\n<<columns>>\nfrom <<reads>>\n<<checks>>"
+    values = replace(check("a {{ b }}", "accepted_values"), arguments=("'{% x'", "'{#'"))
+    other = replace(check("x {%", "references"), arguments=("{{ ref('m') }}", "`{{`"))
+    columns = ["a {{ b }}", "x {%"]
+    text = new_document(template, "t", "e", "source", columns, [values, other])
+    assert "{{ ref('m') }}" in text
+    rendered = jinja2.Environment().from_string(text).render(ref=lambda name: name)
+    assert rendered == (
+        "select\n    -- complete: @accepted_values('{% x', '{#')\n    `a {{ b }}`,\n"
+        "    -- complete: @references(m, `{{`)\n    `x {%`\nfrom source"
+    )
 
 
 def test_new_document_with_batches() -> None:
