@@ -33,7 +33,7 @@ from dqsql.engine.values import (
     without_held_values,
     without_values,
 )
-from dqsql.errors import ConnectionLostError, EngineError, QueryError
+from dqsql.errors import ConnectionLostError, EngineError, QueryError, Span
 from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope, view_name
 from dqsql.model.results import CheckOutcome, MetricValue
@@ -102,7 +102,8 @@ class ModelExecution:
         plain = isinstance(batch_by, exp.Column) and not batch_by.table
         if batch_by is not None and plain and (known := type_of(batch_by.name, self.scan.columns)):
             return known
-        with translated(f"batch_by of {name} does not work: {expression}"):
+        place = Span(self.plan.model.path)
+        with translated(f"batch_by of {name} does not work: {expression}", place):
             frame = select(self.spark, f"select ({expression}) as batch from {view} limit 0")
             return str(frame.schema[0].dataType.simpleString())
 

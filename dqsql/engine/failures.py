@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions
 
 from dqsql.errors import (
     ConnectionLostError,
@@ -19,6 +20,7 @@ from dqsql.errors import (
     SourceNotFoundError,
     Span,
     SqlSyntaxError,
+    nearest,
 )
 from dqsql.model.project import CheckModel
 
@@ -36,6 +38,7 @@ _VALID_UTF8 = "write make_valid_utf8(the_column) in the SELECT, or decode(its_by
 # Spark quotes values that it cannot cast, parse or look up; before it reads rows, it knows none.
 _HIDDEN = "(Spark's message may quote values of private columns and is not shown)"
 _hiding: ContextVar[bool] = ContextVar("hiding", default=False)
+_ROUTINE = re.compile(r"Cannot resolve routine `(\w+)`")
 _NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")
 
 
@@ -164,6 +167,9 @@ def _hint(text: str, condition: str) -> str | None:
     suggestion = _SUGGESTION.search(text)
     if suggestion:
         return f"did you mean {suggestion.group(1)}?"
+    routine = _ROUTINE.search(text)
+    if routine is not None and (near := nearest(routine[1], dir(functions))):
+        return near
     return f"Spark's condition is {condition}" if condition else None
 
 

@@ -14,9 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, translated
 from dqsql.engine.paths import escaped
+from dqsql.engine.selects import fetched
 from dqsql.engine.session import configured
 from dqsql.engine.statements import tables_in
 from dqsql.engine.storage_base import BatchPart, Row, Store, TableFamily, Where, no_rows
+from dqsql.engine.values import survives_arrow, types_of
 from dqsql.errors import UsageError
 from dqsql.model.table import Table
 
@@ -133,9 +135,12 @@ class MemoryStore(Store):
         family: TableFamily,
     ) -> None:
         """Hold the rows, computed once."""
-        with translated("the scan failed"):
-            found = rows if isinstance(rows, pa.Table) else rows.toArrow()
         schema = None if isinstance(rows, pa.Table) else rows.schema
+        with translated("the scan failed"):
+            if schema is not None and not all(map(survives_arrow, types_of(schema).values())):
+                self._states[name] = rows.localCheckpoint()
+                return
+            found = rows if isinstance(rows, pa.Table) else fetched(rows)
         # Spark Connect takes no empty Arrow table.
         held: Any = found if found.num_rows or schema is None else []
         self._states[name] = self._spark.createDataFrame(held, schema)

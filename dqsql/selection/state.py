@@ -43,7 +43,7 @@ _SHAPES: Mapping[str, Shape] = {
     },
     _SOURCES: {
         "metadata?": {"generated_at?": str},
-        "results?": [{"unique_id": str, "max_loaded_at?": str}],
+        "results?": [{"unique_id": str, "max_loaded_at?": str, "status?": str}],
     },
 }
 _FRESHER = "fresher"
@@ -115,7 +115,12 @@ class State:
         before = _loaded(self.folder or self.own, _FOLDERS)
         # dbt's own artefacts lie beside the folder of dqsql's.
         now = _loaded(self.own, (".", ".."))
-        return {uid for uid, loaded in now.items() if uid not in before or loaded > before[uid]}
+        # As in dbt, one that could not be read then or now is not known to be fresher.
+        return {
+            uid
+            for uid, loaded in now.items()
+            if loaded and (uid not in before or ((was := before[uid]) and loaded > was))
+        }
 
 
 def state_of(project: Project, folder: str | PathLike[str] | None) -> State:
@@ -149,8 +154,11 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime]:
-    """When each source was last loaded, by the newest artefact of `dqsql run` or dbt."""
+def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime | None]:
+    """When each source was last loaded, by the newest artefact of `dqsql run` or dbt.
+
+    None of one that could not be read.
+    """
     artefacts = (_artefact(folder / name / _SOURCES) for name in below)
     found = [data for data in artefacts if data is not None]
     if not found:
@@ -159,9 +167,9 @@ def _loaded(folder: Path, below: Sequence[str]) -> dict[str, datetime]:
             hint="`dbt source freshness` and `dqsql run` write it to the target folder",
         )
     newest = max(found, key=lambda data: str((data.get("metadata") or {}).get("generated_at")))
-    results = [r for r in newest.get("results") or () if r.get("max_loaded_at")]
+    loaded = {r["unique_id"]: r.get("max_loaded_at") for r in newest.get("results") or ()}
     try:
-        return {r["unique_id"]: _moment(r["max_loaded_at"]) for r in results}
+        return {uid: _moment(text) if text else None for uid, text in loaded.items()}
     except ValueError as error:
         raise UsageError(
             f"a max_loaded_at in {_SOURCES} of {folder} is not a time: {error}"

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from dqsql.engine.batches import batch_of_run
-from dqsql.errors import ConfigError
+from dqsql.errors import ConfigError, QueryError
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 
@@ -401,3 +401,10 @@ def test_odd_rows_of_a_csv_file_are_told_when_they_are_checked(new_project: NewP
     (warning,) = project.run().warnings
     assert warning.startswith("data/t.csv: 2 rows do not have 2 values, as the header does; the")
     assert project.run().warnings == ()
+
+
+def test_batch_by_with_a_function_that_there_is_not(new_project: NewProject) -> None:
+    project = new_project(BY_DAY.replace("'day'", "'to_dat(day)'"), DAYS)
+    with pytest.raises(QueryError, match=r"checks/m\.sql:1:1: batch_by of m .* `to_dat`") as error:
+        project.run()
+    assert error.value.hint == "did you mean 'to_date' or 'try_to_date' or 'to_time'?"

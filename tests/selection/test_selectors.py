@@ -136,7 +136,9 @@ def test_a_selector_that_is_not_there(write: Write) -> None:
 def sources(file: Path, when: str, **loaded: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     results = [{"unique_id": f"source.shop.raw.{n}", "max_loaded_at": t} for n, t in loaded.items()]
-    results.append({"unique_id": "source.shop.raw.broken", "error": "no"})  # type: ignore[dict-item]
+    if "broken" not in loaded:
+        error = {"error": "no", "status": "runtime error"}
+        results.append({"unique_id": "source.shop.raw.broken", **error})
     text = json.dumps({"metadata": {"generated_at": when}, "results": results})
     file.write_text(text, encoding="utf-8")
 
@@ -163,7 +165,7 @@ def test_sources_that_were_loaded_since(write: Write, tmp_path: Path) -> None:
         select_models(models, ["source_status:fresher"], methods=state.methods())
     now = {"old": "2025-01-01T01:00:00+01:00", "fresh": "2025-01-02T00:00:00Z"}
     own = project.target_dir
-    sources(own / "sources.json", "3", **now, new="2025-01-01T00:00:00Z")
+    sources(own / "sources.json", "3", **now, new="2025-01-01T00:00:00Z", broken="2025-01-02")
     # Of two artefacts the newer one counts.
     sources(own.parent / "sources.json", "2", old="2025-01-03T00:00:00Z")
     found = select_models(
