@@ -30,7 +30,7 @@ def test_the_steps_that_need_no_spark(tmp_path: Path) -> None:
 def test_every_step(tmp_path: Path) -> None:
     reader = Reader(tmp_path)
     codes = {}
-    runs = []
+    runs, explained = [], ""
     for step in steps():
         done = reader.take(step)
         if done is not None:
@@ -38,6 +38,8 @@ def test_every_step(tmp_path: Path) -> None:
             codes[step.text] = done.returncode
             if step.text.startswith("dqsql run"):
                 runs.append(done)
+            if step.text.startswith("dqsql explain"):
+                explained = done.stdout
     # The day that breaks is the one failure.
     assert [r.returncode for r in runs] == [0, 0, 1, 0]
     assert {code for text, code in codes.items() if not text.startswith("dqsql run")} == {0}
@@ -45,3 +47,5 @@ def test_every_step(tmp_path: Path) -> None:
     shown = PAGE.read_text(encoding="utf-8")
     for line in re.findall(r"FAIL visits 2025-04-10.*", runs[2].stdout):
         assert line.rstrip()[:60] in shown
+    told = [line for line in explained.splitlines() if "decided by" in line or "computed" in line]
+    assert len(told) == 2 and [line for line in told if line not in shown] == []
