@@ -85,6 +85,10 @@ class ConfigError(DqsqlError):
     kind = "configuration error"
 
 
+class NoBatchError(ConfigError):
+    """No row of a model belongs to a batch: `batch_by` is null in all of them."""
+
+
 class ProfileError(ConfigError):
     """The connection profile is missing or wrong."""
 

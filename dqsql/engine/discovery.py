@@ -22,7 +22,7 @@ from dqsql.engine.relations import known_schema
 from dqsql.engine.selects import fetched
 from dqsql.engine.small import SMALL_BYTES
 from dqsql.engine.statements import rows_of
-from dqsql.errors import ConfigError, Span, UsageError
+from dqsql.errors import ConfigError, NoBatchError, Span, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, Project
@@ -84,7 +84,7 @@ class Discovery:
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}
         if choice.unbatched and not sizes:
             rows = plural(choice.unbatched, "row", "rows")
-            raise ConfigError(
+            raise NoBatchError(
                 f"no row of {self.model.name} belongs to a batch: batch_by is null in {rows}",
                 span=Span(self.model.path),
                 hint=f"batch_by is {self.model.config.batch_by}: name the column that says when"

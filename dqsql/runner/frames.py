@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dqsql.compiler.plan import compile_model
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.journal import Journal
-from dqsql.errors import AnnotationError, DqsqlError, Span, UsageError, error_of
+from dqsql.errors import AnnotationError, DqsqlError, NoBatchError, Span, UsageError, error_of
 from dqsql.loading import shipped_macros
 from dqsql.loading.annotations import read_annotations
 from dqsql.loading.models import known_names
@@ -35,6 +35,7 @@ from dqsql.model.project import (
 from dqsql.model.results import ModelResult, RunResult
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.registry import find
+from dqsql.runner.warnings import of_no_batch
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ def check(
     with TemporaryDirectory(prefix="dqsql-") as folder:
         project = _project(Path(folder), tuple(frame.columns), config)
         plan = _plan(project, wanted, batch_by)
-        model = _checked(frame, plan, project, run_id, started)
+        try:
+            model = _checked(frame, plan, project, run_id, started)
+        except NoBatchError as error:
+            model = ModelResult(plan.model.name, plan.model.path, notes=(error.message,))
         if not model.batches and batch_by is not None:
             # No row has a batch: that must not pass for want of anything to judge.
             whole = _project(Path(folder), tuple(frame.columns), replace(config, batch_by=None))
@@ -108,6 +112,7 @@ def check(
         models=(model,),
         versions={"dqsql": VERSION, "spark": str(frame.sparkSession.version)},
         arguments={"checks": len(wanted)},
+        warnings=tuple(of_no_batch((model,))),
     )
 
 

@@ -51,7 +51,7 @@ def of_models(models: Sequence[ModelResult]) -> Iterator[str]:
     yield from _left_while_running(r for m in models for r in m.results)
     yield from (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
     yield from _no_rows(models)
-    yield from _of_no_batch(models)
+    yield from of_no_batch(models)
 
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
             )
 
 
-def _of_no_batch(models: Iterable[ModelResult]) -> Iterator[str]:
+def of_no_batch(models: Iterable[ModelResult]) -> Iterator[str]:
     """What is told of rows that no batch has, so that no check has seen them."""
     for model in models:
         if model.unbatched:

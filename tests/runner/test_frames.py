@@ -245,6 +245,10 @@ def test_no_batch_is_no_pass(frame: DataFrame) -> None:
         assert [r.status.value for r in found.results] == ["no_data", "fail"]
     (late, _) = dqsql.check(frame.limit(0), checks, batch_by="day").results
     assert late.status.value == "warn"
+    some = frame.unionByName(frame.selectExpr("id", "cast(null as date) as day"), True)
+    found = dqsql.check(some, "@not_null(day)", batch_by="day")
+    assert found.results[-1].status.value == "fail"
+    assert "belong to no batch" in found.warnings[0]
 
 
 def test_settings_that_a_frame_cannot_follow_are_refused(frame: DataFrame) -> None:
