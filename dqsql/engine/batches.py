@@ -171,11 +171,11 @@ def choose_batches(
     rows now are checked again.
     """
     present = [b for b in found if b is not None]
-    unbatched = found.get(None, 0)
-    notes: tuple[str, ...] = ()
     if request.batches:
         empty = tuple(b for b in request.batches if b not in found)
         return BatchChoice(request.batches, empty)
+    unbatched = found.get(None, 0)
+    notes: tuple[str, ...] = ()
     if period is not None and period.bounded:
         inside = {b: period.has(b) for b in present}
         notes = _unreadable_note([b for b in present if inside[b] is None], period)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -169,22 +169,31 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
         )
 
 
-def check_headers(source: Source, options: Mapping[str, str], root: Path) -> None:
-    """Refuse files of one source whose headers name other columns in the same place.
+def headers_of(source: Source, options: Mapping[str, str]) -> dict[Path, list[str]]:
+    """The names in the first line of each file of a source, of those that can be read.
 
-    A file may have more columns at its end. Files that lie elsewhere are not looked at, nor is
-    anything where `options`, those of Spark, say that it compares headers or there are none.
+    None of files that lie elsewhere, or where `options`, those of Spark, say that it compares
+    headers or that there are none.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if not _has_header(given) or (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
+        return {}
+    files = sorted(files_at(Path(source.path or "")) or ())
+    return {file: header for file in files if (header := _header(file, _separator(given)))}
+
+
+def check_headers(source: Source, headers: Mapping[Path, Sequence[str]], root: Path) -> None:
+    """Refuse files of one source whose headers (`headers_of`) name other columns in the same place.
+
+    A file may have more columns at its end, see `unread_columns`.
 
     Raises:
         EngineError: two files differ.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    if not _has_header(given) or (_OTHER_ROWS | {"enforceschema", "quote"}) & given.keys():
+    if not headers:
         return
-    files = sorted(files_at(Path(source.path or "")) or ())
-    headers = [(file, header) for file in files if (header := _header(file, _separator(given)))]
-    for file, header in headers[1:]:
-        first, names = headers[0]
+    (first, names), *others = headers.items()
+    for file, header in others:
         pairs = zip(names, header, strict=False)
         other = next(((a, b) for a, b in pairs if a.lower() != b.lower()), None)
         if other is not None:
@@ -197,29 +206,26 @@ def check_headers(source: Source, options: Mapping[str, str], root: Path) -> Non
             )
 
 
-def unread_note(
-    source: Source, options: Mapping[str, str], root: Path, columns: Callable[[], list[str]]
-) -> str | None:
-    """What is told of columns at the end of some CSV files of a source that Spark does not read.
+def unread_columns(
+    source: Source,
+    headers: Mapping[Path, Sequence[str]],
+    root: Path,
+    columns: Callable[[], Sequence[str]],
+) -> Iterator[str]:
+    """What is told of columns at the end of some files of a source that Spark does not read.
 
-    `options` are Spark's, `columns` gives those that it reads.
+    `columns` gives those that it reads; it is called where headers (`headers_of`) differ.
     """
-    given = {name.lower(): value for name, value in options.items()}
-    files = files_at(Path(source.path or "")) or ()
-    if len(files) < 2 or not _has_header(given):
-        return None
-    headers = {file: _header(file, _separator(given)) for file in files}
-    longest = max(headers, key=lambda f: len(headers[f]))
-    if len({len(header) for header in headers.values()}) == 1:
-        return None
+    if len({len(header) for header in headers.values()}) < 2:
+        return
+    longest = max(headers, key=lambda file: len(headers[file]))
     left = headers[longest][len(columns()) :]
-    if not left:
-        return None
-    are = "column is" if len(left) == 1 else "columns are"
-    return (
-        f"{_name(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark takes"
-        f" the header of another file of {source.unique_id}"
-    )
+    if left:
+        are = "column is" if len(left) == 1 else "columns are"
+        yield (
+            f"{_name(longest, root)}: the last {are} not read ({', '.join(left)}), because Spark"
+            f" takes the header of another file of {source.unique_id}"
+        )
 
 
 def _name(file: Path, root: Path) -> Path:

@@ -83,9 +83,9 @@ class Discovery:
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}
         if choice.unbatched and not sizes:
-            rows = plural(choice.unbatched, "row", "rows")
             raise NoBatchError(
-                f"no row of {self.model.name} belongs to a batch: batch_by is null in {rows}",
+                f"no row of {self.model.name} belongs to a batch: batch_by is null in"
+                f" {plural(choice.unbatched, 'row')}",
                 span=Span(self.model.path),
                 hint=f"batch_by is {self.model.config.batch_by}: name the column that says when"
                 " rows came",

@@ -17,6 +17,7 @@ from dqsql.compiler.rowchecks import FailingRows, failing_rows
 from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import formula, literal, parse_expression, quoted, to_sql
 from dqsql.engine.failures import translated
+from dqsql.engine.selects import fetched
 from dqsql.engine.statements import rows_of, sorting_if_too_large
 from dqsql.errors import EngineError, StorageError
 from dqsql.model.limits import RunLimits
@@ -120,8 +121,8 @@ class FailureSampler:
         )
         self.store.replace_rows(table, rows, "batch", batches)
         with translated("cannot count the failing rows"):
-            found = frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK).toArrow().to_pylist()
-            counted = frame.groupBy("batch", CHECK).count().toArrow().to_pylist()
+            found = fetched(frame.where(f"{quoted(RANK)} <= {_SHOWN}").drop(RANK)).to_pylist()
+            counted = fetched(frame.groupBy("batch", CHECK).count()).to_pylist()
         told = _told(results, {(r[CHECK], r["batch"]): r["count"] for r in counted}, table)
         return Samples(told, [self._row(r) for r in found], scans=1)
 

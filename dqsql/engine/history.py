@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dqsql.engine.selects import fetched
 from dqsql.engine.storage_base import no_rows
 from dqsql.model.table import Table
 from dqsql.model.tables import METRICS
@@ -70,5 +71,5 @@ def batches_where(spark: SparkSession, batches: Collection[str], condition: str)
         return frozenset()
     with translated(f"the condition {condition!r} on batches does not work"):
         names = pa.table({"batch": sorted(batches)})
-        found = spark.createDataFrame(names).where(condition).toArrow()
+        found = fetched(spark.createDataFrame(names).where(condition))
     return frozenset(found["batch"].to_pylist())

@@ -23,6 +23,7 @@ from dqsql.engine.failing_rows import failed_batches
 from dqsql.engine.failures import translated
 from dqsql.engine.project_key import project_key
 from dqsql.engine.row_scores import OddRows, odd_in
+from dqsql.engine.selects import fetched
 from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import open_store
 from dqsql.errors import ConfigError, Span
@@ -141,7 +142,7 @@ class RowSplitter:
         store.replace_rows(quarantined, told, marked_rows.ROW_BATCH, replaced)
         store.replace_rows(good, rest.selectExpr(*stored), marked_rows.ROW_BATCH, replaced)
         with translated(f"cannot count the rows in {quarantined}"):
-            counts = bad.groupBy(marked_rows.ROW_BATCH).count().toArrow().to_pylist()
+            counts = fetched(bad.groupBy(marked_rows.ROW_BATCH).count()).to_pylist()
         store.tidy()
         passed = rest.drop(*marked_rows.OWN_COLUMNS)
         return passed, {row[marked_rows.ROW_BATCH]: row["count"] for row in counts}

@@ -15,7 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dqsql.dialect import quoted, unquoted
-from dqsql.engine.csv_files import check_headers, line_options, ragged_notes, unread_note
+from dqsql.engine.csv_files import (
+    check_headers,
+    headers_of,
+    line_options,
+    ragged_notes,
+    unread_columns,
+)
 from dqsql.engine.failures import (
     SPARK_FAILURES,
     condition_of,
@@ -206,12 +212,11 @@ def _register_noted(
     """Register a source, and look at the rows of its CSV files."""
     options = register_source(spark, source)
     if source.file_format == "csv":
-        check_headers(source, options, project.root)
-        done.notes += ragged_notes(source, options, project.root)
-        unread = unread_note(
-            source, options, project.root, lambda: spark.table(source.relation).columns
-        )
-        done.notes += () if unread is None else (unread,)
+        headers, root = headers_of(source, options), project.root
+        check_headers(source, headers, root)
+        done.notes += ragged_notes(source, options, root)
+        relation = source.relation
+        done.notes += unread_columns(source, headers, root, lambda: spark.table(relation).columns)
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:

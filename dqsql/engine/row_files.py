@@ -22,6 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.delta_log import LARGE_FILE, LoggedFile, logged_files, other_types, stats_of
 from dqsql.engine.failures import SPARK_FAILURES, translate
+from dqsql.engine.selects import fetched
 from dqsql.engine.storage_base import among
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
@@ -77,7 +78,7 @@ class RowFiles:
         """What exchanges the rows of some batches, or all. Raises StorageError."""
         present = logged_files(self.table, self.by)
         if batches is None:
-            named = rows.select(self.by).distinct().toArrow()[self.by].to_pylist()
+            named = fetched(rows.select(self.by).distinct())[self.by].to_pylist()
             return [*self._additions(rows, sorted(named)), *_removals(present)]
         whole = [f for f in present if f.first == f.last and f.first in batches]
         mixed = self._holding(batches, [f for f in present if f not in whole])
@@ -108,7 +109,7 @@ class RowFiles:
             return []
         held = self.read(possible).where(among(quoted(self.by), batches))
         try:
-            rows = held.selectExpr("_metadata.file_name as name").distinct().toArrow()
+            rows = fetched(held.selectExpr("_metadata.file_name as name").distinct())
         except SPARK_FAILURES as error:
             told = translate(error, f"cannot read {self.uri.rpartition('/')[2]}")
             raise StorageError(told.message, hint=told.hint) from error

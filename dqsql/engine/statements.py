@@ -106,7 +106,7 @@ def tables_in(spark: SparkSession, schema: str | None = None) -> dict[str, bool]
     Spark's `listTables` fails where plans are interpreted.
     """
     where = "" if schema is None else f" in {quoted(schema)}"
-    found = spark.sql(f"show tables{where}").toArrow().to_pylist()
+    found = fetched(spark.sql(f"show tables{where}")).to_pylist()
     return {row["tableName"]: row["isTemporary"] for row in found}
 
 

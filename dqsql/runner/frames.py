@@ -35,7 +35,7 @@ from dqsql.model.project import (
 from dqsql.model.results import ModelResult, RunResult
 from dqsql.monitors.catalog import catalog_of
 from dqsql.monitors.registry import find
-from dqsql.runner.warnings import of_no_batch
+from dqsql.runner.warnings import unbatched_warnings
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def check(
         models=(model,),
         versions={"dqsql": VERSION, "spark": str(frame.sparkSession.version)},
         arguments={"checks": len(wanted)},
-        warnings=tuple(of_no_batch((model,))),
+        warnings=tuple(unbatched_warnings((model,))),
     )
 
 

@@ -52,13 +52,7 @@ from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_o
 from dqsql.monitors.kind import BeforeScan
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
 from dqsql.monitors.uncomputed import UncomputedChecks, errors_by_batch
-from dqsql.runner.stages import (
-    ModelVerdicts,
-    TestedBatches,
-    before_scan,
-    constraints_of,
-    newest_again,
-)
+from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, constraints, newest_again
 from dqsql.runner.warnings import why_nothing
 
 if TYPE_CHECKING:
@@ -152,7 +146,8 @@ class ModelRun:
         waiting = () if self.only_new else flagged_last(self.ledger)
         notes = (*choice.notes, *unchecked_note(self.plan, self.store, self.ledger))
         why = why_nothing(choice, self.request)
-        return self._result(notes, skipped=why, waiting=waiting, gone=choice.gone)
+        looks = self._looks
+        return self._result(notes, skipped=why, scans=looks, waiting=waiting, gone=choice.gone)
 
     def _checked(self, tested: TestedBatches, store: Callable[[Work], None]) -> ModelResult:
         """Check batches; in parts where monitors learn midway what is to be counted of the rest."""
@@ -404,7 +399,7 @@ class ModelRun:
         return self.quarantine is not None or self.label is not None
 
     def _constraints(self, measured: Measurement) -> list[Result]:
-        found = constraints_of(measured, self.plan, self._choice, self.ledger, self._columns)
+        found = constraints(measured, self.plan, self._choice, self.ledger, self._columns)
         return self._streaks.judged(found)
 
     def _write(self, work: Work) -> None:
@@ -496,5 +491,5 @@ class ModelRun:
             notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
             unbatched=self._choice.unbatched if self._choice else 0,
-            **{"scans": self._looks, **found},
+            **found,
         )

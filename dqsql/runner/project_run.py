@@ -60,7 +60,7 @@ from dqsql.runner.notify import AfterRun, tell
 from dqsql.runner.request import RunRequest
 from dqsql.runner.review import heed_people
 from dqsql.runner.warehouse import ensure_target, refuse_foreign_method
-from dqsql.runner.warnings import of_models, project_warnings
+from dqsql.runner.warnings import model_warnings, project_warnings
 from dqsql.version import VERSION
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class ProjectRun:
         if session.version is not None:
             versions["spark"] = session.version
         of_files = self._registered.notes if any(m.batches for m in models) else ()
-        warnings = (*project_warnings(self._project), *of_models(models), *of_files)
+        warnings = (*project_warnings(self._project), *model_warnings(models), *of_files)
         result = self._result(models, versions, warnings)
         if any(m.error is None or m.results for m in models):
             result = self._kept(result, session, journal, known, inputs)

@@ -160,7 +160,7 @@ def checks_of_unbatched(plan: Plan, types: Mapping[str, str]) -> Sequence[Check]
     return [] if column is None else about_unbatched(plan.checks, plan.metrics, column)
 
 
-def constraints_of(
+def constraints(
     measured: Measurement,
     plan: Plan,
     choice: BatchChoice | None,

@@ -46,12 +46,12 @@ def _time_zone(target: Target) -> tuple[str, ...]:
     )
 
 
-def of_models(models: Sequence[ModelResult]) -> Iterator[str]:
+def model_warnings(models: Sequence[ModelResult]) -> Iterator[str]:
     """What a person should know of the models of a run that no check says."""
     yield from _left_while_running(r for m in models for r in m.results)
     yield from (f"{m.model} has {gone_rows(m.gone)}" for m in models if m.gone is not None)
     yield from _no_rows(models)
-    yield from of_no_batch(models)
+    yield from unbatched_warnings(models)
 
 
 def _left_while_running(results: Iterable[Result]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _no_rows(models: Iterable[ModelResult]) -> Iterator[str]:
             )
 
 
-def of_no_batch(models: Iterable[ModelResult]) -> Iterator[str]:
+def unbatched_warnings(models: Iterable[ModelResult]) -> Iterator[str]:
     """What is told of rows that no batch has, so that no check has seen them."""
     for model in models:
         if model.unbatched:

@@ -43,7 +43,7 @@ _SHAPES: Mapping[str, Shape] = {
     },
     _SOURCES: {
         "metadata?": {"generated_at?": str},
-        "results?": [{"unique_id": str, "max_loaded_at?": str, "status?": str}],
+        "results?": [{"unique_id": str, "max_loaded_at?": str}],
     },
 }
 _FRESHER = "fresher"

@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from dqsql.engine.csv_files import check_headers, line_options, ragged_notes, unread_note
+from dqsql.engine.csv_files import (
+    check_headers,
+    headers_of,
+    line_options,
+    ragged_notes,
+    unread_columns,
+)
 from dqsql.engine.relations import read_source, register_source
 from dqsql.errors import EngineError, Span
 from dqsql.model.project import Source
@@ -117,11 +123,11 @@ def test_files_with_other_headers_are_refused(
     (folder / "1.csv").write_text("id,price,qty\n1,5,150\n")
     (folder / "2.csv").write_text(f"{second}\n2,150,5\n" if second else "")
     if told is None:
-        check_headers(source(folder), {"header": "true"}, tmp_path)
+        check_headers(source(folder), headers_of(source(folder), {"header": "true"}), tmp_path)
         return
     with pytest.raises(EngineError, match=told):
-        check_headers(source(folder), {"header": "true"}, tmp_path)
-    check_headers(source(folder), {"header": "false"}, tmp_path)
+        check_headers(source(folder), headers_of(source(folder), {"header": "true"}), tmp_path)
+    check_headers(source(folder), headers_of(source(folder), {"header": "false"}), tmp_path)
 
 
 @pytest.mark.parametrize("longer", ["a.csv", "b.csv"])
@@ -135,11 +141,13 @@ def test_columns_at_the_end_of_some_files_are_read_or_told(
     options = {"header": "true", "inferSchema": "true"}
     register_source(spark, source(folder))
     columns = spark.table("t_of_csv").columns
-    note = unread_note(source(folder), options, tmp_path, lambda: columns)
-    if columns == ["id", "x", "y"]:
-        assert note is None
-    else:
-        assert note == (
-            f"data/{longer}: the last column is not read (y), because Spark takes the header of"
-            " another file of source.raw.t"
-        )
+    headers = headers_of(source(folder), options)
+    notes = list(unread_columns(source(folder), headers, tmp_path, lambda: columns))
+    told = (
+        f"data/{longer}: the last column is not read (y), because Spark takes the header of"
+        " another file of source.raw.t"
+    )
+    assert notes == ([] if columns == ["id", "x", "y"] else [told])
+    # Whichever file Spark takes the header of.
+    assert list(unread_columns(source(folder), headers, tmp_path, lambda: ["id", "x"])) == [told]
+    assert headers_of(source(folder), {**options, "quote": "'"}) == {}

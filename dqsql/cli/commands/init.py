@@ -11,6 +11,7 @@ from dqsql.cli.group import Command
 from dqsql.cli.options import options
 from dqsql.cli.session import Session, with_session
 from dqsql.errors import ConfigError, UsageError
+from dqsql.loading.dbt.project import FILE_NAME as DBT_PROJECT
 from dqsql.report.text import printable, shorten
 from dqsql.resources import expanded, resource_dir
 
@@ -54,7 +55,7 @@ def write_starter(folder: Path, project: str) -> tuple[str, ...]:
     Raises ConfigError when a file exists (a `.gitignore` is left as it is) or cannot be written,
     and in a dbt project, which is a project of dqsql's as it is.
     """
-    if (folder / "dbt_project.yml").exists():
+    if (folder / DBT_PROJECT).exists():
         raise ConfigError(
             f"{folder} is a dbt project: nothing was written",
             hint="dqsql checks it as it is: `dbt parse`, then `dqsql run --dbt-tests`; a project of"

@@ -10,7 +10,8 @@ import dqsql
 from dqsql.engine.batches import BatchRequest, choose_batches, period_of
 from dqsql.errors import ConfigError, UsageError
 from dqsql.model.project import CheckModel, ModelConfig
-from dqsql.model.results import BatchRecord, BatchStatus
+from dqsql.model.results import BatchRecord, BatchStatus, ModelResult
+from dqsql.runner.warnings import unbatched_warnings
 
 from .conftest import MakeShop, Values
 
@@ -164,15 +165,15 @@ def test_folders_that_cannot_be_written_are_refused_before_anything_starts(
 def test_notes_say_one_and_many() -> None:
     one, two = ("2024-01-01",), ("2024-01-01", "2024-01-02")
 
-    def notes(nulls: int, names: tuple[str, ...], lookback: int = 0) -> tuple[str, ...]:
+    def notes(names: tuple[str, ...], lookback: int = 0) -> tuple[str, ...]:
         ledger = {b: BatchRecord("m", b, BatchStatus.ACCEPTED, 5, "r", "") for b in names}
-        found: dict[str | None, int] = {None: nulls, **dict.fromkeys(names, 6)}
+        found: dict[str | None, int] = {None: 3, **dict.fromkeys(names, 6)}
         return choose_batches(BatchRequest(), found, ledger, None, lookback).notes
 
-    assert notes(1, one) == (
+    assert notes(one) == (
         "1 checked batch has other rows now; check it again with --batch 2024-01-01",
     )
-    assert notes(2000, two) == (
+    assert notes(two) == (
         "2 checked batches have other rows now; check them again with --batch 2024-01-01,"
         " --batch 2024-01-02",
     )
@@ -190,5 +191,10 @@ def test_notes_say_one_and_many() -> None:
         "2 checked batches have no rows any more; check them again with --batch 2024-01-02,"
         " --batch 2024-01-05",
     )
-    assert notes(0, one, 9) == ("1 late batch is checked again (lookback)",)
-    assert notes(0, two, 9) == ("2 late batches are checked again (lookback)",)
+    assert notes(one, 9) == ("1 late batch is checked again (lookback)",)
+    assert notes(two, 9) == ("2 late batches are checked again (lookback)",)
+    unbatched = [ModelResult("m", "m.sql", unbatched=rows) for rows in (0, 1, 2000)]
+    assert list(unbatched_warnings(unbatched)) == [
+        "m: 1 row belongs to no batch, because batch_by is null there",
+        "m: 2,000 rows belong to no batch, because batch_by is null there",
+    ]
