@@ -28,6 +28,12 @@ _EXACT_FIT = 1e-18
 _PSEUDOINVERSE = 1e-15
 # Numbers in one stack of regressions, at most.
 _MOST_NUMBERS = 4_000_000
+# MacKinnon (1994), one series with a constant: polynomials, the highest power first, of a statistic
+# up to `_TAU_SMALL` and beyond, inside the range. `statsmodels.tsa.adfvalues` has them too, but
+# imports `scipy.stats`, which takes a second.
+_TAU_RANGE, _TAU_SMALL = (-18.83, 2.74), -1.61
+_SMALL_P = (0.038269, 1.4412, 2.1659)
+_LARGE_P = (-0.010368, -0.12745, 0.93202, 1.7339)
 
 
 def adf_ragged(series: FloatArray, lengths: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -80,17 +86,12 @@ def _tested(
 
 def mackinnon_p(statistic: npt.ArrayLike) -> FloatArray:
     """Return MacKinnon's (1994) p-values of ADF statistics with a constant; NaN stays NaN."""
-    # Takes half a second, which commands that judge nothing do not spend.
-    from statsmodels.tsa import adfvalues as tables
-
     tau = np.asarray(statistic, dtype=float)
-    within = np.clip(tau, tables.tau_min_c[0], tables.tau_max_c[0])
-    small = np.polyval(tables.tau_c_smallp[0][::-1], within)
-    large = np.polyval(tables.tau_c_largep[0][::-1], within)
-    p = np.asarray(
-        scipy.special.ndtr(np.where(tau <= tables.tau_star_c[0], small, large)), dtype=float
-    )
-    p = np.where(tau > tables.tau_max_c[0], 1.0, np.where(tau < tables.tau_min_c[0], 0.0, p))
+    low, high = _TAU_RANGE
+    within = np.clip(tau, low, high)
+    near = tau <= _TAU_SMALL
+    normal = np.where(near, np.polyval(_SMALL_P, within), np.polyval(_LARGE_P, within))
+    p = np.where(tau > high, 1.0, np.where(tau < low, 0.0, scipy.special.ndtr(normal)))
     return np.asarray(np.where(np.isnan(tau), np.nan, p), dtype=float)
 
 

@@ -13,6 +13,7 @@ arrays: S series of K values, the newest last, those before the first NaN.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -331,9 +332,6 @@ def _best(
 
 def _added(misses: FloatArray) -> FloatArray:
     """What is added to bases by each of `_CORRECTIONS`, C x the shape of the misses before."""
-    # Takes over a second, of which commands that judge nothing have no use.
-    from scipy.signal import lfilter
-
     known = ~np.isnan(misses)
     there = np.where(known, misses, 0.0)
     found = np.zeros((len(_CORRECTIONS), *misses.shape))
@@ -346,12 +344,25 @@ def _added(misses: FloatArray) -> FloatArray:
     # Mostly all series have their values in the same places.
     same = misses.shape[-2] > 0 and bool((known == known[..., :1, :]).all())
     counted = (known[..., :1, :] if same else known).astype(float)
-    for place, weight in enumerate(_WEIGHTS, start=1 + len(_SHARES)):
-        kept = [1.0, weight - 1.0]
-        sums = lfilter([1.0], kept, there, axis=-1)[..., :-1]
-        weights = lfilter([1.0], kept, counted, axis=-1)[..., :-1]
-        np.divide(sums, np.maximum(weights, _NOTHING), out=found[place][..., 1:])
+    sums = _decayed(np.concatenate([there, counted], axis=-2), 1 - np.array(_WEIGHTS))
+    split = misses.shape[-2]
+    totals, weights = sums[..., :split, :], np.maximum(sums[..., split:, :], _NOTHING)
+    np.divide(totals, weights, out=found[1 + len(_SHARES) : -1, ..., 1:])
     return found
+
+
+def _decayed(values: FloatArray, decays: FloatArray) -> FloatArray:
+    """Sums of the values so far, each times a decay for every step since; without the last.
+
+    Per decay as `scipy.signal.lfilter([1], [1, -decay], values)`, which takes a second to import.
+    """
+    steps = np.moveaxis(values[..., :-1], -1, 0)
+    sums = np.empty((len(steps), len(decays), *steps.shape[1:]))
+    sums[:] = steps[:, None]
+    factors = decays.reshape(-1, *[1] * (steps.ndim - 1))
+    for before, current in itertools.pairwise(sums):
+        np.add(current, factors * before, out=current)
+    return np.moveaxis(sums, 0, -1)
 
 
 def median_of(values: FloatArray) -> FloatArray:

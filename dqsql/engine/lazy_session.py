@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class LazySession:
     """The session of a target, opened when it is first asked for; see `session.open_session`.
 
-    `starting` is called before one is started, `meanwhile` in a thread beside that, and `tasks`
-    every few seconds with how many tasks Spark has done of those that it is at. Use it as a
-    context: what was opened is closed at the end. It may be asked from several threads.
+    `starting` is called before one is started, and `tasks` every few seconds with how many tasks
+    Spark has done of those that it is at. Use it as a context: what was opened is closed at the
+    end. It may be asked from several threads.
     """
 
     def __init__(
@@ -30,11 +30,10 @@ class LazySession:
         log_dir: Path,
         spark: SparkSession | None = None,
         starting: Callable[[], None] = lambda: None,
-        meanwhile: Callable[[], None] | None = None,
         tasks: Callable[[int, int], None] | None = None,
     ) -> None:
         self._target, self._log_dir, self._given = target, log_dir, spark
-        self._starting, self._meanwhile, self._tasks = starting, meanwhile, tasks
+        self._starting, self._tasks = starting, tasks
         self._stack = ExitStack()
         self._opening = threading.Lock()
         self._open: SparkSession | None = None
@@ -55,8 +54,6 @@ class LazySession:
                 from dqsql.engine.consumption import watched_tasks
                 from dqsql.engine.session import open_session
 
-                if self._given is None and self._meanwhile is not None:
-                    threading.Thread(target=self._meanwhile, daemon=True).start()
                 began = time.monotonic()
                 opened = open_session(self._target, self._log_dir, self._given, self.scale)
                 self._open = self._stack.enter_context(opened)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dqsql.compiler.auto import lacks_columns
-from dqsql.decisions.libraries import load_libraries
 from dqsql.decisions.lifecycle import flagged_last
 from dqsql.engine.batches import BatchRequest
 from dqsql.engine.exclusive import locked
@@ -157,7 +156,6 @@ class ProjectRun:
                 log_dir,
                 spark,
                 self.listener.session_starting,
-                load_libraries if any(p.monitors for p in plans) else None,
                 self.listener.tasks_done,
             ) as session,
         ):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
+from statsmodels.tsa.adfvalues import mackinnonp
 from statsmodels.tsa.stattools import adfuller
 
-from dqsql.decisions.adf import adf_ragged
-from dqsql.decisions.stationarity import Transform, choose_transforms, is_stationary
+from dqsql.decisions.adf import adf_ragged, mackinnon_p
+from dqsql.decisions.stationarity import Transform, choose_transforms, drifting, is_stationary
 from dqsql.errors import DecisionError
 
 
@@ -23,6 +25,19 @@ def reference(x: np.ndarray) -> tuple[float, float]:
         order = int((aic <= aic.min() + 1e-7).argmax())
         result = adfuller(x, maxlag=order, autolag=None)
     return float(result[0]), float(result[1])
+
+
+@given(st.floats(-25, 5))
+def test_p_values_agree_with_statsmodels(statistic: float) -> None:
+    assert mackinnon_p(statistic) == pytest.approx(mackinnonp(statistic, "c"), rel=1e-12)
+
+
+@given(st.lists(st.integers(0, 9), min_size=3, max_size=40).filter(lambda x: len(set(x)) > 1))
+def test_a_series_drifts_by_its_rank_correlation_with_time(values: list[int]) -> None:
+    correlation = spearmanr(values, range(len(values))).statistic
+    if abs(abs(correlation) - 0.5) > 1e-9:
+        found = drifting(np.array([values, [7] * len(values)], dtype=float).T)
+        assert found.tolist() == [abs(correlation) > 0.5, False]
 
 
 @pytest.mark.filterwarnings("ignore")
