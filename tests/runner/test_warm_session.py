@@ -51,7 +51,7 @@ class Program:
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "dqsql", *arguments],
+            [str(Path(sys.executable).with_name("dqsql")), *arguments],
             cwd=self.root,
             env=self.environment,
             capture_output=True,

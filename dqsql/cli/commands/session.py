@@ -40,12 +40,15 @@ def start(session: Session, *, idle: str, **where: Any) -> int:
     If the project reads at most 32 MB of files, the session suits small data, and checks large
     data at half the speed. Stop it and start it again when your data has grown.
     """
+    from dqsql.cli import preload_server
     from dqsql.runner import warm
 
     seconds = _seconds(idle)
     with session.progress() as progress:
         progress.step("Starting Spark")
         status, started = warm.start(idle=seconds, **where)
+    if started:
+        preload_server.start()
     session.say(f"{'Started' if started else 'Already running'}: {status}")
     return 0
 
