@@ -104,6 +104,21 @@ class ScanGroup:
         return all(s.mergeable for s in self.states)
 
 
+_PART = "part"
+
+
+def as_part(query: exp.Query, alias: str) -> exp.Subquery:
+    """A subquery that may be analysed apart from what reads it."""
+    part = query.subquery(alias, copy=False)
+    part.meta[_PART] = True
+    return part
+
+
+def is_part(query: exp.Subquery) -> bool:
+    """Whether a subquery is one of `as_part`."""
+    return _PART in query.meta
+
+
 def scan_groups(
     states: Sequence[StateColumn],
     types: Mapping[str, str] | None = None,
@@ -207,7 +222,7 @@ class Scan:
             return parts[0]
         first = parts[0]
         query = exp.select(*(column(k, "g0") for k in self._key_names))
-        query = query.from_(first.subquery("g0", copy=False), copy=False)
+        query = query.from_(as_part(first, "g0"), copy=False)
         crossed: list[exp.Expr] = []
         for i, (part, group) in enumerate(zip(parts, self.groups, strict=True)):
             kind, name = group.kind, f"g{i}"
@@ -221,7 +236,7 @@ class Scan:
             query = query.select(*values, copy=False)
             if not i:
                 continue
-            joined = part.subquery(name, copy=False)
+            joined = as_part(part, name)
             if self._has_one_row and kind.one_row:
                 query = query.join(joined, join_type="cross", copy=False)
                 crossed.append(column(name))

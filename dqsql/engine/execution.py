@@ -15,10 +15,11 @@ from dqsql.compiler.counts import counted_states, stored_query
 from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
-from dqsql.compiler.scan import SMALL_ROWS, Scan, rows_of
+from dqsql.compiler.scan import SMALL_ROWS, Scan, as_part, rows_of
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
+from dqsql.engine.parts import over_views
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.statements import sorting_if_too_large
@@ -129,10 +130,12 @@ class ModelExecution:
         if not self._is_whole(part):
             return False
         delta = part.of_scope(Scope.DELTA)
-        text = self._text(self._whole_statement(part, part.states))
+        statement = self._whole_statement(part, part.states)
+        text = self._text(statement)
         try:
             with translated("Spark refuses it"):
-                frame = select(self.spark, text)
+                statement = over_views(self.spark, statement, self._text)
+                frame = select(self.spark, self._text(statement))
                 rows = _as_states(frame.schema)
             _refuse_values(delta.checks, types_of(frame.schema))
             if len(delta.metrics) < len(part.metrics):
@@ -164,7 +167,7 @@ class ModelExecution:
     def _whole_statement(self, part: Feasible, states: Sequence[StateColumn]) -> exp.Expr:
         """What scans states, and finishes metrics and checks of single batches beside them."""
         delta = part.of_scope(Scope.DELTA)
-        rows = self.scan.of(states, part.types).query().subquery("states", copy=False)
+        rows = as_part(self.scan.of(states, part.types).query(), "states")
         names = {s.name: _STATE + s.name for s in states}
         return metric_query(delta.metrics, delta.checks, rows, names)
 

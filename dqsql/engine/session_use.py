@@ -65,18 +65,25 @@ def shared_session(start: Callable[[], SparkSession], *, foreign: bool) -> Itera
 
 @contextmanager
 def using_session(spark: SparkSession, project: Path) -> Iterator[None]:
-    """Work for a project, of which `project` is a folder; views of its models are dropped then."""
+    """Work for a project, of which `project` is a folder.
+
+    Views of its models are dropped at the end, or are gone with a session that ends then.
+    """
     user = (project, threading.get_ident())
     with _CHANGED:
         use = _USES.setdefault(spark, _SessionUse())
         _CHANGED.wait_for(lambda: use.is_free_for(user))
+        if not use.users:
+            _drop(spark, use)
         use.users.append(user)
     try:
         yield
     finally:
         with _CHANGED:
             use.users.remove(user)
-            if not use.users:
+            # Each takes a server a while. Where the session does not end after all, since somebody
+            # else began to use it meanwhile, they are dropped then.
+            if not use.users and spark not in _STARTED:
                 _drop(spark, use)
             _CHANGED.notify_all()
 

@@ -16,7 +16,7 @@ SMALL_BYTES = 32 * 2**20
 """Size of all files that a run reads, in bytes, up to which its session is a small one."""
 
 FEW_ROWS = 10_000
-"""New rows of a run up to which Spark interprets its plans instead of compiling them."""
+"""New rows of a run up to which Spark interprets wide plans instead of compiling them."""
 FEW_KNOWN_ROWS = 500_000
 """Rows checked before up to which that pays: batches are looked for among all rows."""
 
@@ -29,7 +29,8 @@ _SMALL_CONF = {
 }
 _FEW_CONF = {
     **_SMALL_CONF,
-    "spark.sql.codegen.wholeStage": "false",
+    # Code for the few columns of batches is soon compiled, and looks for them among all rows.
+    "spark.sql.codegen.maxFields": "12",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
