@@ -5,6 +5,7 @@ import io
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from dqsql.errors import SourceNotFoundError, Span
@@ -122,6 +123,18 @@ def test_what_had_no_data_is_counted_apart_from_warnings(
     assert "WARN=0 FAIL=0 NODATA=3" in console.text
     console.listener.run_finished(make_run(make_model(*empty, make_result("4", Status.WARN))))
     assert "Completed with 1 warning, 3 verdicts without data\n" in console.text
+
+
+def test_a_model_that_lost_its_rows_is_no_success(
+    make_model: Callable[..., ModelResult], make_run: Callable[..., RunResult]
+) -> None:
+    lost, bare = replace(make_model(), gone=3), replace(make_model(), gone=0)
+    console = Console()
+    console.listener.run_finished(make_run(lost, bare))
+    assert "Completed with 1 model without the rows that it had\n" in console.text
+    console = Console()
+    console.listener.run_finished(make_run(bare))
+    assert "Completed successfully\n" in console.text
 
 
 def test_quiet_prints_failures_and_errors_only(
