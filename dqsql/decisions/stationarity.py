@@ -82,15 +82,15 @@ class Transform:
         Raises:
             DecisionError: there is no batch to compare with, see `reaches`.
         """
-        return np.asarray(self._scale(new_value) - self._offset(history), dtype=float)
+        # The distance of two numbers may be larger than a number can be.
+        with np.errstate(over="ignore"):
+            return np.asarray(self._scale(new_value) - self._offset(history), dtype=float)
 
     def undo(self, history: npt.ArrayLike, value: npt.ArrayLike) -> FloatArray:
         """Return, in the metric's unit, what `apply` maps to the given value."""
-        raw = np.asarray(value, dtype=float) + self._offset(history)
-        if not self.log:
-            return np.asarray(raw, dtype=float)
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(raw), dtype=float)
+            raw = np.asarray(value, dtype=float) + self._offset(history)
+            return np.asarray(np.exp(raw) if self.log else raw, dtype=float)
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable form."""

@@ -85,7 +85,7 @@ def timed(root: Path, *command: str) -> float:
     """Seconds of a command of dqsql."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "dqsql", *command],
+        [str(Path(sys.executable).with_name("dqsql")), *command],
         cwd=root,
         capture_output=True,
         text=True,

@@ -213,3 +213,10 @@ def test_the_chosen_lag_reaches_the_next_batch() -> None:
     (found,) = choose_transforms(gaps[None])
     assert found is None or found.reaches(gaps)
     assert found != whole
+
+
+def test_a_difference_beyond_the_largest_number_is_infinite() -> None:
+    largest = float(np.finfo(float).max)
+    difference = Transform(log=False, lag=1)
+    assert difference.apply([0.0, -largest], largest) == np.inf
+    assert difference.undo([0.0, largest], largest) == np.inf
