@@ -83,19 +83,20 @@ def watched_by(inputs: Iterable[FileInputs | None], project: Project) -> Watched
     return found
 
 
-def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int]]) -> Scale:
+def scale_of(models: Iterable[tuple[FileInputs | None, int | None, int, int]]) -> Scale:
     """How much a run reads of models.
 
     Of each: what it reads; the bytes that it read before, None if it never did; the rows checked so
-    far.
+    far; how many of these are checked again.
     """
     new, known, size = 0.0, 0, 0
-    for now, before, rows in models:
+    for now, before, rows, again in models:
         if now is None:
             return Scale.ANY
         size += now.size
         known += rows
         # Rows are taken to have grown as the files have.
+        new += again
         new += rows * max(0, now.size - before) / before if before and rows else math.inf
     if size > SMALL_BYTES:
         return Scale.ANY

@@ -126,14 +126,15 @@ class ProjectRun:
         return self.compiled.project
 
     def _threads(self, small: bool) -> int:
-        """How many models are checked at a time: of little data, as many as there are cores.
+        """How many models are checked at a time: of little data, twice as many as there are cores.
 
-        What is told does not depend on it, but what is not begun any more after a failure would.
+        Python and Spark wait for each other. What is told does not depend on it, but what is not
+        begun any more after a failure would.
         """
         if self.request.fail_fast:
             return 1
         asked = self.request.threads or self._project.target.threads
-        return asked or (min(os.cpu_count() or 1, _MOST_THREADS) if small else 1)
+        return asked or (min(2 * (os.cpu_count() or 1), _MOST_THREADS) if small else 1)
 
     def execute(self, spark: SparkSession | None) -> RunResult:
         """Run it. Raises DqsqlError."""
@@ -309,10 +310,14 @@ class ProjectRun:
         """How much is to be read, of models in which something may be new."""
         models = []
         for name in found.keys() - self._unchanged:
-            adds = self._asks_for_all(name) and not self.request.full_refresh
-            known = before.get(name) if adds else None
-            rows = sum(batch.rows for batch in self.ledgers.get(name, {}).values())
-            models.append((found[name], None if known is None else known.size, rows))
+            known, asked = before.get(name), self.request.batches_for(name)
+            rows = {b: record.rows for b, record in self.ledgers.get(name, {}).items()}
+            # Of a time that is asked for, at most all.
+            again = rows if asked != BatchRequest() else {}
+            if asked.batches:
+                again = {b: rows.get(b, sum(rows.values())) for b in asked.batches}
+            size = None if known is None else known.size
+            models.append((found[name], size, sum(rows.values()), sum(again.values())))
         return scale_of(models)
 
     def _learn_columns(self, session: LazySession) -> None:

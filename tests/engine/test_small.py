@@ -62,10 +62,17 @@ def test_the_scale_is_that_of_all_models(
 ) -> None:
     assert (FEW_ROWS, FEW_KNOWN_ROWS) == (10_000, 500_000)
     found = [
-        (None if size is None else FileInputs("f", 1, size), before, rows)
+        (None if size is None else FileInputs("f", 1, size), before, rows, 0)
         for size, before, rows in models
     ]
     assert scale_of(found) is scale
+
+
+def test_batches_that_are_checked_again_are_read_again() -> None:
+    now = FileInputs("f", 1, 100_000)
+    assert scale_of([(now, 100_000, 500_000, 5_000)]) is Scale.FEW
+    assert scale_of([(now, 100_000, 500_000, 10_001)]) is Scale.SMALL
+    assert scale_of([(now, 99_000, 500_000, 5_000)]) is Scale.SMALL
 
 
 def test_a_small_file_is_grouped_without_a_shuffle(
