@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -195,3 +196,18 @@ def test_old_files_go(
     for number in range(6):
         compile_project(make_project(FILES, f"project{number}"))
         assert 0 < len([*kept.iterdir()]) <= 3
+
+
+def test_trees_of_any_depth_are_written_and_read() -> None:
+    deep: exp.Expr = exp.column("x")
+    for _ in range(3_000):
+        deep = exp.Not(this=deep)
+    typed = exp.cast(exp.column("y"), "int")
+    typed.comments, typed.meta["part"] = ["why"], True
+    found, beside = pickle.loads(plan_cache._pickled((deep, typed)))
+    assert sum(1 for _ in found.walk()) == 3_002
+    assert found.find(exp.Column).parent.arg_key == "this"
+    assert (beside, beside.comments, beside.meta) == (typed, ["why"], {"part": True})
+    alone = pickle.loads(plan_cache._pickled(typed))
+    assert (alone, alone.comments, alone.meta) == (typed, ["why"], {"part": True})
+    assert alone.this.parent is alone
