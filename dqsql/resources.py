@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from tempfile import NamedTemporaryFile, gettempdir
@@ -45,6 +46,18 @@ def cache_dir() -> Path:
     except RuntimeError:
         # A container's user without a home.
         return Path(gettempdir()) / f"dqsql-{os.getuid()}"
+
+
+def sessions_dir() -> Path:
+    """The folder of warm sessions: their records, and the socket of the preloaded process."""
+    return cache_dir() / "sessions"
+
+
+@cache
+def package_files() -> tuple[tuple[str, int, int], ...]:
+    """The package's modules with sizes and times: they tell an edited installation from another."""
+    files = ((os.path.relpath(p, _PACKAGE), p.stat()) for p in sorted(_PACKAGE.rglob("*.py")))
+    return tuple((name, found.st_size, found.st_mtime_ns) for name, found in files)
 
 
 def is_private(folder: Path) -> bool:

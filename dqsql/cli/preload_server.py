@@ -23,12 +23,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import dqsql
 from dqsql.cli import preloaded
+from dqsql.engine.warm import WarmPlace
 from dqsql.loading.config import shipped_macros
-from dqsql.resources import is_switched_off
+from dqsql.resources import is_switched_off, sessions_dir
 from dqsql.templating import MacroLibrary
 
 _TICK = 1.0
@@ -51,7 +52,7 @@ def start() -> subprocess.Popen[bytes] | None:
     """Leave the process running, in place of one that there is; None where there cannot be one."""
     if sys.platform != "linux" or is_switched_off(preloaded.VARIABLE):
         return None
-    folder = preloaded.sessions_dir()
+    folder = sessions_dir()
     with (folder / "preloaded.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "dqsql.cli.preload_server"],
@@ -68,7 +69,7 @@ def main() -> None:
     # Before modules are imported that set variables.
     stamp = preloaded.stamp()
     _preload()
-    order = _serve(preloaded.sessions_dir(), stamp)
+    order = _serve(sessions_dir(), stamp)
     if order is not None:
         _become(order)
         from dqsql.cli.main import main as run
@@ -92,7 +93,7 @@ def _preload() -> None:
     gc.freeze()
 
 
-def _serve(folder: Path, stamp: list[Any]) -> _Order | None:
+def _serve(folder: Path, stamp: str) -> _Order | None:
     """Serve; returns in copies alone what they should run, and None at the end."""
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     name = folder / preloaded.socket_name()
@@ -104,17 +105,16 @@ def _serve(folder: Path, stamp: list[Any]) -> _Order | None:
     server.listen()
     server.settimeout(_TICK)
     while _is_wanted(folder, name, mine):
+        _reap()
         try:
             connection, _ = server.accept()
         except TimeoutError:
-            connection = None
-        if connection is not None:
-            if os.fork() == 0:
-                server.close()
-                os.close(directory)
-                return _keep(connection, stamp)
-            connection.close()
-        _reap()
+            continue
+        if os.fork() == 0:
+            server.close()
+            os.close(directory)
+            return _keep(connection, stamp)
+        connection.close()
     if _inode(name) == mine:
         name.unlink(missing_ok=True)
     return None
@@ -122,16 +122,13 @@ def _serve(folder: Path, stamp: list[Any]) -> _Order | None:
 
 def _is_wanted(folder: Path, name: Path, mine: int) -> bool:
     """Whether there is a warm session, and no later process has taken this one's place."""
-    return _inode(name) == mine and any(_runs(record) for record in folder.glob("*.json"))
+    return _inode(name) == mine and any(_runs(WarmPlace(path)) for path in folder.glob("*.json"))
 
 
-def _runs(record: Path) -> bool:
+def _runs(place: WarmPlace) -> bool:
     """Whether the process of a session's record runs."""
-    try:
-        os.kill(int(json.loads(record.read_text("utf-8"))["pid"]), 0)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return True
+    session = place.read()
+    return session is not None and Path(f"/proc/{session.pid}").exists()
 
 
 def _inode(path: Path) -> int | None:
@@ -153,11 +150,10 @@ def _reap() -> None:
 # --- a copy that keeps the connection ----------------------------------------------------------
 
 
-def _keep(connection: socket.socket, stamp: list[Any]) -> _Order:
+def _keep(connection: socket.socket, stamp: str) -> _Order:
     """Fork the command, and wait for it; returns in that copy alone."""
     order = _received(connection)
-    # JSON has lists where Python has tuples.
-    alike = order is not None and order.given["stamp"] == json.loads(json.dumps(stamp))
+    alike = order is not None and order.given["stamp"] == stamp
     try:
         connection.send(preloaded.TAKEN if alike else preloaded.REFUSED)
     except OSError:
@@ -254,10 +250,8 @@ def _stream(number: int, mode: str, how: list[str] | None) -> Any:
         return None
     encoding, errors = how
     lines = number == 2 or os.isatty(number)
-    opened: IO[str] = open(  # noqa: SIM115
-        number, mode, 1 if lines else -1, encoding=encoding, errors=errors, closefd=False
-    )
-    return opened
+    buffering = 1 if lines else -1
+    return open(number, mode, buffering, encoding=encoding, errors=errors, closefd=False)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ runs here. Linux only: elsewhere a process with such libraries cannot be forked.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
 import struct
 import sys
-import zlib
 from pathlib import Path
 from typing import Any
 
-from dqsql.resources import cache_dir, is_private, is_switched_off
+from dqsql.resources import is_private, is_switched_off, package_files, sessions_dir
 
 TAKEN, REFUSED, INTERRUPT = b"y", b"n", b"i"
 # Exit codes of programs that a signal ended are this and its number.
@@ -58,8 +58,7 @@ def run_preloaded() -> int | None:
     with server:
         try:
             order = json.dumps(_order()).encode()
-            descriptors = [0, 1, 2]
-            socket.send_fds(server, [LENGTH.pack(len(order))], descriptors)
+            socket.send_fds(server, [LENGTH.pack(len(order))], [0, 1, 2])
             server.sendall(order)
             if server.recv(1) != TAKEN:
                 return None
@@ -69,14 +68,9 @@ def run_preloaded() -> int | None:
         return _outcome(server)
 
 
-def sessions_dir() -> Path:
-    """The folder of warm sessions and of the socket of the preloaded process."""
-    return cache_dir() / "sessions"
-
-
 def socket_name() -> str:
     """The name of the socket in that folder: each installation has its own."""
-    return f"preloaded-{zlib.crc32(sys.prefix.encode()):08x}.sock"
+    return f"preloaded-{hashlib.sha256(os.fsencode(sys.prefix)).hexdigest()[:16]}.sock"
 
 
 def address_in(directory: int) -> str:
@@ -84,23 +78,17 @@ def address_in(directory: int) -> str:
     return f"/proc/self/fd/{directory}/{socket_name()}"
 
 
-def stamp() -> list[Any]:
-    """What a preloaded process must have in common with one that uses it.
+def stamp() -> str:
+    """What a preloaded process must have in common with one that uses it, as a hash.
 
     The files of dqsql and the packages that are installed, by when they changed, and variables that
     are read when modules are imported.
     """
-    package = Path(__file__).resolve().parent.parent
-    files = sorted(
-        (file.path, file.stat().st_mtime_ns)
-        for folder, _, _ in os.walk(package)
-        for file in os.scandir(folder)
-        if file.name.endswith(".py")
-    )
     # The first place is that of the program, which differs.
     places = [(place, _changed(place)) for place in sys.path[1:]]
     variables = sorted(i for i in os.environ.items() if i[0].startswith(_READ_AT_START))
-    return [sys.version, zlib.crc32(repr(files).encode()), places, variables]
+    told = repr((sys.version, package_files(), places, variables))
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _changed(place: str) -> int:

@@ -9,7 +9,6 @@ only if its hash is right, and may be deleted at any time.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import sys
 import zlib
@@ -27,7 +26,13 @@ from dqsql.compiler.adoption import CompiledModel
 from dqsql.model.monitors import monitor_specs
 from dqsql.model.plan import Query
 from dqsql.model.project import CheckModel, Project
-from dqsql.resources import cache_dir, is_private, is_switched_off, write_private
+from dqsql.resources import (
+    cache_dir,
+    is_private,
+    is_switched_off,
+    package_files,
+    write_private,
+)
 from dqsql.version import VERSION
 
 _SWITCH = "DQSQL_PLAN_CACHE"
@@ -181,9 +186,4 @@ def _pickled(kept: object) -> bytes:
 @cache
 def _installation() -> tuple[object, ...]:
     """What tells one installation of dqsql from another, an edited one included."""
-    package = Path(__file__).resolve().parents[1]
-    files = (
-        (os.path.relpath(path, package), path.stat()) for path in sorted(package.rglob("*.py"))
-    )
-    stamps = tuple((name, found.st_size, found.st_mtime_ns) for name, found in files)
-    return (VERSION, version("sqlglot"), sys.version, stamps)
+    return (VERSION, version("sqlglot"), sys.version, package_files())

@@ -26,7 +26,7 @@ import pyspark
 
 from dqsql.errors import SessionError
 from dqsql.model.project import Target
-from dqsql.resources import cache_dir, write_private
+from dqsql.resources import sessions_dir, write_private
 from dqsql.version import VERSION
 
 _DEFAULT_IDLE = 30 * 60.0
@@ -95,7 +95,7 @@ class WarmPlace:
 def place_of(settings: Mapping[str, str]) -> WarmPlace:
     """Where the record of the session with these settings lies."""
     digest = hashlib.sha256(json.dumps(sorted(settings.items())).encode()).hexdigest()[:16]
-    return WarmPlace(cache_dir() / "sessions" / f"{digest}.json")
+    return WarmPlace(sessions_dir() / f"{digest}.json")
 
 
 def running_session(place: WarmPlace) -> WarmSession | None:

@@ -209,8 +209,8 @@ class ConsoleListener(RunListener):
             problems.append(plural(waiting, "unreviewed batch", "unreviewed batches"))
         lost = sum(bool(m.gone) for m in result.models)
         if lost:
-            lines = ("model without the rows that it had", "models without the rows that they had")
-            problems.append(plural(lost, *lines))
+            words = ("model without the rows that it had", "models without the rows that they had")
+            problems.append(plural(lost, *words))
         if not problems:
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"

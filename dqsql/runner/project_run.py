@@ -312,12 +312,13 @@ class ProjectRun:
         for name in found.keys() - self._unchanged:
             known, asked = before.get(name), self.request.batches_for(name)
             rows = {b: record.rows for b, record in self.ledgers.get(name, {}).items()}
+            total = sum(rows.values())
             # Of a time that is asked for, at most all.
-            again = rows if asked != BatchRequest() else {}
+            again = 0 if asked == BatchRequest() else total
             if asked.batches:
-                again = {b: rows.get(b, sum(rows.values())) for b in asked.batches}
+                again = sum(rows.get(b, total) for b in asked.batches)
             size = None if known is None else known.size
-            models.append((found[name], size, sum(rows.values()), sum(again.values())))
+            models.append((found[name], size, total, again))
         return scale_of(models)
 
     def _learn_columns(self, session: LazySession) -> None:

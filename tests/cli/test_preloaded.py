@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from dqsql.cli import preload_server, preloaded
+from dqsql.engine.warm import WarmPlace, WarmSession
+from dqsql.resources import sessions_dir
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux")
 PATIENCE = 120.0
@@ -74,11 +75,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Preloaded]:
     cache = tmp_path_factory.mktemp("a" * 100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        folder = preloaded.sessions_dir()
+        folder = sessions_dir()
         folder.mkdir(parents=True, mode=0o700)
         # The session of a process that runs as long as these tests.
         record = folder / "of_tests.json"
-        record.write_text(json.dumps({"pid": os.getpid()}))
+        WarmPlace(record).write(WarmSession(0, "", os.getpid(), 0.0, 0.0))
         server = preload_server.start()
         assert server is not None
         place = folder / preloaded.socket_name()
