@@ -15,7 +15,7 @@ from dqsql.compiler.counts import counted_states, stored_query
 from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
 from dqsql.compiler.privacy import exposing, pii_columns, withheld
 from dqsql.compiler.queries import metric_query, reads_once
-from dqsql.compiler.scan import SMALL_ROWS, Scan, as_part, rows_of
+from dqsql.compiler.scan import SMALL_ROWS, Scan, as_part, rows_of, scan_groups
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failures import translated
 from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
@@ -75,7 +75,7 @@ class ModelExecution:
     _local: DataFrame | None = None
     _found: list[dict[str, Any]] | None = None
     _exposed: frozenset[str] = frozenset()
-    _analysed: tuple[str, DataFrame] | None = None
+    _analysed: tuple[tuple[object, ...], DataFrame] | None = None
     _reads: int | None = None
 
     def _query(self, statement: exp.Expr) -> DataFrame:
@@ -129,11 +129,10 @@ class ModelExecution:
         """Whether one statement is to compute all of it, and Spark accepts that."""
         if not self._is_whole(part):
             return False
-        delta = part.of_scope(Scope.DELTA)
-        statement = self._whole_statement(part, part.states)
-        text = self._text(statement)
+        delta, content = part.of_scope(Scope.DELTA), self._content(part, part.states, whole=True)
         try:
             with translated("Spark refuses it"):
+                statement = self._whole_statement(part, part.states)
                 statement = over_views(self.spark, statement, self._text)
                 frame = select(self.spark, self._text(statement))
                 rows = _as_states(frame.schema)
@@ -144,7 +143,7 @@ class ModelExecution:
         except EngineError:
             return False
         part.types = types_of(rows)
-        self._analysed = text, frame
+        self._analysed = content, frame
         return True
 
     def _is_whole(self, part: Feasible) -> bool:
@@ -196,9 +195,8 @@ class ModelExecution:
 
     def _analyse_states(self, states: Sequence[StateColumn]) -> StructType:
         with translated("Spark refuses it"):
-            text = self._text(self.statement(states, {}))
-            frame = select(self.spark, text)
-            self._analysed = text, frame
+            frame = self._query(self.statement(states, {}))
+            self._analysed = (scan_groups(states, {}, self.scan.columns),), frame
             return frame.schema
 
     def _analyse_metrics(self, metrics: Sequence[Metric]) -> DataFrame:
@@ -278,13 +276,16 @@ class ModelExecution:
 
     def _scan_and_measure(self, part: Feasible) -> bool:
         """Compute states and all that is said of single batches; whether it worked."""
-        statement = self._whole_statement(part, part.scanned)
+        content = self._content(part, part.scanned, whole=True)
         states = {_STATE + s.name: s.name for s in part.scanned}
         keys = (BATCH, SEGMENT)
 
         def run() -> pa.Table:
             with translated("the scan failed"):
-                return fetched(readable(self._frame_of(statement), kept=states))
+                frame = self._known(content)
+                if frame is None:
+                    frame = self._query(self._whole_statement(part, part.scanned))
+                return fetched(readable(frame, kept=states))
 
         try:
             rows = sorting_if_too_large(self.spark, run)
@@ -331,7 +332,9 @@ class ModelExecution:
     def _scan_states(self, part: Feasible, batches: Collection[str], local: bool) -> None:
         model = self.plan.model.name
         with translated(f"the scan of {model} failed"):
-            frame = self._frame_of(self.statement(part.scanned, part.types))
+            frame = self._known(self._content(part, part.scanned))
+            if frame is None:
+                frame = self._query(self.statement(part.scanned, part.types))
             if local:
                 rows = fetched(frame)
                 # Spark Connect takes no empty Arrow table.
@@ -344,12 +347,19 @@ class ModelExecution:
                 self._local = frame = frame.localCheckpoint()
         self.store.replace_state(model, without_values(frame, self._exposed), batches)
 
-    def _frame_of(self, statement: exp.Expr) -> DataFrame:
-        """A statement's rows: mostly it is what was analysed, which Spark need not do twice."""
-        text = self._text(statement)
+    def _content(
+        self, part: Feasible, states: Sequence[StateColumn], *, whole: bool = False
+    ) -> tuple[object, ...]:
+        """What a statement computes, as it computes it: of equal contents one is as good."""
+        groups = scan_groups(states, part.types, self.scan.columns)
+        delta = part.of_scope(Scope.DELTA)
+        return (groups, delta.metrics, delta.checks) if whole else (groups,)
+
+    def _known(self, content: tuple[object, ...]) -> DataFrame | None:
+        """The rows of what was analysed, if it has this content: Spark need not do it twice."""
         known, self._analysed = self._analysed, None
         # A second try needs another plan: a frame keeps the one that it was executed by.
-        return known[1] if known is not None and known[0] == text else select(self.spark, text)
+        return known[1] if known is not None and known[0] == content else None
 
     def source_scans(self, part: Feasible) -> int:
         """How often scanning reads the model's SELECT."""
