@@ -75,6 +75,8 @@ class OpaqueSpark(Spark):
             # Rewrites QUALIFY, DISTINCT ON and UNNEST, and walks every statement for each.
             if kind is not exp.Select
         }
+        # Spark takes a WITH in a subquery; others are searched for it.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
 
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             """A cast; JSON, for which Spark's looks, is an opaque function here."""

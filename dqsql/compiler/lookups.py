@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import not_null, relation_table
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import aliased, column, identifier, parse_expression, to_sql
 from dqsql.model.plan import StateColumn
 
@@ -50,8 +51,7 @@ def lookups_in(node: exp.Expr) -> Iterator[Lookup]:
 
 
 def _calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
-    found = node.find_all(exp.Anonymous, bfs=False)
-    return (call for call in found if str(call.this).lower() in _WORDS)
+    return (call for call in nodes(node, exp.Anonymous) if str(call.this).lower() in _WORDS)
 
 
 def _lookup(call: exp.Anonymous) -> Lookup:

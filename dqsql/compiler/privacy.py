@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage
 
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import formula, literal, parse_expression
 from dqsql.errors import CompileError, DqsqlError, Span
 from dqsql.model.plan import PII_KEY, FrequencyTable, Metric, StateColumn
@@ -53,7 +54,7 @@ def hashed(value: exp.Expr) -> exp.Expr:
 
 def exposing(states: Iterable[StateColumn], private: Collection[str]) -> frozenset[str]:
     """The names of the states that hold values of `private` columns (in lower case)."""
-    return frozenset(state.name for state in states if _exposes(state, private))
+    return frozenset(s.name for s in states if private and _exposes(s, private))
 
 
 def withheld(
@@ -115,7 +116,7 @@ def _is_one_of(column: exp.Column, private: Collection[str]) -> bool:
 
 
 def _reads(expressions: Iterable[exp.Expr], private: Collection[str]) -> bool:
-    references = (c for e in expressions for c in e.find_all(exp.Column))
+    references = (c for e in expressions for c in nodes(e, exp.Column))
     return any(_is_one_of(c, private) for c in references)
 
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from sqlglot import exp
 
 from dqsql.model.functions import AGGREGATES
 
+Node = TypeVar("Node", bound=exp.Expr)
 _WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+
+
+def nodes(tree: exp.Expr, kind: type[Node]) -> Iterator[Node]:
+    """The nodes of a kind in a tree, depth first, from left to right.
+
+    As sqlglot's `find_all`, in a third of the time; of all states of all models that is noticed.
+    """
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, kind):
+            yield node
+        for value in reversed(node.args.values()):
+            if isinstance(value, exp.Expr):
+                left.append(value)
+            elif isinstance(value, list):
+                left += [v for v in reversed(value) if isinstance(v, exp.Expr)]
 
 
 def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -31,7 +50,7 @@ def map_children(node: exp.Expr, function: Callable[[exp.Expr], exp.Expr]) -> ex
 def renamed(tree: exp.Expr, names: Mapping[str, str]) -> exp.Expr:
     """A copy of a tree with columns under other names; those that `names` lacks keep theirs."""
     tree = tree.copy()
-    for reference in tree.find_all(exp.Column):
+    for reference in nodes(tree, exp.Column):
         if reference.name in names:
             reference.set("this", exp.to_identifier(names[reference.name], quoted=True))
     return tree
@@ -67,7 +86,7 @@ def function_name(node: exp.Expr) -> str:
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate call stands in the expression."""
-    return any(str(c.this).lower() in AGGREGATES for c in node.find_all(exp.Anonymous))
+    return any(str(c.this).lower() in AGGREGATES for c in nodes(node, exp.Anonymous))
 
 
 def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
@@ -99,10 +118,10 @@ def guarded(scan: exp.Expr) -> exp.Expr:
     # A FILTER alone is no guard: Spark computes expressions that occur more than once (`count_if`
     # doubles its argument) ahead of it, for every row, and fails in ANSI mode on the very texts
     # that are left out. Branches of a CASE are computed when they are taken.
-    if scan.find(exp.Filter) is None:
+    if next(nodes(scan, exp.Filter), None) is None:
         return scan
     scan = scan.copy()
-    for node in list(scan.find_all(exp.Filter)):
+    for node in list(nodes(scan, exp.Filter)):
         _guard(node.this, node.expression.this)
     return scan
 

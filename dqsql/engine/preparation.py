@@ -18,6 +18,7 @@ from dqsql.compiler.aggregates.plain import with_exact_totals
 from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import to_sql, unquoted
 from dqsql.engine.relations import expression_types
 from dqsql.errors import EngineError, IncomparableError, QueryError
@@ -85,7 +86,7 @@ def _of_dates(plan: Plan, types: Mapping[str, str]) -> dict[str, EngineError]:
 
 def _date_as_number(state: StateColumn, dates: Collection[str]) -> str | None:
     """A date that the state takes for a number, which is null to Spark."""
-    for cast in state.scan.find_all(exp.Cast):
+    for cast in nodes(state.scan, exp.Cast):
         value = cast.this
         if isinstance(value, exp.Column) and value.name.lower() in dates and cast.is_type("double"):
             return value.name

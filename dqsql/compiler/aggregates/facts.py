@@ -14,6 +14,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import call, formula, literal
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Plan, StateColumn
@@ -60,7 +61,7 @@ def with_facts(state: StateColumn, known: Mapping[str, exp.Expr]) -> StateColumn
 
 
 def _calls(scan: exp.Expr) -> list[exp.Anonymous]:
-    return [c for c in scan.find_all(exp.Anonymous) if str(c.this).lower() == FACT]
+    return [c for c in nodes(scan, exp.Anonymous) if str(c.this).lower() == FACT]
 
 
 def _fact(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering:

@@ -20,6 +20,7 @@ from dqsql.compiler.aggregates.base import (
     own_value,
 )
 from dqsql.compiler.aggregates.frequency import count_distinct
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import column, formula, to_sql
 from dqsql.model.metric_traits import TOO_LARGE_SUM
 from dqsql.model.plan import Buffer, StateColumn
@@ -66,7 +67,7 @@ _DECIMAL = re.compile(r"decimal\((\d+),")
 
 def _totals(scan: exp.Expr, types: Mapping[str, str]) -> Iterator[exp.Cast]:
     """The decimal columns that are summed as doubles."""
-    for found in scan.find_all(exp.Cast):
+    for found in nodes(scan, exp.Cast):
         summed = isinstance(found.parent, exp.Func) and found.parent.name.lower() == "sum"
         if summed and isinstance(found.this, exp.Column):
             kind = _DECIMAL.match(types.get(found.this.name.lower(), ""))

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.aggregates import base
 from dqsql.compiler.keys import not_null
+from dqsql.compiler.trees import nodes
 from dqsql.dialect import call, formula, literal, to_sql
 from dqsql.errors import UnsupportedExpressionError
 from dqsql.model.plan import Buffer, StateColumn
@@ -56,7 +57,7 @@ def with_hashed_maps(state: StateColumn, maps: Collection[str]) -> StateColumn:
 
 def _hashed(scan: exp.Expr, maps: Collection[str]) -> Iterator[exp.Expr]:
     """The columns of some names that are hashed."""
-    for found in scan.find_all(exp.Column):
+    for found in nodes(scan, exp.Column):
         parent = found.parent
         hashed = isinstance(parent, exp.Func) and parent.name.lower() == "xxhash64"
         if hashed and found.name.lower() in maps:
