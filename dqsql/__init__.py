@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dqsql.sqlglot_build import use_source
+
 if TYPE_CHECKING:
     from dqsql.runner.api import compile_project, run
     from dqsql.runner.backtest import backtest
@@ -50,6 +52,9 @@ __all__ = [
     "waiting",
     "write_report",
 ]
+
+# Before any module of dqsql imports sqlglot.
+use_source()
 
 _MODULES = {
     **dict.fromkeys(

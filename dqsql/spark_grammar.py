@@ -99,14 +99,15 @@ class OpaqueSpark(Spark):
 def usable(dialect: Spark) -> Spark:
     """The dialect, where sqlglot lets its classes be extended.
 
-    Its compiled build refuses that when such a class is first used. Raises ConfigError.
+    Its compiled build refuses that when such a class is first used: see `sqlglot_build`. Raises
+    ConfigError.
     """
     try:
         dialect.parser()
     except TypeError:
         raise ConfigError(
-            "sqlglot's compiled build (the package sqlglotc) is installed, whose dialects"
-            " dqsql cannot extend",
-            hint="pip uninstall sqlglotc, or install dqsql in a separate virtual environment",
+            "sqlglot's compiled build (the package sqlglotc) was imported before dqsql, which"
+            " cannot extend its dialects then",
+            hint="import dqsql before sqlglot and what uses it, or pip uninstall sqlglotc",
         ) from None
     return dialect
