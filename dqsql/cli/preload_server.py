@@ -48,11 +48,16 @@ class _Order:
     files: list[int]
 
 
-def start() -> subprocess.Popen[bytes] | None:
-    """Leave the process running, in place of one that there is; None where there cannot be one."""
+def start(*, anew: bool = True) -> subprocess.Popen[bytes] | None:
+    """Leave the process running; None where there cannot be one.
+
+    It takes the place of one that there is; without `anew` it does not start if that answers.
+    """
     if sys.platform != "linux" or is_switched_off(preloaded.VARIABLE):
         return None
     folder = sessions_dir()
+    if not anew and preloaded.answers(folder):
+        return None
     with (folder / "preloaded.log").open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "dqsql.cli.preload_server"],

@@ -116,6 +116,15 @@ def connected(folder: Path) -> socket.socket:
         os.close(directory)
 
 
+def answers(folder: Path) -> bool:
+    """Whether a preloaded process answers there."""
+    try:
+        connected(folder).close()
+    except OSError:
+        return False
+    return True
+
+
 def _order() -> dict[str, Any]:
     mask = os.umask(0o077)
     os.umask(mask)

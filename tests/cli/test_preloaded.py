@@ -84,20 +84,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Preloaded]:
         assert server is not None
         place = folder / preloaded.socket_name()
         wait_until(place.exists)
-        wait_until(lambda: _answers(folder))
+        wait_until(lambda: preloaded.answers(folder))
+        assert preload_server.start(anew=False) is None
         yield Preloaded(dict(os.environ), folder, record)
         record.unlink()
         assert server.wait(PATIENCE) == 0
         assert not place.exists()
+        assert not preloaded.answers(folder)
         assert (folder / "preloaded.log").read_text() == ""
-
-
-def _answers(folder: Path) -> bool:
-    try:
-        preloaded.connected(folder).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_a_command_prints_the_same(running: Preloaded, project: Path) -> None:

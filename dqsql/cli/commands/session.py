@@ -50,8 +50,8 @@ def start(session: Session, *, idle: str, **where: Any) -> int:
     with session.progress() as progress:
         progress.step("Starting Spark")
         status, started = warm.start(idle=seconds, **where)
-    if started:
-        preload_server.start()
+    # The one beside a session that is running may have been killed.
+    preload_server.start(anew=started)
     session.say(f"{'Started' if started else 'Already running'}: {status}")
     return 0
 
