@@ -152,13 +152,16 @@ def start_ahead(project: Project) -> None:
     start(Launch(command, log, wanted_by(settings, small), str(record)))
 
 
-def scale_of_sources(project: Project) -> Scale | None:
-    """How much the models may read, where all of it is in files of this machine."""
+def scale_of_sources(project: Project, others: Sequence[Path] = ()) -> Scale | None:
+    """How much the models may read, where all of it is in files of this machine.
+
+    `others` are files that are read besides.
+    """
     paths = [source.path for source in project.sources]
     local = [Path(path) for path in paths if path is not None and "://" not in path]
     if len(local) < len(paths) or any(model.relation is not None for model in project.models):
         return None
-    found = watched(local)
+    found = watched([*local, *others])
     if found is None or not found.files:
         return None
     return Scale.SMALL if sum(size for _, size, _ in found.files) <= SMALL_BYTES else Scale.ANY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
@@ -125,6 +125,22 @@ def files_of(project: Project, name: str) -> tuple[Path, list[Path]]:
         if files:
             return folder / expanded(name), files
     return project.root.resolve() / expanded(name), []
+
+
+def files_named(project: Project, names: Iterable[str]) -> list[Path] | None:
+    """The files beside the project's sources that relations' names mean, of this machine.
+
+    None where one may be a table. Raises UsageError as `file_of`.
+    """
+    known = {m.name for m in project.models} | {s.full_name for s in project.sources}
+    found: list[Path] = []
+    for name in sorted({*names} - known):
+        path = file_of(project, name)
+        files = [path] if path is not None else files_of(project, name)[1]
+        if not files:
+            return None
+        found += files
+    return found
 
 
 @dataclass

@@ -120,7 +120,7 @@ def backtest(
     plans = [plan for plan in compiled.plans if plan.monitors]
     if not plans:
         return ()
-    with open_warehouse(compiled.project, spark, step) as (session, store):
+    with open_warehouse(compiled.project, spark, step, ()) as (session, store):
         stored = Stored.read(compiled.project, compiled.plans, session, store)
         work = _Backtest(stored, tuple(dict.fromkeys(rates)), newest, step)
         return tuple(work.model(plan) for plan in plans)

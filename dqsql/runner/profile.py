@@ -19,7 +19,7 @@ from dqsql.engine.failures import hiding_values
 from dqsql.engine.measuring import Measurer
 from dqsql.errors import UsageError
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.subjects import Subject, Subjects
+from dqsql.monitors.subjects import Subject, Subjects, files_named
 from dqsql.runner.compilation import Where
 from dqsql.runner.warehouse import Step, open_warehouse, silent
 from dqsql.selection.choosing import chosen_names
@@ -63,7 +63,8 @@ def profile(
             hint="dqsql profile RELATION, or dqsql profile --select MODEL",
         )
     catalog = catalog_of(project)
-    with open_warehouse(project, spark, step) as (session, _):
+    files = files_named(project, names)
+    with open_warehouse(project, spark, step, files) as (session, _):
         subjects = Subjects(project, session)
         found = []
         for name in dict.fromkeys(names):

@@ -26,7 +26,7 @@ from dqsql.loading.separators import separator_note
 from dqsql.model.project import Project, view_name
 from dqsql.model.results import BatchStatus
 from dqsql.monitors.catalog import catalog_of
-from dqsql.monitors.subjects import Subject, Subjects, check_names
+from dqsql.monitors.subjects import Subject, Subjects, check_names, files_named
 from dqsql.runner.compilation import Where
 from dqsql.runner.profile import ProfileWithSketches, measured_profile
 from dqsql.runner.validation import Rows, Validator
@@ -108,7 +108,8 @@ def suggest(
     """
     _check_shares(sample, holdout)
     project = where.project()
-    with open_warehouse(project, spark, step) as (session, store):
+    files = files_named(project, [relation])
+    with open_warehouse(project, spark, step, files) as (session, store):
         subjects = Subjects(project, session)
         subject = _about(project, subjects, relation)
         work = _Suggesting(project, session, store, subjects, subject, step)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dqsql.errors import ConfigError, ProfileError
@@ -62,20 +63,29 @@ def refuse_foreign_method(target: Target) -> None:
 
 @contextmanager
 def open_spark(
-    project: Project, spark: SparkSession | None, step: Step = silent
+    project: Project,
+    spark: SparkSession | None,
+    step: Step = silent,
+    files: Sequence[Path] | None = None,
 ) -> Iterator[SparkSession]:
     """A session of the project's target, for as long as the context lasts.
 
-    `spark` is an existing session to use; by default one is made and stopped at the end.
-    Raises DqsqlError.
+    `spark` is an existing session to use; by default one is made and stopped at the end. `files`
+    are what may be read beside the project's sources, None where that is not known: a session for
+    few megabytes starts and plans faster. Raises DqsqlError.
     """
     if spark is None:
         refuse_foreign_method(project.target)
         step("Starting Spark")
     # Imported here because it starts with pyspark, which takes half a second.
+    from dqsql.engine.launching import scale_of_sources
     from dqsql.engine.session import open_session
+    from dqsql.engine.small import Scale
 
-    with open_session(project.target, project.log_dir, spark) as session:
+    scale = Scale.ANY
+    if spark is None and files is not None:
+        scale = scale_of_sources(project, files) or scale
+    with open_session(project.target, project.log_dir, spark, scale) as session:
         yield session
 
 
@@ -99,7 +109,10 @@ def open_tables(
 
 @contextmanager
 def open_warehouse(
-    project: Project, spark: SparkSession | None, step: Step = silent
+    project: Project,
+    spark: SparkSession | None,
+    step: Step = silent,
+    files: Sequence[Path] | None = None,
 ) -> Iterator[tuple[SparkSession, Store]]:
     """A session and the tables of the project's target, for as long as the context lasts.
 
@@ -108,7 +121,7 @@ def open_warehouse(
     if spark is None:
         refuse_foreign_method(project.target)
     ensure_target(project)
-    with open_spark(project, spark, step) as session:
+    with open_spark(project, spark, step, files) as session:
         from dqsql.engine.storage import open_store
 
         yield session, open_store(session, project.target)
