@@ -210,6 +210,9 @@ def stop_session(settings: Mapping[str, str]) -> WarmSession | None:
             )
         time.sleep(_POLL)
     place.record.unlink(missing_ok=True)
+    # It no longer listens, and is about to give its memory back.
+    while alive and _runs(session.pid) and time.monotonic() < deadline:
+        time.sleep(_POLL)
     return session if alive else None
 
 
@@ -228,6 +231,16 @@ def _terminate(pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs, as far as the system tells: Linux does."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
+    except OSError:
+        return False
+    # One that has ended, and that its parent has not asked about, is a zombie.
+    return not state.strip().startswith(("Z", "X"))
 
 
 def answers(port: int) -> bool:
