@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import dqsql
 from dqsql.cli import preloaded
-from dqsql.engine.warm import WarmPlace
+from dqsql.engine.warm import WarmPlace, runs
 from dqsql.loading.config import shipped_macros
 from dqsql.resources import is_switched_off, sessions_dir
 from dqsql.templating import MacroLibrary
@@ -127,13 +127,14 @@ def _serve(folder: Path, stamp: str) -> _Order | None:
 
 def _is_wanted(folder: Path, name: Path, mine: int) -> bool:
     """Whether there is a warm session, and no later process has taken this one's place."""
-    return _inode(name) == mine and any(_runs(WarmPlace(path)) for path in folder.glob("*.json"))
+    records = folder.glob("*.json")
+    return _inode(name) == mine and any(_has_session(WarmPlace(path)) for path in records)
 
 
-def _runs(place: WarmPlace) -> bool:
+def _has_session(place: WarmPlace) -> bool:
     """Whether the process of a session's record runs."""
     session = place.read()
-    return session is not None and Path(f"/proc/{session.pid}").exists()
+    return session is not None and runs(session.pid)
 
 
 def _inode(path: Path) -> int | None:

@@ -211,7 +211,7 @@ def stop_session(settings: Mapping[str, str]) -> WarmSession | None:
         time.sleep(_POLL)
     place.record.unlink(missing_ok=True)
     # It no longer listens, and is about to give its memory back.
-    while alive and _runs(session.pid) and time.monotonic() < deadline:
+    while alive and runs(session.pid) and time.monotonic() < deadline:
         time.sleep(_POLL)
     return session if alive else None
 
@@ -233,7 +233,7 @@ def _terminate(pid: int) -> None:
         return
 
 
-def _runs(pid: int) -> bool:
+def runs(pid: int) -> bool:
     """Whether a process runs, as far as the system tells: Linux does."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
