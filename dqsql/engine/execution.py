@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,13 @@ from sqlglot import exp
 
 from dqsql.compiler.counts import counted_states, stored_query
 from dqsql.compiler.keys import BATCH, SEGMENT, check_batch_by
-from dqsql.compiler.privacy import exposing, pii_columns, withheld
+from dqsql.compiler.privacy import exposing, pii_columns
 from dqsql.compiler.queries import metric_query, reads_once
 from dqsql.compiler.scan import SMALL_ROWS, Scan, as_part, rows_of, scan_groups
 from dqsql.dialect import literal, quoted, to_sql
 from dqsql.engine.failures import translated
-from dqsql.engine.feasible import Feasible, Measurement, failing_states, find_failing
+from dqsql.engine.feasible import Feasible, failing_states, find_failing
+from dqsql.engine.measurement import Measurement, measurement_of
 from dqsql.engine.parts import over_views
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
@@ -26,8 +26,6 @@ from dqsql.engine.statements import sorting_if_too_large
 from dqsql.engine.storage import Store
 from dqsql.engine.storage_base import COUNTS
 from dqsql.engine.values import (
-    WITHHELD,
-    as_number_or_text,
     readable,
     survives_arrow,
     types_of,
@@ -35,9 +33,8 @@ from dqsql.engine.values import (
     without_values,
 )
 from dqsql.errors import ConnectionLostError, EngineError, QueryError, Span
-from dqsql.model.plan import PII_KEY, PROFILES, Check, Metric, Plan, StateColumn
+from dqsql.model.plan import PII_KEY, Check, Metric, Plan, StateColumn
 from dqsql.model.project import Scope, view_name
-from dqsql.model.results import CheckOutcome, MetricValue
 from dqsql.model.types import type_of
 
 if TYPE_CHECKING:
@@ -396,7 +393,7 @@ class ModelExecution:
     def measure_batches(self, part: Feasible, batches: Collection[str]) -> Measurement:
         """Metric values and outcomes of scanned state rows; isolate what fails while running."""
         if self._found is not None:
-            return self._measured(part, self._found)
+            return measurement_of(self.plan, part, self._found)
         frame = self._local
         if frame is None:
             frame = self.store.read_state(self.plan.model.name, batches)
@@ -428,51 +425,7 @@ class ModelExecution:
         with translated(f"the metrics of {self.plan.model.name} failed"):
             query = metric_query(part.metrics, part.checks, self._states)
             rows = fetched(readable(self._query(query))).to_pylist()
-        return self._measured(part, rows)
-
-    def _measured(self, part: Feasible, rows: list[dict[str, Any]]) -> Measurement:
-        rows.sort(key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
-        values: list[MetricValue] = []
-        outcomes: list[CheckOutcome] = []
-        whole = {s.name for s in part.states if s.whole_only}
-        hidden = withheld(part.metrics, part.states, pii_columns(self.plan.model))
-        for row in rows:
-            told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
-            by_alias = {m.alias: self._value(m, row, m.alias in hidden) for m in told}
-            values.extend(by_alias.values())
-            outcomes.extend(
-                CheckOutcome(
-                    check,
-                    row["batch"],
-                    row["segment"],
-                    row[check.alias],
-                    tuple(by_alias[a] for a in check.metrics),
-                    True if check.warning is None else row[check.warning.alias],
-                )
-                for check in part.checks
-                if all(a in by_alias for a in check.metrics)
-            )
-        sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
-        states = Counter(r["batch"] for r in rows)
-        return Measurement(tuple(values), tuple(outcomes), sizes, states)
-
-    def _value(self, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:
-        value, text = as_number_or_text(row[metric.alias])
-        if withheld:
-            is_told = value is not None or text is not None
-            value, text = None, WITHHELD if is_told and metric.name not in PROFILES else None
-        return MetricValue(
-            model=self.plan.model.name,
-            batch=row["batch"],
-            segment=row["segment"],
-            column=metric.column,
-            metric=metric.name,
-            parameters=metric.parameters,
-            scope=metric.scope.value,
-            value=value,
-            value_text=text,
-            sample_size=row["rows"],
-        )
+        return measurement_of(self.plan, part, rows)
 
 
 def _refuse_values(checks: Sequence[Check], types: Mapping[str, str]) -> None:

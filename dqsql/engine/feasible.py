@@ -1,37 +1,14 @@
-"""What of a plan Spark can run, and what was measured with it."""
+"""What of a plan Spark can run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dqsql.errors import ConnectionLostError, EngineError
 from dqsql.model.plan import Check, Metric, StateColumn
 from dqsql.model.project import Scope
-from dqsql.model.results import CheckOutcome, MetricValue
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """The metric values and check outcomes of some batches.
-
-    By batch, `rows` are the rows of the data, and `states` those in which its state is kept.
-    """
-
-    values: tuple[MetricValue, ...]
-    outcomes: tuple[CheckOutcome, ...]
-    rows: Mapping[str, int]
-    states: Mapping[str, int] = field(default_factory=dict)
-
-    def joined(self, other: Measurement) -> Measurement:
-        """Both; the numbers of rows are those of this one."""
-        return Measurement(
-            (*self.values, *other.values),
-            (*self.outcomes, *other.outcomes),
-            self.rows,
-            self.states,
-        )
 
 
 @dataclass

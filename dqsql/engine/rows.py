@@ -18,7 +18,7 @@ from dqsql.model.tables import CHECKS, COLUMNS, DISTRIBUTIONS, FAILURES, METRICS
 
 if TYPE_CHECKING:
     from dqsql.engine.failing_rows import Samples
-    from dqsql.engine.feasible import Measurement
+    from dqsql.engine.measurement import Measurement
     from dqsql.engine.storage import Store
     from dqsql.monitors.judging import Judged
 

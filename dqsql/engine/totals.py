@@ -33,7 +33,8 @@ from dqsql.compiler.meaning import Meaning
 from dqsql.dialect import quoted, to_sql
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failures import translated
-from dqsql.engine.feasible import Feasible, Measurement
+from dqsql.engine.feasible import Feasible
+from dqsql.engine.measurement import Measurement
 from dqsql.engine.selects import fetched, select
 from dqsql.engine.session_use import put_view
 from dqsql.engine.storage_base import COUNTS, STATES, TableFamily

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
-from dqsql.engine.feasible import Measurement
 from dqsql.engine.history import stored_metrics
+from dqsql.engine.measurement import Measurement
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Metric, Plan
 from dqsql.model.project import Scope

@@ -24,10 +24,10 @@ from dqsql.engine.discovery import Discovery, FoundBatches
 from dqsql.engine.execution import ModelExecution
 from dqsql.engine.failing_rows import FailureSampler, Samples, returned_rows
 from dqsql.engine.failures import hiding_values
-from dqsql.engine.feasible import Measurement
 from dqsql.engine.history import stored_of_model, stored_rows
 from dqsql.engine.journal import Journal, Work
 from dqsql.engine.ledger import batch_record, ledger_rows, retired_note, unchecked_note
+from dqsql.engine.measurement import Measurement
 from dqsql.engine.preparation import prepare
 from dqsql.engine.project_key import project_key
 from dqsql.engine.quarantine import RowSplitter, Split

@@ -16,7 +16,8 @@ from dqsql.decisions.lifecycle import batch_statuses, flagged_last
 from dqsql.decisions.unbatched import about_unbatched, with_unbatched
 from dqsql.engine.batches import BatchChoice
 from dqsql.engine.execution import ModelExecution
-from dqsql.engine.feasible import Feasible, Measurement
+from dqsql.engine.feasible import Feasible
+from dqsql.engine.measurement import Measurement
 from dqsql.engine.totals import CumulativeRun
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Plan

@@ -1,0 +1,86 @@
+"""Makes metric values and outcomes of checks of the rows that Spark has computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dqsql.compiler.privacy import pii_columns, withheld
+from dqsql.engine.feasible import Feasible
+from dqsql.engine.values import WITHHELD, as_number_or_text
+from dqsql.model.plan import PROFILES, Metric, Plan
+from dqsql.model.results import CheckOutcome, MetricValue
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The metric values and check outcomes of some batches.
+
+    By batch, `rows` are the rows of the data, and `states` those in which its state is kept.
+    """
+
+    values: tuple[MetricValue, ...]
+    outcomes: tuple[CheckOutcome, ...]
+    rows: Mapping[str, int]
+    states: Mapping[str, int] = field(default_factory=dict)
+
+    def joined(self, other: Measurement) -> Measurement:
+        """Both; the numbers of rows are those of this one."""
+        return Measurement(
+            (*self.values, *other.values),
+            (*self.outcomes, *other.outcomes),
+            self.rows,
+            self.states,
+        )
+
+
+def measurement_of(plan: Plan, part: Feasible, rows: list[dict[str, Any]]) -> Measurement:
+    """What rows say, one a batch and segment: by the aliases of the metrics and checks of `part`.
+
+    Values of metrics about private columns are withheld.
+    """
+    rows = sorted(rows, key=lambda r: (r["batch"], r["segment"] is not None, r["segment"] or ""))
+    values: list[MetricValue] = []
+    outcomes: list[CheckOutcome] = []
+    whole = {s.name for s in part.states if s.whole_only}
+    hidden = withheld(part.metrics, part.states, pii_columns(plan.model))
+    for row in rows:
+        told = [m for m in part.metrics if row["segment"] is None or not whole & {*m.states}]
+        by_alias = {m.alias: _value(plan, m, row, m.alias in hidden) for m in told}
+        values.extend(by_alias.values())
+        outcomes.extend(
+            CheckOutcome(
+                check,
+                row["batch"],
+                row["segment"],
+                row[check.alias],
+                tuple(by_alias[a] for a in check.metrics),
+                True if check.warning is None else row[check.warning.alias],
+            )
+            for check in part.checks
+            if all(a in by_alias for a in check.metrics)
+        )
+    sizes = {r["batch"]: r["rows"] for r in rows if r["segment"] is None}
+    states = Counter(r["batch"] for r in rows)
+    return Measurement(tuple(values), tuple(outcomes), sizes, states)
+
+
+def _value(plan: Plan, metric: Metric, row: Mapping[str, Any], withheld: bool) -> MetricValue:
+    value, text = as_number_or_text(row[metric.alias])
+    if withheld:
+        is_told = value is not None or text is not None
+        value, text = None, WITHHELD if is_told and metric.name not in PROFILES else None
+    return MetricValue(
+        model=plan.model.name,
+        batch=row["batch"],
+        segment=row["segment"],
+        column=metric.column,
+        metric=metric.name,
+        parameters=metric.parameters,
+        scope=metric.scope.value,
+        value=value,
+        value_text=text,
+        sample_size=row["rows"],
+    )
