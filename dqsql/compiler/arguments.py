@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from dqsql.dialect import to_sql
@@ -37,11 +39,23 @@ def argument_text(arg: exp.Expr) -> str:
     return text if isinstance(arg, _ATOMS) else f"({text})"
 
 
-def named_text(arg: exp.Expr) -> str | list[str]:
-    """A named argument as SQL; a list, `[a, b]`, as a list."""
-    if isinstance(arg, exp.Array):
-        return [argument_text(a) for a in arg.expressions]
-    return argument_text(arg)
+class ListArgument(list[str]):
+    """`[a, b]` or `(a, b)` for a macro: a list of its parts, which prints as the user wrote it."""
+
+    def __init__(self, parts: Iterable[str], text: str) -> None:
+        super().__init__(parts)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def macro_argument(arg: exp.Expr) -> str | ListArgument:
+    """An argument as SQL; a list or tuple as a list."""
+    text = argument_text(arg)
+    if isinstance(arg, exp.Array | exp.Tuple):
+        return ListArgument(map(argument_text, arg.expressions), text)
+    return text
 
 
 def plain(arg: exp.Expr) -> str:

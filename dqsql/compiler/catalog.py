@@ -104,7 +104,9 @@ class Catalog:
     def __init__(self, library: MacroLibrary, functions: Iterable[str] = ()) -> None:
         self.library = library
         self._macros = {
-            (kind, name.removeprefix(f"{kind}_")): Macro(name.removeprefix(f"{kind}_"), kind, m)
+            (kind, name.removeprefix(f"{kind}_").lower()): Macro(
+                name.removeprefix(f"{kind}_"), kind, m
+            )
             for name, m in library.macros.items()
             for kind in ("check", "metric")
             if name.startswith(f"{kind}_")

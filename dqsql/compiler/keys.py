@@ -10,7 +10,16 @@ from itertools import takewhile
 from sqlglot import exp
 
 from dqsql.compiler.trees import has_aggregate
-from dqsql.dialect import as_type, call, column, identifier, parse_expression, quoted, to_sql
+from dqsql.dialect import (
+    as_type,
+    call,
+    column,
+    identifier,
+    literal,
+    parse_expression,
+    quoted,
+    to_sql,
+)
 from dqsql.errors import CompileError, Span
 from dqsql.model.project import CheckModel, view_name
 
@@ -62,14 +71,28 @@ def model_view(model: CheckModel) -> str:
 
 
 def segment_label(segments: Sequence[str]) -> exp.Expr:
-    """A segment as text: `origin=EWR, carrier is null`; null for the whole batch."""
+    """A segment as text: `origin=EWR, carrier is null`; null for the whole batch.
+
+    No two segments have one label: of several columns, a comma of a value has a backslash before it
+    where the next column could begin.
+    """
     if not segments:
         return as_type(exp.Null(), "string")
     parts: list[exp.Expr] = []
     for name in segments:
-        value = as_type(column(name), "string")
+        value: exp.Expr = as_type(column(name), "string")
+        if len(segments) > 1:
+            value = _escaped(value, segments[1:])
         parts.append(call("coalesce", call("concat", f"{name}=", value), f"{name} is null"))
     return call("concat_ws", ", ", *parts)
+
+
+def _escaped(value: exp.Expr, following: Sequence[str]) -> exp.Expr:
+    names = "|".join(re.escape(name) for name in following)
+    mark = rf"\\|,(?= ({names})(=| is null))"
+    special = call("contains", value, literal(","))
+    escaped = call("regexp_replace", value.copy(), literal(mark), literal(r"\\$0"))
+    return call("if", special, escaped, value.copy())
 
 
 def union_all(first: exp.Select, second: exp.Select) -> exp.Select:

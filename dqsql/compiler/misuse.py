@@ -11,10 +11,17 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.facts import ABOUT_THE_RELATION, FACT
+from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.aggregates.relations import RELATION_ROWS
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import number, reads_as_number
-from dqsql.compiler.trees import has_aggregate, outermost_aggregates
+from dqsql.compiler.trees import (
+    aggregate_call,
+    has_aggregate,
+    is_aggregate_node,
+    nodes,
+    outermost_aggregates,
+)
 from dqsql.dialect import to_sql
 from dqsql.errors import CompileError, Span
 
@@ -143,6 +150,32 @@ def refuse_null(expanded: exp.Expr, metric_name: MetricName, span: Span) -> None
             span=locate(span, "null"),
             hint=f"write {metric_name(other) or to_sql(other)} is {negation}null",
         )
+    for between in expanded.find_all(exp.Between):
+        low, high = between.args["low"], between.args["high"]
+        if isinstance(low, exp.Null) or isinstance(high, exp.Null):
+            open_end = isinstance(high, exp.Null)
+            bound, sign = (low, ">=") if open_end else (high, "<=")
+            raise CompileError(
+                "a comparison with null is never true",
+                span=locate(span, "null"),
+                hint=f"for a range with one end, compare: {sign} {to_sql(bound)}",
+            )
+
+
+def refuse_nested(expanded: exp.Expr, span: Span) -> None:
+    """Refuse `max(mean(x))`: SQL has no aggregates of aggregates. Raises CompileError."""
+    for outer in outermost_aggregates(expanded):
+        call = aggregate_call(outer)
+        # `fact('run_started')` is the same for every row.
+        inner = (
+            n for a in call.expressions for n in nodes(a, exp.Anonymous) if is_aggregate_node(n)
+        )
+        if find_own(call) is None and any(find_own(n) is None for n in inner):
+            raise CompileError(
+                f"{to_sql(outer)} aggregates an aggregate",
+                span=span,
+                hint="a check is about one batch: compute the inner one in the model's SELECT",
+            )
 
 
 def refuse_aggregate(condition: exp.Expr, span: Span) -> None:
@@ -323,6 +356,15 @@ def require_column(
     if parameters[:1] != ("column",) or "column" in named:
         return
     first = args[0] if args else None
+    takes_tuple = macro.definition.catches_varargs or "relation" in parameters
+    if isinstance(first, exp.Tuple | exp.Array) and not takes_tuple:
+        # A tuple is never null, whatever is in it.
+        each = " ".join(f"@{macro.name}({to_sql(part)})" for part in first.expressions)
+        raise CompileError(
+            f"@{macro.name} takes one column, and {to_sql(first)} is not one",
+            span=locate(span, macro.name),
+            hint=f"write one for each: {each}",
+        )
     value = first.this if isinstance(first, exp.Neg) else first
     missing = first is None and macro.definition.required > 0
     if missing or isinstance(value, exp.Literal):

@@ -9,7 +9,9 @@ only if its hash is right, and may be deleted at any time.
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -41,6 +43,8 @@ _HASH_BYTES = 32
 _OURS = "dqsql."
 _PLAN, _QUERIES = "plan", "queries"
 _MOST_FILES = 5_000
+_VARIABLE = re.compile(r"\bvar\s*\(")
+_ENVIRONMENT = re.compile(r"\benv_var\s*\(\s*['\"](\w+)['\"]")
 
 
 class PlanCache:
@@ -60,6 +64,7 @@ class PlanCache:
                 _installation(),
                 sorted(monitor_specs()),
                 project.macros,
+                _read_by_macros(project),
                 project.functions,
                 project.severity,
                 project.no_data,
@@ -146,6 +151,18 @@ class PlanCache:
         relations = (tables | {m.relation for m in mentioned}) - {None}
         yield from mentioned
         yield from (m for m in self._project.models if m.relation in relations)
+
+
+def _read_by_macros(project: Project) -> object:
+    """The variables, also of the environment, that the project's macros may read."""
+    text = "\n".join(macro.text for macro in project.macros)
+    names = sorted(set(_ENVIRONMENT.findall(text)))
+    target = project.target
+    return (
+        sorted(project.vars.items()) if _VARIABLE.search(text) else None,
+        (target.name, target.profile, target.method, target.schema, target.threads),
+        [(name, os.environ.get(name)) for name in names],
+    )
 
 
 class _TreePickler(pickle.Pickler):

@@ -8,6 +8,7 @@ a predicate and the metrics that it compares.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -15,7 +16,7 @@ from sqlglot import exp
 from dqsql.compiler import misuse, predicates
 from dqsql.compiler.aggregates.registry import find_own
 from dqsql.compiler.aggregates.relations import METRIC_OF
-from dqsql.compiler.arguments import argument_text, named_text, plain, split_arguments
+from dqsql.compiler.arguments import macro_argument, plain, split_arguments
 from dqsql.compiler.calls import compared, refuse_wrong_call
 from dqsql.compiler.catalog import Catalog, Macro
 from dqsql.compiler.comparisons import COMPARISONS, demand_text, measured_side
@@ -108,7 +109,7 @@ class Resolver:
         misuse.refuse_chains(ast, annotation.span)
         misuse.refuse_is(ast, annotation.span)
         self._require_check(ast, annotation)
-        home = annotation.column or _named_candidate(ast, annotation, columns)
+        home = annotation.column or self._named_candidate(ast, annotation, columns)
         context = _Context(annotation.column, home, annotation.span, columns or ())
         self._expanded = 0
         expanded = self._expand(ast, context)
@@ -119,6 +120,7 @@ class Resolver:
             expanded = predicates.restrict(expanded, condition)
         self._refuse_pointless(expanded, annotation)
         misuse.refuse_ranks(expanded, predicates.metric_name, annotation.span)
+        misuse.refuse_nested(expanded, annotation.span)
         misuse.refuse_impossible_dates(expanded, annotation.span)
         misuse.refuse_empty_ranges(expanded, annotation.span)
         misuse.refuse_text_for_number(expanded, predicates.metric_name, annotation.span)
@@ -146,6 +148,13 @@ class Resolver:
             return
         macro = catalog.metric(name)
         if macro is not None or catalog.is_aggregate(name):
+            if name.lower() in _CONDITIONS:
+                about = f"({annotation.column})" if annotation.column and not args else ""
+                raise CompileError(
+                    f"@{name} is an aggregate, not a check",
+                    span=annotation.span,
+                    hint=f"write @expect({to_sql(ast)}{about})",
+                )
             within = catalog.range_of(name)
             meant = compared(ast, name, args, macro, within, annotation.column)
             raise CompileError(
@@ -153,6 +162,43 @@ class Resolver:
                 span=annotation.span,
                 hint=f"compare it, for example: {meant}",
             )
+
+    def _named_candidate(
+        self, ast: exp.Expr, annotation: Annotation, columns: tuple[str, ...] | None
+    ) -> str | None:
+        """On a line with several projections, the one that the annotation names.
+
+        None also where it names several, needs none, or names a column that the model has not,
+        which is an error of its own.
+        """
+        if not annotation.candidates or self._needs_no_column(ast):
+            return None
+        by_lower = {c.lower(): c for c in annotation.candidates}
+        arguments = [c.name.lower() for c in ast.find_all(exp.Column)]
+        named = {by_lower[name] for name in arguments if name in by_lower}
+        if named:
+            return named.pop() if len(named) == 1 else None
+        known = None if columns is None else {c.lower() for c in columns}
+        inner = (c.name.lower() for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func))
+        if known is not None and any(name not in known for name in inner):
+            return None
+        names = ", ".join(annotation.candidates)
+        raise AnnotationError(
+            f"the line holds several columns ({names}): which one is the annotation about?",
+            span=annotation.span,
+            hint="put each column on its own line, or name it:"
+            f" @{_about(annotation.expression, annotation.candidates[0])}",
+        )
+
+    def _needs_no_column(self, ast: exp.Expr) -> bool:
+        """Whether all that is called says what it is about: `expect(..)`, `row_count > 3`."""
+        nodes = ast.find_all(exp.Anonymous, exp.Column)
+        outer = [n for n in nodes if n.find_ancestor(exp.Anonymous) is None]
+        names = [name for n in outer if (name := name_and_args(n)[0]) is not None]
+        macros = [self._catalog.check(name) or self._catalog.metric(name) for name in names]
+        if any(name.lower() == EXPECT for name in names):
+            return True
+        return bool(macros) and all(m is not None and not m.takes_column for m in macros)
 
     # --- expansion -----------------------------------------------------------------------------
 
@@ -232,14 +278,15 @@ class Resolver:
     def _expand_macro(self, macro: Macro, args: list[exp.Expr], context: _Context) -> exp.Expr:
         positional, named = split_arguments(args)
         if macro.definition.catches_varargs:
-            # As dbt writes them: `accepted_values(['a', 'b'])`.
+            # As dbt writes them: `accepted_values(['a', 'b'])`, `unique((a, b))`.
             positional = [
                 value
                 for arg in positional
-                for value in (arg.expressions if isinstance(arg, exp.Array) else [arg])
+                for value in (arg.expressions if isinstance(arg, exp.Array | exp.Tuple) else [arg])
             ]
         given = len(positional)
-        positional = _with_column(macro, positional, context)
+        if not any(self._is_measured(arg) for arg in positional):
+            positional = _with_column(macro, positional, named, context)
         misuse.require_column(macro, positional, named, context.columns, context.span)
         if not context.stack:
             filled = len(positional) > given
@@ -247,8 +294,8 @@ class Resolver:
         try:
             text = self._catalog.library.call(
                 f"{macro.kind}_{macro.name}",
-                tuple(argument_text(a) for a in positional),
-                {k: named_text(v) for k, v in named.items()},
+                tuple(macro_argument(a) for a in positional),
+                {k: macro_argument(v) for k, v in named.items()},
                 context.span,
             )
         except PatternError as error:
@@ -276,6 +323,14 @@ class Resolver:
         if macro.kind == "metric":
             return predicates.marked_as_metric(expanded, _label(macro, positional, named, context))
         return predicates.marked_as_check(expanded, macro.name)
+
+    def _is_measured(self, arg: exp.Expr) -> bool:
+        """Whether an argument aggregates by itself, as in `reconciles(sum(a), sum(b))`."""
+        names = [str(call.this) for call in arg.find_all(exp.Anonymous)]
+        catalog = self._catalog
+        return METRIC_OF in names or any(
+            catalog.is_aggregate(n) or catalog.metric(n) for n in names
+        )
 
     # --- validation ----------------------------------------------------------------------------
 
@@ -311,6 +366,8 @@ def _aggregate_call(node: exp.Expr, name: str, args: list[exp.Expr], context: _C
     return exp.Anonymous(this=name, expressions=[a.copy() for a in args])
 
 
+# Aggregates that are true or false.
+_CONDITIONS = frozenset({"any", "bool_and", "bool_or", "every", "some"})
 # Aggregates of two values, of which the column may be the first.
 _OF_TWO = frozenset({"corr", "covar_pop", "covar_samp", "max_by", "min_by"})
 
@@ -320,11 +377,12 @@ def _has_value(name: str, args: list[exp.Expr], about: str) -> bool:
     if any(c.name.lower() == about.lower() for arg in args for c in arg.find_all(exp.Column)):
         return True
     of_two = name.lower() in _OF_TWO or name.lower().startswith("regr_")
-    computed = bool(args) and not isinstance(args[0], exp.Column)
-    return computed and not of_two and args[0].find(exp.Column) is not None
+    return len(args) > of_two and args[0].find(exp.Column) is not None
 
 
-def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[exp.Expr]:
+def _with_column(
+    macro: Macro, args: list[exp.Expr], named: Collection[str], context: _Context
+) -> list[exp.Expr]:
     """Put the context's column before the arguments unless it is there or there is no room."""
     if context.column is None:
         return args
@@ -334,41 +392,13 @@ def _with_column(macro: Macro, args: list[exp.Expr], context: _Context) -> list[
     # A number cannot be the column: there are too many arguments.
     crowded = bool(args) and isinstance(args[0], exp.Literal)
     crowded = crowded and macro.definition.parameters[:1] == ("column",)
-    if not macro.takes_column or not (crowded or macro.has_room_for(len(args) + 1)):
+    if not macro.takes_column or not (crowded or macro.has_room_for(len(args) + len(named) + 1)):
         return args
     return [column(context.column), *args]
 
 
 def _names_column(args: list[exp.Expr], name: str) -> bool:
     return bool(args) and isinstance(args[0], exp.Column) and args[0].name.lower() == name.lower()
-
-
-def _named_candidate(
-    ast: exp.Expr, annotation: Annotation, columns: tuple[str, ...] | None
-) -> str | None:
-    """On a line with several projections, the one that the annotation names.
-
-    None also where it names a column that the model has not, which is an error of its own.
-    """
-    if not annotation.candidates:
-        return None
-    by_lower = {c.lower(): c for c in annotation.candidates}
-    named = {
-        by_lower[c.name.lower()] for c in ast.find_all(exp.Column) if c.name.lower() in by_lower
-    }
-    if len(named) == 1:
-        return named.pop()
-    known = None if columns is None else {c.lower() for c in columns}
-    arguments = (c.name.lower() for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func))
-    if not named and known is not None and any(a not in known for a in arguments):
-        return None
-    names = ", ".join(annotation.candidates)
-    raise AnnotationError(
-        f"the line holds several columns ({names}): which one is the annotation about?",
-        span=annotation.span,
-        hint="put each column on its own line, or name it:"
-        f" @{_about(annotation.expression, annotation.candidates[0])}",
-    )
 
 
 def _about(expression: str, name: str) -> str:

@@ -79,9 +79,15 @@ def is_aggregate_node(node: exp.Expr) -> bool:
 
 def function_name(node: exp.Expr) -> str:
     """The function that is called, below FILTER and WITHIN GROUP, in lower case; '' if none is."""
+    call = aggregate_call(node)
+    return str(call.this).lower() if isinstance(call, exp.Anonymous) else ""
+
+
+def aggregate_call(node: exp.Expr) -> exp.Expr:
+    """What is below FILTER and WITHIN GROUP."""
     while isinstance(node, _WRAPPERS):
         node = node.this
-    return str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
+    return node
 
 
 def has_aggregate(node: exp.Expr) -> bool:

@@ -21,6 +21,8 @@ from dqsql.model.types import type_of
 
 _MAX_SHOWN = 200  # characters
 _UNITS = {"freshness": " hours"}
+# A demand that a metric has a value, or none: nothing that NaN could meet by being large.
+_ONLY_PRESENCE = re.compile(r"\bis(?: not)? null$", re.IGNORECASE)
 _COMPARES = re.compile(r"[<>=]|\bbetween\b", re.IGNORECASE)
 LEFT_TO_DBT = "left to dbt: "
 # The verdict where there was nothing to measure.
@@ -253,6 +255,8 @@ def decide(
         counted = _rows_counted(observations[0])
         whole, seen = counted is not None, counted or seen
     nan = [o.text for o in observations if o.value is not None and math.isnan(o.value)]
+    if _ONLY_PRESENCE.search(expression):
+        nan = []
     if holds and spotless and not nan:
         return ConstraintVerdict(Status.PASS, seen)
     mild = severity is not Severity.ERROR or (holds and not nan)

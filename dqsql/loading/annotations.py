@@ -29,6 +29,9 @@ from dqsql.model.settings import SettingProblem
 _START = re.compile(r"(?<!\S)@(?=[^\W\d])")
 # Looks like an annotation, but is none: better refused than silently ignored.
 _MALFORMED_START = re.compile(r"(?<!\S)@(?=[@(`])")
+# `not_null.`, or `not_null. Prose`: in SQL no space follows the dot of a name.
+_NAME_AND_PERIOD = re.compile(r"\s*[^\W\d]\w*(?=\.(?:\s|$))")
+_CALL_AND_PERIOD = re.compile(r"\)(?=\.(?:\s|$))")
 _PROSE = re.compile(r"[\w\s.,;:!?\-]*")
 _WORD = re.compile(r"[^\W\d]\w*")
 _POSITION = re.compile(r"\.? Line \d+, Col: \d+\.?")
@@ -267,12 +270,15 @@ def _parse_one(
 
 def _expression(text: str, offset: int) -> str:
     """The longest SQL expression at the start of `text`."""
+    if (name := _NAME_AND_PERIOD.match(text)) is not None:
+        return name.group()
     candidate = text
     while True:
         try:
             return candidate[: prefix_end(candidate)]
         except SqlSyntaxError as error:
-            shorter = _without_prose_with_quote(candidate)
+            end = _CALL_AND_PERIOD.search(candidate)
+            shorter = candidate[: end.end()] if end else _without_prose_with_quote(candidate)
             if shorter is None:
                 raise _expression_problem(text, offset, error) from error
             candidate = shorter
@@ -354,7 +360,7 @@ def _settings_end(text: str, brace: int, offset: int) -> int:
         f"the settings are not a YAML mapping{detail}",
         offset + brace,
         shown,
-        'write {severity: warn, where: "a > 0"}',
+        hints.unquoted_condition(shown) or 'write {severity: warn, where: "a > 0"}',
     )
 
 
@@ -375,7 +381,7 @@ def _settings(text: str, offset: int) -> CheckSettings:
                 f"the setting {key!r} has no value",
                 offset + max(0, text.find(key)),
                 text,
-                f"write {{{key.replace('=', ': ')}}}" if "=" in key else f"write {{{key}: ..}}",
+                hints.setting_without_value(text, key),
             )
     try:
         return read_check_settings({k: v for k, v in values.items() if v is not None})

@@ -90,6 +90,9 @@ def bind_model(
         for item in layout.items
         for name in item.listed or (item.name,)
     )
+    if layout.branches[0].reshaped:
+        # Which columns there are in the end, Spark knows.
+        projections += (Projection(None, projections[0].span),)
     return BoundModel(_without(rendering.sql, layout.semicolons), projections, tuple(annotations))
 
 

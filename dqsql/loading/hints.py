@@ -322,3 +322,24 @@ def dotted_range(text: str) -> str | None:
     """`1, 5` of `1..5` in a text, or None."""
     found = _RANGE_DOTS.search(_blanked(text))
     return f"{found.group(1)}, {found.group(2)}" if found else None
+
+
+_CONDITION = re.compile(r"\b(where|warn|error_if|warn_if)\s*:\s*([^\s\"'].*?)\s*\}?\s*$", re.DOTALL)
+
+
+def unquoted_condition(text: str) -> str | None:
+    """The hint on settings with a condition that YAML cannot read without quotes."""
+    found = _CONDITION.search(text)
+    if found is None or '"' in found.group(2):
+        return None
+    return f'put the condition in quotes: {{{found.group(1)}: "{found.group(2)}"}}'
+
+
+def setting_without_value(text: str, key: str) -> str:
+    """The hint on `{severity=warn}`, `{severity:warn}`, `{warn}`, `{where: a in (1, 2)}`."""
+    if not key.isidentifier() and (hint := unquoted_condition(text)):
+        return hint
+    for sign in "=:":
+        if sign in key:
+            return f"write {{{key.replace(sign, ': ', 1)}}}"
+    return f"write {{{key}: ..}}"

@@ -52,6 +52,11 @@ _FUNCTIONS_WITHOUT_PARENTHESES = _words(
     "current_date current_timestamp current_time current_user localtimestamp session_user "
     "true false null current_catalog current_schema current_database"
 )
+# Operators of pipes that change which columns there are.
+_RESHAPING = _words(
+    "extend set drop rename aggregate pivot unpivot join inner left right full cross natural"
+    " semi anti lateral"
+)
 _INTERVAL_UNITS = frozenset(
     f"{unit}{s}"
     for unit in _words("year quarter month week day hour minute second millisecond microsecond")
@@ -99,13 +104,15 @@ class Branch:
     """One SELECT of the final query; several when it is a set operation.
 
     `select` is the offset of the SELECT keyword and `list_end` the offset where the select list
-    ends: at FROM or another clause, or where the branch ends (`has_clause` False).
+    ends: at FROM or another clause, or where the branch ends (`has_clause` False). The columns of
+    one that is `reshaped` are others in the end: `select a from t |> rename a as b`.
     """
 
     select: int
     items: tuple[Item, ...]
     list_end: int
     has_clause: bool
+    reshaped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +279,11 @@ class _Reader:
         # Hive's `from t select a` puts FROM first.
         if start < end and self._type(start) not in (TokenType.SELECT, TokenType.FROM):
             return None
-        for index in self._top_level(start, end):
-            if self._type(index) is TokenType.SELECT:
-                return index
-        return None
+        indexes = list(self._top_level(start, end))
+        selects = [i for i in indexes if self._type(i) is TokenType.SELECT]
+        # Of `from t |> select a |> where .. |> select b` the last one has the columns.
+        piped = [i for i in selects if i > start and self._type(i - 1) is TokenType.PIPE_GT]
+        return piped[-1] if piped else next(iter(selects), None)
 
     def _branch(self, select: int, end: int) -> Branch:
         items: list[Item] = []
@@ -296,7 +304,13 @@ class _Reader:
             index = following
         items.append(self._item(current, stop))
         list_end = self._start_of(stop)
-        return Branch(self.tokens[select].start, tuple(items), list_end, stop < end)
+        reshaped = any(
+            self._type(i) is TokenType.PIPE_GT
+            and i + 1 < end
+            and self.tokens[i + 1].text.lower() in _RESHAPING
+            for i in self._top_level(stop, end)
+        )
+        return Branch(self.tokens[select].start, tuple(items), list_end, stop < end, reshaped)
 
     def _start_of(self, index: int) -> int:
         return self.tokens[index].start if index < len(self.tokens) else self.text_end

@@ -175,9 +175,9 @@ def load_model(
 
 
 def known_names(library: MacroLibrary) -> frozenset[str]:
-    """The names of check and metric macros, as annotations write them."""
+    """The names of check and metric macros, in lower case: annotations may write them otherwise."""
     return frozenset(
-        name.removeprefix(prefix)
+        name.removeprefix(prefix).lower()
         for name in library.macros
         for prefix in _MACRO_PREFIXES
         if name.startswith(prefix)

@@ -7,12 +7,15 @@ from collections.abc import Collection, Iterator
 
 from dqsql.errors import Span
 from dqsql.loading.scanner import is_commented_out, scan
+from dqsql.loading.settings import CHECK_SETTINGS
 from dqsql.model.project import CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 # What begins a comment elsewhere, and not what begins one of Jinja.
 _HASH = re.compile(r"(?<![{\w])#[ \t]*@([^\W\d]\w*)")
 _MARKED = re.compile(r"(?<![^\s-])@([^\W\d]\w*)")
+# Settings in front of the first annotation of a comment.
+_SETTINGS_FIRST = re.compile(r"[^@{}]*(\{\s*(\w+)\s*:[^@{}]*\})\s*@([^\W\d]\w*)")
 # A comment that is nothing but a call, or a name.
 _CALL = re.compile(r"\s*([^\W\d]\w*)\s*(?:\(.*\))?\s*", re.DOTALL)
 
@@ -32,6 +35,7 @@ def suspicions(
     yield from _in_jinja_comments(model, names)
     yield from _behind_a_hash(model, names)
     yield from _without_mark(model, complete)
+    yield from _settings_first(model, names)
 
 
 def _commented_out(model: CheckModel, names: Collection[str]) -> Iterator[str]:
@@ -76,6 +80,21 @@ def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:
             place = Span.at_offset(model.path, model.raw_sql, comment.body_start + call.start(1))
             shown = text.strip()
             yield f"{place}: the comment {shown!r} is not a check; did you mean @{shown}?"
+
+
+def _settings_first(model: CheckModel, names: Collection[str]) -> Iterator[str]:
+    for comment in scan(model.raw_sql).comments:
+        text = model.raw_sql[comment.body_start : comment.body_end]
+        found = _SETTINGS_FIRST.match(text)
+        if found is None or found.group(3).lower() not in names:
+            continue
+        if found.group(2) in CHECK_SETTINGS:
+            place = Span.at_offset(model.path, model.raw_sql, comment.body_start + found.start(1))
+            settings, name = found.group(1), found.group(3)
+            yield (
+                f"{place}: the settings {settings} stand before the @, where they are not read;"
+                f" write @{name} {settings}"
+            )
 
 
 # --- in annotations ------------------------------------------------------------------------------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dqsql.compiler.catalog import Catalog
 from dqsql.model.project import Project
-from dqsql.templating import MacroLibrary
+from dqsql.templating import MacroLibrary, base_context
 
 
 def catalog_of(project: Project) -> Catalog:
     """The names that the annotations of a project may use."""
-    library = MacroLibrary(project.macros, {"pattern_regex": _pattern_regex})
+    context = base_context(project.vars, project.target)
+    library = MacroLibrary(project.macros, {**context, "pattern_regex": _pattern_regex})
     return Catalog(library, project.functions)
 
 

@@ -15,7 +15,8 @@ from dqsql.selection.state import state_of
 
 def methods_of(project: Project, state: str | PathLike[str] | None = None) -> Mapping[str, Method]:
     """The methods that know the project, its selectors, and earlier artefacts."""
-    methods = {**METHODS, **project_methods(project.name), **state_of(project, state).methods()}
+    own = project_methods(project.name, project.severity)
+    methods = {**METHODS, **own, **state_of(project, state).methods()}
     methods[METHOD] = SelectorMethod(project, lambda: methods)
     return methods
 

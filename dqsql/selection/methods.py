@@ -18,8 +18,17 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
+from sqlglot import exp
+
+from dqsql.dialect import parse_expression
 from dqsql.errors import SelectionError, nearest
-from dqsql.model.project import DBT_TEST, DBT_TEST_NAME, Annotation, CheckModel
+from dqsql.model.project import (
+    DBT_TEST,
+    DBT_TEST_NAME,
+    Annotation,
+    CheckModel,
+    Severity,
+)
 from dqsql.model.wording import scalar_text
 
 # A method answers whether it chooses a model. `argument` is what stands behind the dot of the
@@ -180,12 +189,20 @@ def _check_named(_: CheckModel, annotation: Annotation, value: str) -> bool:
 
 
 def _check_on(_: CheckModel, annotation: Annotation, value: str) -> bool:
-    return annotation.column is not None and fnmatchcase(annotation.column, value)
+    """The column that the check is beside, or one that it names: Spark ignores their case."""
+    names = [annotation.column] if annotation.column is not None else []
+    ast = parse_expression(annotation.expression, annotation.span)
+    names += [c.name for c in ast.find_all(exp.Column) if c.find_ancestor(exp.Func)]
+    return any(fnmatchcase(name.lower(), value.lower()) for name in names)
 
 
-def _check_severity(model: CheckModel, annotation: Annotation, value: str) -> bool:
-    severity = annotation.settings.severity or model.config.severity
-    return severity is not None and severity.value == value
+def _by_severity(default: Severity) -> Method:
+    """Models with a check of a severity; `default` is that of a check which does not name one."""
+
+    def matches(model: CheckModel, annotation: Annotation, value: str) -> bool:
+        return value == (annotation.settings.severity or model.config.severity or default).value
+
+    return _of_checks(matches)
 
 
 def _check_test(_: CheckModel, annotation: Annotation, value: str) -> bool:
@@ -199,29 +216,31 @@ def _check_type(_: CheckModel, annotation: Annotation, value: str) -> bool:
     return value == ("generic" if DBT_TEST in annotation.settings.options else "annotation")
 
 
+def project_methods(project: str, severity: Severity = Severity.ERROR) -> dict[str, Method]:
+    """The methods that know the project: its name, and the severity of its checks."""
+    return {
+        "fqn": _by_fqn(project),
+        "package": _by_package(project),
+        "severity": _by_severity(severity),
+    }
+
+
 METHODS: dict[str, Method] = {
     "name": _by_name,
-    "fqn": _by_fqn(""),
     "tag": _by_tag,
     "path": _by_path,
     "file": _by_file,
     "config": _by_config,
     "source": _by_source,
     "resource_type": _by_resource_type,
-    "package": _by_package(""),
     "group": _by_group,
     "owner": _by_owner,
     "check": _of_checks(_check_named),
     "column": _of_checks(_check_on),
-    "severity": _of_checks(_check_severity),
+    **project_methods(""),
     "test_name": _of_checks(_check_test),
     "test_type": _of_checks(_check_type),
 }
-
-
-def project_methods(project: str) -> dict[str, Method]:
-    """The methods that know the name of the project."""
-    return {"fqn": _by_fqn(project), "package": _by_package(project)}
 
 
 @dataclass(frozen=True, slots=True)

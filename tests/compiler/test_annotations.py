@@ -270,3 +270,34 @@ def test_ids_keep_vowel_signs_and_accents(compile_model: CompileModel) -> None:
     sql = f"select {columns.replace(' -- @not_null,', ', -- @not_null')}\nfrom t"
     ids = [check.id for check in compile_model(sql, name="m").plan.checks]
     assert ids == ["m.हिन्दी.not_null", "m.gro\u0308\u00dfe.not_null", "m.1_a\u0301_b.not_null"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "same"),
+    [
+        ("@primary_key((x, y))", "@primary_key(x, y)"),
+        ("@unique((x, y))", "@unique(x, y)"),
+        ("@functional_dependency(s, (x, y))", "@functional_dependency(s, determinant => [x, y])"),
+        ("@functional_dependency(s, [x, y])", "@functional_dependency(s, determinant => [x, y])"),
+        ("@avg(y) > 1", "@expect(avg(y) > 1)"),
+        ("@percentile(y, 0.5) > 1", "@expect(percentile(y, 0.5) > 1)"),
+        ("@corr(y) > 0", "@expect(corr(x, y) > 0)"),
+        ("@corr(y, s) > 0", "@expect(corr(y, s) > 0)"),
+        ("@reconciles(sum(x), sum(y), 1)", "@expect(abs(sum(x) - sum(y)) <= 1)"),
+    ],
+)
+def test_the_same_in_other_words(compile_model: CompileModel, annotation: str, same: str) -> None:
+    found, wanted = (compile_model(of_column(text)) for text in (annotation, same))
+    assert found.errors == wanted.errors == ()
+    states = {s.name for s in found.plan.states}
+    assert states == {s.name for s in wanted.plan.states}
+
+
+def test_a_macro_may_read_variables_and_have_capitals(compile_model: CompileModel) -> None:
+    macro = "{% macro metric_GrossMargin(a) %}mean({{ a }}) - {{ var('low') }}{% endmacro %}"
+    compiled = compile_model(
+        of_column("@GrossMargin(x) > 1 @grossmargin(y) > 1"), {"macros/metric_own.sql": macro}
+    )
+    assert compiled.errors == ()
+    assert [m.column for m in compiled.plan.metrics if m.name == "GrossMargin"] == ["x", "y"]
+    assert all("3" in to_sql(m.finish) for m in compiled.plan.metrics if m.column is not None)

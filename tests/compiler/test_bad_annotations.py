@@ -193,6 +193,27 @@ from .models import of_column, of_model
             "not a value of a row",
             "expressions of them",
         ),
+        ("@not_null((x, y))", CompileError, 11, "takes one column", "@not_null(x) @not_null(y)"),
+        ("@completeness([x, y]) = 1", CompileError, 11, "takes one column", "@completeness(x)"),
+        ("@in_range(0, null)", CompileError, 23, "is never true", "compare: >= 0"),
+        ("@in_range(null, 5)", CompileError, 20, "is never true", "compare: <= 5"),
+        ("@expect(max(mean(x)) > 3)", CompileError, 10, "aggregates an aggregate", "SELECT"),
+        ("@bool_and(y > 3)", CompileError, 10, "not a check", "@expect(bool_and(y > 3))"),
+        ("@not_null {severity:warn}", AnnotationError, 21, "no value", "write {severity: warn}"),
+        (
+            "@not_null {where: y in (1, 2)}",
+            AnnotationError,
+            37,
+            "has no value",
+            'quotes: {where: "y in (1, 2)"}',
+        ),
+        (
+            "@completeness > 0.5 {warn: >= 0.9}",
+            AnnotationError,
+            30,
+            "not a YAML mapping",
+            'quotes: {warn: ">= 0.9"}',
+        ),
     ],
 )
 def test_error_of_a_column_annotation(
@@ -383,6 +404,25 @@ def test_a_line_of_several_columns_shows_how_to_name_one(
     text = of_column(annotation).replace("    y,\n    x", "    y, x")
     (error,) = compile_model(text).errors
     assert error.hint == f"put each column on its own line, or name it: {named}"
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "@unique(y, x)",
+        "@less_than(y, x)",
+        "@satisfies(y < x)",
+        "@row_count > 3",
+        "@expect(sum(y) < sum(x))",
+        "@mean(x) > 1",
+    ],
+)
+def test_on_a_line_of_several_columns_some_checks_need_none(
+    compile_model: CompileModel, annotation: str
+) -> None:
+    text = of_column(annotation).replace("    y,\n    x", "    y, x")
+    compiled = compile_model(text)
+    assert compiled.errors == () and len(compiled.plan.checks) == 1
 
 
 def test_a_bad_annotation_leaves_the_others(compile_model: CompileModel) -> None:

@@ -34,6 +34,12 @@ def warnings(make_project: MakeProject, column: str, model: str = "") -> tuple[s
     ("column", "model", "warning"),
     [
         (
+            "-- must be there {severity: warn} @not_null",
+            "",
+            "checks/orders.sql:4:24: the settings {severity: warn} stand before the @, where they"
+            " are not read; write @not_null {severity: warn}",
+        ),
+        (
             "-- @not_null @not_null",
             "",
             "checks/orders.sql:4:20: @not_null appears twice, also at checks/orders.sql:4:10",

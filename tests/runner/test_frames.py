@@ -63,6 +63,27 @@ def test_means_of_decimals_are_exact(spark: SparkSession) -> None:
     assert statuses(spark, sql, checks) == ["pass"] * 4
 
 
+def test_tuples_of_columns_with_nulls(spark: SparkSession) -> None:
+    rows = "(1, 1, 'x'), (null, 2, 'x'), (null, 2, 'y'), (null, null, 'z')"
+    sql = f"select * from values {rows} t(a, b, c)"
+    passing = [
+        "@unique((a, c))",
+        "@functional_dependency(c, (a, b))",
+        "@count_distinct((a, b)) = 2",
+    ]
+    failing = ["@primary_key((a, b))", "@unique((a, b))", "@unique_value_ratio([a, b]) = 1"]
+    assert statuses(spark, sql, passing) == ["pass"] * 3
+    assert statuses(spark, sql, failing) == ["fail"] * 3
+
+
+def test_only_demanding_a_value_is_met_by_nan(spark: SparkSession) -> None:
+    sql = "select cast('NaN' as double) as n from range(3)"
+    assert statuses(spark, sql, ["@expect(mean(n) is not null)", "@mean(n) > 1"]) == [
+        "pass",
+        "fail",
+    ]
+
+
 def test_a_date_is_no_number(spark: SparkSession) -> None:
     sql = "select date '2024-01-05' d, 1 a from range(3)"
     checks = ["mean(d) > 0", "median(d) > 0", "kll_quantile(d, 0.5) > 0", "corr(d, a) > 0"]

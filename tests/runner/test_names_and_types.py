@@ -101,6 +101,26 @@ def test_segments_named_like_columns_of_the_statements(new_project: NewProject) 
     assert len(result.results) == 2 * 6
 
 
+def test_no_two_segments_have_one_label(new_project: NewProject) -> None:
+    rows = "('1, s2=2', '3'), ('1', '2, s2=3'), ('1, s2 is null', null), ('1', null), ('a, b', 'c')"
+    project = new_project(
+        "{{ config(segment_by = ['s1', 's2']) }}\n"
+        "select s1, s2 from {{ source('raw', 't') }}\n-- @row_count = 1 @count_distinct(s1) = 1",
+        f"select * from values {rows} as t(s1, s2)",
+    )
+    found = {r.segment: r.status for r in project.run().results if r.segment is not None}
+    assert found == dict.fromkeys(
+        (
+            r"s1=1\, s2=2, s2=3",
+            r"s1=1, s2=2\, s2=3",
+            r"s1=1\, s2 is null, s2 is null",
+            "s1=1, s2 is null",
+            "s1=a, b, s2=c",
+        ),
+        Status.PASS,
+    )
+
+
 TYPES = """
 select
     struct('Main St' as street, struct(12345 as `zip code`) as area) as address,

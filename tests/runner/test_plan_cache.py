@@ -37,14 +37,15 @@ FILES = {
             amount    -- @avh @mean > {{ var('least', 3) }} {warn: '> 5'}
         from b
         """,
-    "macros/twice.sql": "{% macro check_twice(c) %}sum({{ c }}) > 2{% endmacro %}",
+    "macros/twice.sql": "{% macro check_twice(c) %}sum({{ c }}) > {{ var('low', 2) }}"
+    "{% endmacro %}",
 }
 CHANGES = {
     "a check": ("checks/orders.sql", "@avh", "@avh @max < 7"),
     "the settings of a check": ("checks/orders.sql", "> 5", "> 6"),
     "the query": ("checks/orders.sql", "from b", "from b where day is not null"),
     "the place of a check": ("checks/orders.sql", "select day", "\nselect day"),
-    "a macro": ("macros/twice.sql", "> 2", "> 3"),
+    "a macro": ("macros/twice.sql", "low', 2", "low', 3"),
     "a model that a check names": ("checks/customers.sql", "@unique", "@not_null"),
     "the batches of that model": (
         "checks/customers.sql",
@@ -56,6 +57,11 @@ CHANGES = {
         "dqsql_project.yml",
         "profile: test",
         "profile: test\nvars: {least: 4}",
+    ),
+    "a variable of a macro": (
+        "dqsql_project.yml",
+        "profile: test",
+        "profile: test\nvars: {low: 4}",
     ),
 }
 

@@ -81,6 +81,25 @@ def test_selection(select: list[str], exclude: list[str], names: str) -> None:
     assert [m.name for m in select_models(MODELS, select, exclude)] == list(names)
 
 
+def test_methods_about_checks() -> None:
+    at = Span("x")
+    beside = Annotation("not_null", CheckSettings(), at, "Price")
+    behind = Annotation("unique(day, amount)", CheckSettings(severity=Severity.WARN), at)
+    models = [replace(m, annotations=(a,)) for m, a in zip(MODELS, (beside, behind), strict=False)]
+    names = {
+        "severity:error": "a",
+        "severity:warn": "b",
+        "column:PRICE": "a",
+        "column:amount": "b",
+        "column:unique": "",
+    }
+    models[1] = replace(models[1], config=ModelConfig())
+    found = {text: "".join(m.name for m in select_models(models, [text])) for text in names}
+    assert found == names
+    lenient = project_methods("shop", Severity.WARN)
+    assert len(select_models(models, ["severity:warn"], methods=lenient)) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -33,6 +33,8 @@ def _relation_rows(aggregate: base.AggregateCall, relations: base.Relations) -> 
     relation = relations[aggregate.args[0].this]
     merge = base.merge_with("max" if relation.batch is None else "sum")
     rows = call("count", exp.Star())
+    if aggregate.where is not None:
+        rows = call("count_if", aggregate.where.copy())
     component = base.Component("rows", rows, merge, source=relation, whole_only=True)
     return base.Lowering((component,), base.first_state)
 

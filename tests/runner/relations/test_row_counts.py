@@ -66,3 +66,19 @@ def test_batches_of_another_kind_are_an_error(project: Project, table: Table) ->
     (found,) = project.run(select=["a"]).results
     assert found.status is Status.ERROR
     assert "the batches of a are of type date, those of b of type int" in found.message
+
+
+def test_a_condition_is_about_both(project: Project, table: Table) -> None:
+    table("c_t", "select id as n from range(10)")
+    table("d_t", "select id as n from range(5)")
+    checks = '-- @equal_row_count(d_t) {where: "n < 3"}\n-- @equal_row_count(d_t) {where: "n < 6"}'
+    project.write("c", f"select n from c_t\n{checks}")
+    found = project.run(select=["c"]).results
+    assert [(r.status, r.message) for r in found] == [
+        (Status.PASS, "row_count where n < 3 is 3; row_count_of(d_t) where n < 3 is 3"),
+        (
+            Status.FAIL,
+            "row_count where n < 6 is 6; row_count_of(d_t) where n < 6 is 5,"
+            " expected equal_row_count(d_t)",
+        ),
+    ]
