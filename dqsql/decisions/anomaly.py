@@ -371,7 +371,9 @@ def _adjusted(limit: Limits, expected: float, settings: AnomalySettings) -> Limi
     lower, upper = limit.lower, limit.upper
     if math.isfinite(expected):
         small = settings.small_change(expected)
-        lower, upper = min(lower, expected - small), max(upper, expected + small)
+        # Fixed limits may leave the expected value out: `absolute_change(lower => 1)`.
+        if small > 0:
+            lower, upper = min(lower, expected - small), max(upper, expected + small)
     if settings.direction == "spike":
         lower = -math.inf
     if settings.direction == "drop":
@@ -391,6 +393,10 @@ def _score(value: float, expected: float, limit: Limits) -> float | None:
         expected = (limit.lower + limit.upper) / 2
     if not math.isfinite(expected):
         return None
+    if not limit.lower <= expected <= limit.upper:
+        nearest = limit.lower if expected < limit.lower else limit.upper
+        beyond = max(limit.lower - value, value - limit.upper, 0.0)
+        return 1.0 + beyond / abs(nearest - expected) if beyond else 0.0
     bound = limit.upper if value >= expected else limit.lower
     width, distance = abs(bound - expected), abs(value - expected)
     if distance == 0.0 or math.isinf(width):
@@ -431,6 +437,9 @@ def explain(decision: AnomalyDecision, basis: str) -> str:
     inside = decision.lower <= decision.value <= decision.upper
     if inside:
         return f"{seen}, expected {expected}, {allowed}"
+    if not decision.lower <= decision.expected <= decision.upper:
+        side = "low" if decision.value < decision.lower else "high"
+        return f"{seen} is too {side}, compared with {expected}, {allowed}"
     side = "above" if delta > 0 else "below"
     off = decision.deviations
     if off is None or math.isinf(off):

@@ -87,7 +87,9 @@ class Numbers:
 
     def below(self, points: FloatArray) -> FloatArray:
         """The share of values at or below each point."""
-        sums = np.concatenate([[0.0], np.cumsum(self.weights)])
+        sums = np.concatenate([[0.0], np.minimum(np.cumsum(self.weights), 1.0)])
+        # Weights that were rounded add up to about 1.
+        sums[-1] = 1.0
         return np.asarray(sums[np.searchsorted(self.atoms, points, side="right")], dtype=float)
 
     def at_rank(self, share: float) -> float:

@@ -146,6 +146,7 @@ _UNRESOLVED: Mapping[str, Any] = {
     "reason": None,
     "notified_at": None,
     "resolution_notified_at": None,
+    "undelivered_at": None,
 }
 
 
@@ -183,6 +184,9 @@ def _opened(result: Result, batch: str, now: dt.datetime, known: Collection[str]
 def _extend(row: Row, batch: str, bad: Sequence[Result], now: dt.datetime) -> None:
     batches = sorted({*row["batches"], batch}, key=batch_order)
     worst = worst_status([Status(row["status"]), *(r.status for r in bad)])
+    if worst is Status.FAIL and row["status"] == Status.WARN.value:
+        # Who was told of a warning does not know of the failure.
+        row["notified_at"] = None
     row.update(_extent(batches), status=worst.value, last_seen_at=now)
     if batch == batches[-1]:
         worst = worst_status(r.status for r in bad)
@@ -235,7 +239,8 @@ def heeded(row: Mapping[str, Any], now: dt.datetime) -> Row:
     that the row was more than open before: `open` then opens it again, as no day does that was
     taken out of a muted one.
     """
-    found: Row = {"assigned_to": None, "impact": None, "readers": None, **row}
+    later = ("assigned_to", "impact", "readers", "undelivered_at")
+    found: Row = {**dict.fromkeys(later), **row}
     state, until = found["state"], found["muted_until"]
     resolved, noted = found["resolved_at"] is not None, found["acknowledged_at"] is not None
     by = {"author": found["author"] or _BY_SQL}
@@ -282,12 +287,15 @@ def batch_statuses(
 ) -> dict[str, BatchStatus]:
     """What each batch's verdicts make of it.
 
-    A review (`accept` or `reject` by batch) decides on a batch with findings. One without any was
-    repaired since it was rejected. A check that could not be computed says nothing of a batch,
-    unless a run `holds` rows back until all have been.
+    A review (`accept` or `reject` by batch) decides on a batch with findings; warnings alone keep a
+    rejected one out. One without any was repaired since it was rejected. A check that could not be
+    computed says nothing of a batch, unless a run `holds` rows back until all have been.
     """
     statuses = dict.fromkeys(batches, BatchStatus.ACCEPTED)
+    told = set()
     for result in results:
+        if result.status in (Status.FAIL, Status.WARN):
+            told.add(result.batch)
         if result.batch not in statuses:
             continue
         if result.status is Status.ERROR and holds:
@@ -295,8 +303,10 @@ def batch_statuses(
         elif result.status is Status.FAIL and statuses[result.batch] is BatchStatus.ACCEPTED:
             statuses[result.batch] = BatchStatus.FLAGGED
     for batch, status in statuses.items():
-        if status is BatchStatus.FLAGGED and batch in reviews:
-            statuses[batch] = REVIEWED[reviews[batch]]
+        review = reviews.get(batch)
+        rejected = review == "reject" and batch in told and status is BatchStatus.ACCEPTED
+        if review is not None and (status is BatchStatus.FLAGGED or rejected):
+            statuses[batch] = REVIEWED[review]
     return statuses
 
 

@@ -181,7 +181,9 @@ def decide_novelty(
             scored = _at_rate(chosen, training, tested, clock, config)
         else:
             scored = _score(training, tested, config)
-        return _decision(chosen, training, observed, scored, ignored, config)
+        # Told as they are, also where they are larger than can be squared.
+        shown = np.asarray(new, dtype=float)[compared]
+        return _decision(chosen, training, shown, scored, ignored, config)
 
 
 def _score(training: FloatArray, tested: FloatArray, config: NoveltyConfig) -> _Scored:

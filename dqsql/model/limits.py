@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dqsql.errors import ConfigError, Span
-from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Check
 from dqsql.model.project import CheckModel, Project, Target
 
@@ -22,8 +21,7 @@ _SETTINGS = ("begin", "lookback", "max_segments", "failures_limit", "store_failu
 class RunLimits:
     """`begin` and `lookback` are about batches, `max_segments` and the rest about what is kept.
 
-    Without a `failures_limit` all failing rows are kept, in a table of the model's own. `rates`
-    are the false-positive rates of monitors that name none.
+    Without a `failures_limit` all failing rows are kept, in a table of the model's own.
     """
 
     begin: str | None = None
@@ -31,7 +29,6 @@ class RunLimits:
     max_segments: int = 1_000
     failures_limit: int | None = 100
     store_failures: bool = False
-    rates: Rates = DEFAULT_RATES
 
     @property
     def keeps_all_failures(self) -> bool:
@@ -48,12 +45,8 @@ def limits_of(
     project: Project,
     *,
     store_failures: bool = False,
-    rates: Rates = DEFAULT_RATES,
 ) -> RunLimits:
-    """The limits of a model.
-
-    `store_failures` is the wish of the command line, `rates` those of monitors that name none.
-    """
+    """The limits of a model. `store_failures` is the wish of the command line."""
     given: dict[str, Any] = {
         name: settings[name]
         for settings in (project.settings, model.config.extra)
@@ -62,7 +55,7 @@ def limits_of(
     }
     if store_failures:
         given["store_failures"] = True
-    return RunLimits(**given, rates=rates)
+    return RunLimits(**given)
 
 
 SETTING = "quarantine"

@@ -360,6 +360,10 @@ FINDINGS = Table(
             "resolution_notified_at",
             "When a message about its resolution was sent; null: none was sent.",
         ),
+        time(
+            "undelivered_at",
+            "When a message about it, to be sent again, could not be delivered; null: all were.",
+        ),
         text("assigned_to", "Who it is assigned to; null: nobody."),
         text("impact", "Number of dbt models and exposures that read the affected data."),
         texts("readers", "Names of these models and exposures."),

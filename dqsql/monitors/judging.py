@@ -56,10 +56,11 @@ class Judged:
 class MonitorRun:
     """The monitors of one model at work.
 
-    The place's ledger is that of before the run; `accepted_by_review` are batches that a person
-    accepted; `before` is what monitors learned from before the scan. `replayed` is how many of the
-    newest stored batches will be decided on again. A run that `holds` rows back does not learn from
-    batches of which checks could not be computed; none learns from `empty` ones, without rows.
+    The place's ledger is that of before the run; `accepted_by_review` and `rejected_by_review` are
+    batches that a person accepted or rejected; `before` is what monitors learned from before the
+    scan. `replayed` is how many of the newest stored batches will be decided on again. A run that
+    `holds` rows back does not learn from batches of which checks could not be computed; none learns
+    from `empty` ones, without rows.
     """
 
     place: Workplace
@@ -68,6 +69,7 @@ class MonitorRun:
     rates: Rates
     failed: Mapping[str, DqsqlError] = field(default_factory=dict)
     accepted_by_review: frozenset[str] = frozenset()
+    rejected_by_review: frozenset[str] = frozenset()
     before: BeforeScan | None = None
     replayed: int = 0
     store_failures: bool = False
@@ -156,10 +158,14 @@ class MonitorRun:
         return streaks_of(plan.monitors, place.store, plan.model.name, place.ledger, batches)
 
     def _sound(self, batch: str, results: Iterable[Result]) -> bool:
-        reviewed = batch in self.accepted_by_review
-        keeps_out = (Status.FAIL, Status.ERROR) if self.holds else (Status.FAIL,)
-        fails = any(r.status in keeps_out for r in results)
-        return reviewed or not (fails or batch in self.empty)
+        if batch in self.accepted_by_review:
+            return True
+        keeps_out = {Status.FAIL}
+        if self.holds:
+            keeps_out.add(Status.ERROR)
+        if batch in self.rejected_by_review:
+            keeps_out.add(Status.WARN)
+        return batch not in self.empty and not any(r.status in keeps_out for r in results)
 
     def _context(
         self, batches: Sequence[str], rows: Mapping[str, int], before: BeforeScan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dqsql.compiler.adoption import is_checked
@@ -56,25 +57,50 @@ _DAY = 24 * 3600.0
 Ledgers = Mapping[str, Mapping[str, BatchRecord]]
 
 
-def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> Rates:
+@dataclass(frozen=True)
+class ProjectRates:
     """The rates of monitors that name none: the project's budget over the number of decisions.
 
     All monitors of the project count, also those of models that are not selected and those that
-    name a rate of their own, so that the rates depend on the project alone. `plans` are those that
-    are there already, `ledgers` the batches that each model had. Raises ConfigError.
+    name a rate of their own, so that the rates depend on the project alone.
+
+    Attributes:
+        budget: of false alarms, None where the project has none.
+        deciding: by model, how many monitors of columns and of the whole model decide.
+        ledgers: the batches that each model had.
+    """
+
+    budget: Budget | None = None
+    deciding: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ledgers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def rates(self, model: str | None = None, batches: Collection[str] = ()) -> Rates:
+        """The rates, where a model has further batches: a first run decides as daily ones do."""
+        if self.budget is None:
+            return DEFAULT_RATES
+        from dqsql.decisions.budget import rates_of_decisions
+
+        columns = models = 0.0
+        for name, (on_columns, on_models) in self.deciding.items():
+            known = self.ledgers.get(name, ())
+            often = cadence({*known, *batches} if name == model else known)
+            columns, models = columns + often * on_columns, models + often * on_models
+        if not columns + models:
+            return DEFAULT_RATES
+        return Rates(*rates_of_decisions(self.budget, columns, models))
+
+
+def project_rates(project: Project, plans: Iterable[Plan], ledgers: Ledgers) -> ProjectRates:
+    """The rates of a project.
+
+    `plans` are those that are there already, `ledgers` the batches that each model had. Raises
+    ConfigError.
     """
     budget = read_budget(project)
     if budget is None:
-        return DEFAULT_RATES
-    from dqsql.decisions.budget import rates_of_decisions
-
-    columns = models = 0.0
-    for plan in _all_plans(project, plans):
-        often, (on_columns, on_models) = cadence(ledgers.get(plan.model.name, {})), _deciding(plan)
-        columns, models = columns + often * on_columns, models + often * on_models
-    if not columns + models:
-        return DEFAULT_RATES
-    return Rates(*rates_of_decisions(budget, columns, models))
+        return ProjectRates()
+    deciding = {plan.model.name: _deciding(plan) for plan in _all_plans(project, plans)}
+    return ProjectRates(budget, deciding, {name: tuple(ledgers.get(name, ())) for name in deciding})
 
 
 def cadence(ledger: Iterable[str]) -> float:

@@ -116,15 +116,15 @@ class PatternDecision:
         status: "pass", "fail", or "empty" (no non-null value, nothing can be said).
         p_value: of the two-tailed test, in [0, 1]; 1 for an empty batch.
         nonconforming_share: share of non-null values that do not match, in [0, 1]; None if empty.
-        threshold_share: the least share that raises an alarm in a batch of this size; above 1
-            where none does; None if empty.
+        largest_passing_share: the largest share that raises no alarm in a batch of this size, in
+            [0, 1]; None if empty.
         message: for people; holds sample values unless they are to be kept private.
     """
 
     status: Literal["pass", "fail", "empty"]
     p_value: float
     nonconforming_share: float | None
-    threshold_share: float | None
+    largest_passing_share: float | None
     message: str
 
 
@@ -177,7 +177,7 @@ def decide(
         status="fail" if failed else "pass",
         p_value=p_value,
         nonconforming_share=now,
-        threshold_share=threshold / rows,
+        largest_passing_share=(threshold - 1) / rows,
         message=_message(pattern, then, now, failed, () if pii else samples),
     )
 

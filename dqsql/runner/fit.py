@@ -62,7 +62,7 @@ class Stored:
     ) -> Stored:
         """Read the ledgers. Raises DqsqlError."""
         ledgers = read_ledgers(store)
-        return cls(project, spark, store, ledgers, project_rates(project, plans, ledgers))
+        return cls(project, spark, store, ledgers, project_rates(project, plans, ledgers).rates())
 
     def ledger(self, plan: Plan) -> Mapping[str, BatchRecord]:
         """The batches of a model that were checked."""

@@ -50,6 +50,7 @@ from dqsql.monitors.context import Workplace
 from dqsql.monitors.grouping import grouped, joined_results
 from dqsql.monitors.judging import Judged, MonitorRun, held_back_note, streaks_of
 from dqsql.monitors.kind import BeforeScan
+from dqsql.monitors.rates import ProjectRates
 from dqsql.monitors.registry import learn_before_scan, learns_before_scan, with_learned
 from dqsql.monitors.uncomputed import UncomputedChecks, errors_by_batch
 from dqsql.runner.stages import ModelVerdicts, TestedBatches, before_scan, constraints, newest_again
@@ -85,6 +86,7 @@ class ModelRun:
     journal: Journal
     retired: Mapping[str, BatchRecord] = field(default_factory=dict)
     limits: RunLimits = field(default_factory=RunLimits)
+    rates: ProjectRates = field(default_factory=ProjectRates)
     reviews: Mapping[str, str] = field(default_factory=dict)
     only_new: bool = False
     quarantine: Quarantine | None = None
@@ -337,7 +339,7 @@ class ModelRun:
         batches = tested.batches
         delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
         delta = with_vanished(delta, self.plan, self.store, tested.before, batches)
-        sound = sound_batches(self._constraints(delta), batches) | self._reviewed
+        sound = sound_batches(self._constraints(delta, tested), batches) | self._reviewed
         found = self._verdicts(tested, delta, sound)
         if found.cumulative is not None:
             rejected = found.rejected(batches, self.reviews)
@@ -362,8 +364,7 @@ class ModelRun:
             )
             measured = delta.joined(cumulative.measure(counting))
         self.phases.enter(DECIDE)
-        results = self._constraints(measured)
-        results.extend(unevaluated(self.plan, tested.part.errors, tested.batches, self._columns))
+        results = self._constraints(measured, tested)
         judged = self._judge(tested, measured, results)
         return ModelVerdicts(measured, results, judged, cumulative)
 
@@ -383,9 +384,10 @@ class ModelRun:
             place=self._place(tested.before, tested.batch_type),
             run_id=self.run_id,
             now=self.now,
-            rates=self.limits.rates,
+            rates=self.rates.rates(self.plan.model.name, tested.batches),
             failed=tested.part.metric_errors,
             accepted_by_review=self._reviewed,
+            rejected_by_review=frozenset(b for b, v in self.reviews.items() if v == "reject"),
             before=self._before,
             store_failures=self.limits.store_failures,
             holds=self._holds,
@@ -398,9 +400,10 @@ class ModelRun:
         """Whether rows are handed on by what is found of their batch."""
         return self.quarantine is not None or self.label is not None
 
-    def _constraints(self, measured: Measurement) -> list[Result]:
+    def _constraints(self, measured: Measurement, tested: TestedBatches) -> list[Result]:
         found = constraints(measured, self.plan, self._choice, self.ledger, self._columns)
-        return self._streaks.judged(found)
+        failed = unevaluated(self.plan, tested.part.errors, tested.batches, self._columns)
+        return self._streaks.judged([*found, *failed])
 
     def _write(self, work: Work) -> None:
         """Store what batches leave at once: the next ones of this run look at it."""

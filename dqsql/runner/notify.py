@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dqsql.decisions.lifecycle import DQSQL, heeded, is_muted, was_muted_since
 from dqsql.engine.exclusive import locked
 from dqsql.errors import DqsqlError
-from dqsql.model.project import Project, Severity
-from dqsql.model.results import ACKNOWLEDGED, RESOLVED
+from dqsql.model.project import Project
+from dqsql.model.results import ACKNOWLEDGED, RESOLVED, Status
 from dqsql.model.routes import SETTING, Route, read_routes
 from dqsql.model.tables import CHECKS, FINDINGS, MODELS
 from dqsql.report.notifications import REPORT_URL, Notice, notice_of, send, unset_variables
@@ -77,8 +77,8 @@ class AfterRun:
         Its batches wait for a review. What the first run of a model finds in the past is no news.
         """
         now = row["opened_at"] is not None and row["opened_at"] >= self.started
-        error = row["severity"] == Severity.ERROR.value
-        return now and error and row["author"] == DQSQL and row["model"] in self.known
+        failed = row["status"] == Status.FAIL.value
+        return now and failed and row["author"] == DQSQL and row["model"] in self.known
 
 
 def tell(
@@ -123,12 +123,15 @@ def tell(
             problems.append(f"messages were not sent: {error}")
             failed |= {n.finding_id for n in wanted}
     delivered = {n.finding_id for _, taken in sent for n in taken}
-    told = set(notices) - failed - (unsent - delivered)
-    if told and not dry_run:
-        changed = {row["model"] for row in rows if row["finding_id"] in told}
+    owed = failed | (unsent - delivered)
+    if notices and not dry_run:
+        changed = {row["model"] for row in rows if row["finding_id"] in notices}
         for row in rows:
-            if row["finding_id"] in told:
+            if row["finding_id"] in owed:
+                row["undelivered_at"] = now
+            elif row["finding_id"] in notices:
                 row[_COLUMNS[notices[row["finding_id"]].event]] = now
+                row["undelivered_at"] = None
                 if row["state"] == RESOLVED:
                     row["resolution_notified_at"] = now
         store.replace_partition(FINDINGS, [r for r in rows if r["model"] in changed])
@@ -149,12 +152,13 @@ _COLUMNS = {"opened": "notified_at", "resolved": "resolution_notified_at"}
 def _due(row: Mapping[str, Any], now: dt.datetime, after: AfterRun | None) -> str | None:
     """What is to be told of a finding: `opened`, `resolved`, or nothing.
 
-    What an earlier run resolved before anybody heard of it is no news, nor is what somebody has
-    taken note of.
+    What an earlier run resolved before anybody heard of it is no news, unless a message about it
+    could not be delivered; nor is what somebody has taken note of.
     """
     if row["state"] == RESOLVED:
         if row["notified_at"] is None:
-            return "opened" if after is not None and after.passed_by(row) else None
+            passed = after is not None and after.passed_by(row)
+            return "opened" if passed or row["undelivered_at"] is not None else None
         return "resolved" if row["resolution_notified_at"] is None else None
     if row["state"] == ACKNOWLEDGED or is_muted(row, now):
         return None

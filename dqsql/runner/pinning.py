@@ -16,6 +16,7 @@ from dqsql.model.results import BatchStatus
 from dqsql.model.tables import BATCHES, COLUMNS, METRICS
 from dqsql.model.wording import plural
 from dqsql.monitors.catalog import catalog_of
+from dqsql.monitors.kinds.anomaly.replay import default_scores
 from dqsql.monitors.subjects import Subject
 from dqsql.runner.auto import is_open
 from dqsql.runner.compilation import Where
@@ -72,7 +73,7 @@ def suggest_from_incidents(where: Where, name: str, *, step: Step = silent) -> P
                 hint=f"dqsql review reject {name} BATCH --reason '..'",
             )
         rows = store.select(METRICS, where={"model": [name], "segment": None})
-    found = catching(_series(compiled.project, rows), rejected, accepted)
+    found = catching(_series(compiled.project, rows), rejected, accepted, default_scores)
     caught = {b for c in found for b in c.caught}
     missed = [b for b in rejected if b not in caught]
     notes = [f"{len(caught)} of {plural(len(rejected), 'rejected batch')} would have been found"]

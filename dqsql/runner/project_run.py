@@ -34,7 +34,6 @@ from dqsql.errors import ConnectionLostError, DqsqlError, error_of
 from dqsql.loading.dbt.rebuilds import reopen_rebuilt
 from dqsql.model.events import START, WRITE, Phases, RunListener
 from dqsql.model.limits import Quarantine, limits_of, quarantine_of, refuse_shared_tables
-from dqsql.model.monitors import DEFAULT_RATES, Rates
 from dqsql.model.plan import Plan
 from dqsql.model.project import CheckModel, Project
 from dqsql.model.results import (
@@ -48,7 +47,7 @@ from dqsql.model.results import (
 )
 from dqsql.model.routes import SETTING, read_routes
 from dqsql.model.tables import ALL_TABLES, MODEL_RUNS, RUNS
-from dqsql.monitors.rates import project_rates
+from dqsql.monitors.rates import ProjectRates, project_rates
 from dqsql.monitors.registry import is_due
 from dqsql.monitors.uncomputed import lacks_checks
 from dqsql.report.openlineage import send_lineage
@@ -114,7 +113,7 @@ class ProjectRun:
     _reviews: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _findings: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     _retired: Mapping[str, Mapping[str, BatchRecord]] = field(default_factory=dict)
-    _rates: Rates = DEFAULT_RATES
+    _rates: ProjectRates = field(default_factory=ProjectRates)
     _unchanged: set[str] = field(default_factory=set)
     _watched: WatchedFiles | None = None
     _registered: Registered = field(default_factory=Registered, init=False)
@@ -460,12 +459,8 @@ class ProjectRun:
             run_id=self.run_id,
             now=self.started,
             tell=tell,
-            limits=limits_of(
-                model,
-                self._project,
-                store_failures=self.request.store_failures,
-                rates=self._rates,
-            ),
+            limits=limits_of(model, self._project, store_failures=self.request.store_failures),
+            rates=self._rates,
             reviews=self._reviews.get(model.name, {}),
             only_new=self.request.only_new,
             quarantine=self._quarantine(model),

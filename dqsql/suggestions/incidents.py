@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dqsql.dialect import parse_expression, to_sql
 from dqsql.model.wording import first_of, plural
-from dqsql.suggestions.intervals import round_up
+from dqsql.suggestions.intervals import round_up_by, written
 from dqsql.suggestions.suggestion import Suggestion
 
 # Beside the range of accepted batches, so much of it is let pass; of a constant one, of its value.
 _SLACK = 0.1
-# A value so many robust standard deviations away from those before it is anomalous.
-_FAR = 6.0
-_BEFORE, _LEAST = 30, 7
-# A normal distribution's standard deviation by its median absolute deviation.
-_MAD = 1.4826
+_LEAST = 7
+# So many of the newest accepted batches tell how often a check alarms.
+_TRIED = 120
 
 # So many rejected batches are named.
 _NAMED = 3
@@ -39,6 +38,19 @@ class MetricSeries:
     call: str
     arguments: tuple[str, ...]
     values: Mapping[str, float]
+
+
+class Anomalies(Protocol):
+    """What `@anomaly` of a metric says of some of its values."""
+
+    def __call__(
+        self, values: Mapping[str, float], accepted: Sequence[str], asked: Sequence[str]
+    ) -> Mapping[str, float]:
+        """How far out the `asked` batches are: beyond 1 are anomalies; those that are decided on.
+
+        Each is compared with the `accepted` ones before it, which come oldest first.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,14 +75,17 @@ class IncidentCheck:
 
 
 def catching(
-    series: Sequence[MetricSeries], rejected: Sequence[str], accepted: Sequence[str]
+    series: Sequence[MetricSeries],
+    rejected: Sequence[str],
+    accepted: Sequence[str],
+    anomalies: Anomalies,
 ) -> list[IncidentCheck]:
     """Checks that would have caught rejected batches, the most useful first.
 
     Batches come oldest first. The first one catches most with the fewest false alarms; each further
     one adds most to those before it. Those that add nothing are left out.
     """
-    found = [c for s in series for c in _of_series(s, rejected, accepted) if c.caught]
+    found = [c for s in series for c in _of_series(s, rejected, accepted, anomalies) if c.caught]
     ranked: list[IncidentCheck] = []
     covered: set[str] = set()
     while found:
@@ -93,14 +108,14 @@ def _worth(check: IncidentCheck, covered: set[str]) -> tuple[float, ...]:
 
 
 def _of_series(
-    series: MetricSeries, rejected: Sequence[str], accepted: Sequence[str]
+    series: MetricSeries, rejected: Sequence[str], accepted: Sequence[str], anomalies: Anomalies
 ) -> Iterator[IncidentCheck]:
     good = [b for b in accepted if math.isfinite(series.values.get(b, math.nan))]
     bad = [b for b in rejected if math.isfinite(series.values.get(b, math.nan))]
     if len(good) < _LEAST or not bad:
         return
     yield from _bounds(series, bad, good)
-    yield _anomaly(series, bad, good)
+    yield _anomaly(series, bad, good, anomalies)
 
 
 def _bounds(
@@ -118,36 +133,29 @@ def _bounds(
         last = int(np.argmax(sign * values))
         others, _ = _limit(np.delete(sign * values, last))
         alarms = (good[last],) if sign * values[last] > others else ()
-        # Away from the accepted values.
-        bound = f"{comparison} {sign * round_up(limit):.10g}"
         distance = min(out[b] for b in caught) / spread
+        bound = f"{comparison} {written(sign * limit)}"
         yield IncidentCheck(series, bound, caught, alarms, len(good), distance)
 
 
 def _limit(values: FloatArray) -> tuple[float, float]:
+    """A bound that all values meet, as it is written, and the width of their range."""
     low, high = float(values.min()), float(values.max())
     spread = (high - low) or abs(high) or 1.0
-    return high + _SLACK * spread, spread
+    return round_up_by(high + _SLACK * spread, spread), spread
 
 
-def _anomaly(series: MetricSeries, bad: Sequence[str], good: Sequence[str]) -> IncidentCheck:
+def _anomaly(
+    series: MetricSeries, bad: Sequence[str], good: Sequence[str], anomalies: Anomalies
+) -> IncidentCheck:
     """Each batch against the accepted ones before it."""
-    scores = {b: _score(series, b, good) for b in (*bad, *good)}
-    caught = tuple(b for b in bad if scores[b] > _FAR)
-    alarms = tuple(b for b in good if scores[b] > _FAR)
-    judged = sum(not math.isnan(scores[b]) for b in good)
-    distance = min((scores[b] / _FAR for b in caught), default=0.0)
+    tried = good[-_TRIED:]
+    scores = anomalies(series.values, good, [*bad, *tried])
+    caught = tuple(b for b in bad if scores.get(b, 0.0) > 1)
+    alarms = tuple(b for b in tried if scores.get(b, 0.0) > 1)
+    judged = sum(b in scores for b in tried)
+    distance = min((scores[b] for b in caught), default=0.0)
     return IncidentCheck(series, "", caught, alarms, judged, min(distance, 100.0))
-
-
-def _score(series: MetricSeries, batch: str, good: Sequence[str]) -> float:
-    before = [series.values[b] for b in good if b < batch][-_BEFORE:]
-    if len(before) < _LEAST:
-        return math.nan
-    middle = float(np.median(before))
-    away = np.abs(np.array(before) - middle)
-    scale = _MAD * float(np.median(away)) or float(away.max()) or abs(middle) * 0.01 or 1e-9
-    return abs(series.values[batch] - middle) / scale
 
 
 def suggestion_of(check: IncidentCheck, rejected: Sequence[str]) -> Suggestion:

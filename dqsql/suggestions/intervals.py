@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
+_TINY = 1e-300  # below it, powers of ten have few digits left
 _Z = 1.96  # 95 % of a normal distribution lie within so many standard deviations
 
 
@@ -34,7 +36,7 @@ def floor_to(value: float, digits: int = 2) -> float:
 
 def round_down(value: float) -> float:
     """The value rounded down to three significant digits."""
-    if value == 0 or not math.isfinite(value):
+    if abs(value) < _TINY or not math.isfinite(value):
         return value
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
     steps = math.floor(value / unit + 1e-9)
@@ -46,9 +48,20 @@ def round_up(value: float) -> float:
     return -round_down(-value)
 
 
+def round_up_by(value: float, width: float) -> float:
+    """The value rounded up to a hundredth of `width` > 0 or less."""
+    if width < _TINY or not math.isfinite(value):
+        return value
+    digits = 2 - math.floor(math.log10(width))
+    unit = float(10 ** abs(digits))
+    if digits <= 0:
+        return math.ceil(value / unit - 1e-9) * unit
+    return math.ceil(value * unit - 1e-9) / unit
+
+
 def written(value: float) -> str:
     """A number as SQL that reads back as the same number, without an exponent."""
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     text = repr(value)
-    return f"{value:.20f}".rstrip("0") if "e" in text and abs(value) < 1 else text
+    return f"{Decimal(text):f}" if "e" in text and abs(value) < 1 else text

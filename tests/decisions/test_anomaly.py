@@ -448,3 +448,23 @@ def test_names() -> None:
         "month",
         "stl",
     }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "value", "words"),
+    [
+        (strategy("absolute_change", lower=50), 310.0, "too low, compared with 300"),
+        (strategy("absolute_change", upper=-10), 299.0, "too high, compared with 300"),
+        (strategy("relative_rate_of_change", lower=1.05), 301.0, "too low"),
+        (strategy("relative_rate_of_change", upper=0.9), 299.0, "too high"),
+        (strategy("absolute_change", lower=1), 300.0, "too low"),
+    ],
+)
+def test_fixed_limits_may_refuse_that_nothing_changes(
+    chosen: Strategy, value: float, words: str
+) -> None:
+    found = decide(chosen, [100.0, 200.0, 300.0], value)
+    assert found.anomalous and words in found.explanation
+    assert found.score is not None and found.score > 1
+    inside = found.lower if math.isfinite(found.lower) else found.upper
+    assert decide(chosen, [100.0, 200.0, 300.0], inside).status == "ok"

@@ -230,3 +230,14 @@ def test_few_values_beside_one_that_fills_bins_are_no_drift() -> None:
     draws[1][:2] = -1.0
     old, new = (Numbers.pooled([profile(values)]) for values in draws)
     assert numeric_drift("psi", old, new).value < 0.05
+
+
+def test_weights_that_do_not_add_up_to_one_are_no_drift() -> None:
+    # Seven batches of a constant: their shares add up to 1 but for rounding.
+    sizes = [145, 164, 1631, 411, 1405, 1978, 1995]
+    old = Numbers.pooled([(np.zeros(100), n) for n in sizes])
+    new = Numbers.pooled([(np.zeros(100), 2886)])
+    assert old.below(np.array([0.0])) == [1.0]
+    for measure in ("js", "kl", "psi", "ks", "wasserstein"):
+        value = numeric_drift(measure, old, new).value
+        assert value == pytest.approx(0.0, abs=1e-3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dqsql.decisions.lifecycle import flagged_last, heeded, updated_findings
+from dqsql.decisions.lifecycle import batch_statuses, flagged_last, heeded, updated_findings
 from dqsql.decisions.reviews import without_accepted
 from dqsql.model.batches import batch_times
 from dqsql.model.project import Severity
@@ -310,3 +310,29 @@ def test_failures_that_come_late_are_open_as_if_they_had_come_in_time(
         return sorted((b, r["resolved_at"] is None) for r in found for b in r["batches"])
 
     assert failing(stored) == failing(whole)
+
+
+@pytest.mark.parametrize(
+    ("status", "review", "expected"),
+    [
+        (Status.WARN, "reject", BatchStatus.REJECTED),
+        (Status.FAIL, "reject", BatchStatus.REJECTED),
+        (Status.PASS, "reject", BatchStatus.ACCEPTED),
+        (Status.WARN, "accept", BatchStatus.ACCEPTED),
+        (Status.FAIL, "accept", BatchStatus.ACCEPTED),
+        (Status.WARN, None, BatchStatus.ACCEPTED),
+        (Status.FAIL, None, BatchStatus.FLAGGED),
+    ],
+)
+def test_what_a_batch_becomes(status: Status, review: str | None, expected: BatchStatus) -> None:
+    reviews = {} if review is None else {"b": review}
+    assert batch_statuses([verdict("b", status)], ["b"], reviews) == {"b": expected}
+
+
+def test_a_failure_after_a_warning_is_told_again() -> None:
+    (warned,) = rows([], [verdict("2025-03-01", Status.WARN)])
+    told = {**warned, "notified_at": NOW}
+    (again,) = rows([told], [verdict("2025-03-02", Status.WARN)])
+    assert again["notified_at"] == NOW
+    (failed,) = rows([told], [verdict("2025-03-02", Status.FAIL)])
+    assert (failed["status"], failed["notified_at"]) == ("fail", None)

@@ -227,3 +227,17 @@ def test_a_share_that_is_met_exactly_passes(spark: SparkSession) -> None:
     missed = [f"@satisfies(id < {k}) {{mostly: {(k + 1) / 100}}}" for k in range(1, 99)]
     assert {r.status.value for r in dqsql.check(rows, checks).results} == {"pass"}
     assert {r.status.value for r in dqsql.check(rows, missed).results} == {"fail"}
+
+
+def test_a_batch_that_could_not_be_checked_does_not_end_a_row(new_project: NewProject) -> None:
+    broken = "if(day = date'2024-01-02', cast(raise_error('no') as double), v)"
+    project = new_project(
+        "{{ config(batch_by = 'day') }}\nselect day, v from {{ source('raw', 't') }}\n"
+        f"-- @expect(max({broken}) < 0) {{after: 2, name: low}}",
+        "select date_add(date'2024-01-01', cast(id as int)) as day, 1.0 as v from range(3)",
+    )
+    found = {}
+    for number in (1, 2, 3):
+        result = project.attempt(batches=[day(number)])
+        found |= {r.batch: r.status for r in result.results}
+    assert found == {day(1): Status.WARN, day(2): Status.ERROR, day(3): Status.FAIL}

@@ -229,3 +229,21 @@ def test_a_route_that_lacks_its_variable_lets_others_tell_once(
         assert "DQSQL_SMTP_URL is not set" in first.problems[0]
         assert notify(root).sent == ()
         assert len(server.taken) == 1
+
+
+def test_a_message_that_was_not_delivered_is_sent_even_if_the_check_passes_by_then(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", "http://127.0.0.1:9/nobody")
+    assert len(notify(root).problems) == 1
+    store = open_tables(load_project(root).target)
+    passed = rows(store.rows(FINDINGS), of("ffp"))
+    assert [r["state"] for r in passed] == ["resolved"]
+    store.replace_partition(FINDINGS, passed)
+    with serving(Webhook()) as server:
+        monkeypatch.setenv("HOOK", server.url)
+        ((_, sent),) = notify(root).sent
+        assert [n.event for n in sent] == ["opened"]
+        assert notify(root).sent == ()
+    (row,) = stored(root)
+    assert row["undelivered_at"] is None and row["notified_at"] is not None

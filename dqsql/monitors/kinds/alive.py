@@ -44,8 +44,8 @@ class AliveDetector(MonitorByMonitor):
         error = self.context.first_error(monitor)
         if error is not None:
             return result_of(monitor, batch, Status.ERROR, self.context.unmeasured(monitor))
-        need = given.get("min_history", 7)
         history, window = self.context.history, given.get("window", _WINDOW)
+        need = given.get("min_history", min(7, window))
         accepted = self.context.usual(monitor, batch, window)
         count = self.context.metric(monitor, "count")
         measured = history.measured_of(key_of(count), accepted) if count else []
@@ -134,7 +134,7 @@ class _AliveColumn:
             return None
         return (
             f"{self.name} has become constant: {rows:,.0f} rows have one value, and it"
-            f" varied in all of {len(past):,} batches before"
+            f" varied in all of {sum(not math.isnan(b) for b in before):,} batches before"
         )
 
     def _not_numbers(self, batch: str, past: Sequence[str], need: int) -> str | None:

@@ -108,17 +108,19 @@ class _CadenceVerdict:
 
     @property
     def missing(self) -> tuple[dt.datetime, ...]:
-        """The batches that are told of."""
-        if self.late is not None and self.is_late:
-            return self.late.missing
-        return self.gap.missing if self.gap is not None and self.gap.alarm else ()
+        """The batches that are told of: those before this one, and those behind it."""
+        before = self.gap.missing if self.gap is not None and self.gap.alarm else ()
+        return (*before, *(self.late.missing if self.late is not None and self.is_late else ()))
 
     @property
     def words(self) -> str:
         """The finding."""
+        words = []
+        if self.gap is not None and self.gap.alarm:
+            words.append(_gap_words(self.gap, self.rhythm, self.rules.declared))
         if self.late is not None and self.is_late:
-            return _late_words(self.late, self.start)
-        return "" if self.gap is None else _gap_words(self.gap, self.rhythm, self.rules.declared)
+            words.append(_late_words(self.late, self.start))
+        return "; ".join(words)
 
     def details(self) -> dict[str, Any]:
         """What was decided, for the tables."""

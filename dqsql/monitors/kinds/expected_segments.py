@@ -41,8 +41,9 @@ class SegmentsDetector(MonitorByMonitor):
         if names:
             decided = _decided_by_names(names, _present(history, series, batch))
             return _told(monitor, batch, decided, series=recompute.shown_key(series), listed=names)
-        usual = self.context.usual(monitor, batch, given.get("window", _WINDOW))
-        need = given.get("min_history", 7)
+        window = given.get("window", _WINDOW)
+        usual = self.context.usual(monitor, batch, window)
+        need = given.get("min_history", min(7, window))
         if len(usual) < need:
             text = f"still learning: {len(usual)} of {need} accepted batches"
             return result_of(monitor, batch, Status.SKIPPED, text)

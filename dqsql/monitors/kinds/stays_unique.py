@@ -42,7 +42,7 @@ class UniqueDetector(MonitorByMonitor):
         window = given.get("window", _WINDOW)
         accepted = self.context.usual(monitor, batch, window)
         known = [b for b in accepted if history.value(key_of(metric), b) >= 0]
-        need = given.get("min_history", 7)
+        need = given.get("min_history", min(7, window))
         if len(known) < need:
             return learning(monitor, batch, len(known), need, len(accepted) - len(known))
         now, was_key = _seen(history, key_of(metric), batch, known)

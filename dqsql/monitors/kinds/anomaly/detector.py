@@ -95,6 +95,12 @@ def anomaly_call(
         if rate is not None and isinstance(chosen, LearnedStrategy):
             chosen = chosen.with_rate(rate)
         settings = anomaly_settings(**{k: v for k, v in given.items() if k not in _OWN})
+        least, window = chosen.min_history, settings.window
+        if settings.min_history is None and window is not None and window < least:
+            raise DecisionError(
+                f"a window of {window} batches is less than the {least} that {chosen.name} needs",
+                hint=f"write {{window: {least}}}, or {{window: {window}, min_history: {window}}}",
+            )
     except DecisionError as error:
         raise AnnotationError(error.message, span=monitor.span, hint=error.hint) from error
     divided = "fpr" not in given and chosen is not written

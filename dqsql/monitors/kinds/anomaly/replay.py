@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from dqsql.compiler.issues import volume_factors
 from dqsql.decisions.anomaly import AnomalyDecision, AnomalyInput, evaluate_many, strategy
 from dqsql.decisions.anomaly_settings import AnomalySettings
 from dqsql.decisions.strategies import LearnedStrategy, Strategy
 from dqsql.errors import DecisionError
+from dqsql.model.batches import batch_order, wall_time_of
 from dqsql.model.metric_traits import PROPORTIONAL_METRICS
 from dqsql.model.plan import Monitor
 from dqsql.model.wording import plural
@@ -124,6 +129,28 @@ class AnomalyReplay:
             tally.add_issue(batch, issue, hit)
         result = tally.result()
         return result if chosen is not None or result.note else _as_written(result)
+
+
+def default_scores(
+    values: Mapping[str, float], accepted: Sequence[str], asked: Sequence[str]
+) -> dict[str, float]:
+    """How far out values are by `@anomaly(metric)` without settings: beyond 1 is an anomaly.
+
+    Each of the `asked` batches is compared with the `accepted` ones before it, which come oldest
+    first. Those that cannot be decided on are left out.
+    """
+    order = [batch_order(b) for b in accepted]
+    history = np.array([values.get(b, math.nan) for b in accepted])
+    times = [time for b in accepted if (time := wall_time_of(b)) is not None]
+    given = []
+    for batch in asked:
+        size, time = bisect_left(order, batch_order(batch)), wall_time_of(batch)
+        if time is None or len(times) < len(accepted):
+            given.append(AnomalyInput(history[:size], None, values[batch]))
+        else:
+            given.append(AnomalyInput(history[:size], times[:size], values[batch], time))
+    decided = zip(asked, evaluate_many(strategy("auto"), given), strict=True)
+    return {b: d.score for b, d in decided if d.status in _DECIDED and d.score is not None}
 
 
 def _flags(

@@ -146,13 +146,14 @@ class PatternDetector(MonitorByMonitor):
             samples = self._odd_values(monitor, batch, found)
             decision = patterns.judge(found, rows, matching, significance, test, samples)
         result = result_of(monitor, batch, _status(monitor, decision), decision.message)
-        share, limit = decision.nonconforming_share, decision.threshold_share
+        share, limit = decision.nonconforming_share, decision.largest_passing_share
         result = replace(
             result,
             observed=share,
             lower=0.0,
             upper=limit,
-            score=share / limit if share is not None and limit else None,
+            # 1 where one value more than may be does not match.
+            score=None if share is None or limit is None else share / (limit + 1 / rows),
         )
         return with_details(
             result,
@@ -270,7 +271,7 @@ def recomputed(stored: StoredVerdict) -> Recomputed:
             Compared("values", details["rows"], int(rows)),
             Compared("not matching", details["nonconforming"], int(rows - matching)),
             Compared("share not matching", row["observed"], decision.nonconforming_share),
-            Compared("limit", row["upper_bound"], decision.threshold_share),
+            Compared("limit", row["upper_bound"], decision.largest_passing_share),
             Compared("p_value", details["p_value"], decision.p_value),
         )
     )
