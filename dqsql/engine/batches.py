@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
-from dqsql.compiler.pruning import batch_moment, interval_condition
+from dqsql.compiler.pruning import batch_moment, interval_condition, null_without_batch
+from dqsql.dialect import column
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import Moment, batch_order, moment_reader, read_number, read_time
 from dqsql.model.project import CheckModel
@@ -47,13 +48,15 @@ class BatchRequest:
 class Period:
     """The batches of a model from `start` up to, without, `end`; None is unbounded.
 
-    `batch_type` is the Spark type of `batch_by`.
+    `batch_type` is the Spark type of `batch_by`. A period that nobody asked for has the rows
+    without a batch, too: `with_unbatched`.
     """
 
     model: CheckModel
     batch_type: str
     start: Moment | None = None
     end: Moment | None = None
+    with_unbatched: bool = False
 
     @property
     def bounded(self) -> bool:
@@ -65,7 +68,16 @@ class Period:
         batch_by = check_batch_by(self.model)
         if batch_by is None or not self.bounded:
             return None
-        return interval_condition(batch_by, self.start, self.end, self.batch_type, columns)
+        inside = interval_condition(batch_by, self.start, self.end, self.batch_type, columns)
+        if inside is None or not self.with_unbatched:
+            return inside
+        # Of a column alone Spark also chooses files.
+        name = null_without_batch(batch_by, columns)
+        value = batch_by.copy() if name is None else column(name)
+        return exp.Or(
+            this=exp.Paren(this=inside),
+            expression=exp.Is(this=exp.Paren(this=value), expression=exp.Null()),
+        )
 
     def moment(self, batch: str) -> Moment | None:
         """When a batch begins, or its number; None when its text says neither."""
@@ -96,7 +108,9 @@ def period_of(
     start = _bound(request.start, _START, model, batch_type)
     if request.start is None and begin is not None:
         start = _bound(begin, "begin", model, batch_type)
-    return Period(model, batch_type, start, _bound(request.end, _END, model, batch_type))
+    asked = request.start is not None or request.end is not None
+    end = _bound(request.end, _END, model, batch_type)
+    return Period(model, batch_type, start, end, with_unbatched=not asked)
 
 
 def _bound(text: str | None, what: str, model: CheckModel, batch_type: str) -> Moment | None:

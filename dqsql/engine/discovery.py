@@ -82,7 +82,7 @@ class Discovery:
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)
         sizes = {b: rows for b, rows in found.rows.items() if b is not None}
-        if choice.unbatched and not sizes:
+        if choice.unbatched and not sizes and not period.bounded:
             raise NoBatchError(
                 f"no row of {self.model.name} belongs to a batch: batch_by is null in"
                 f" {plural(choice.unbatched, 'row')}",
@@ -107,8 +107,8 @@ class Discovery:
         counted = rows_of_batches(self.spark, self.project, self.model, self.batch_type)
         if counted is None:
             return find_batches(self.spark, self.model.name, query)
-        # Rows without a batch are in no period.
-        inside = (b for b in counted if b is not None or not period.bounded)
+        whole = period.with_unbatched or not period.bounded
+        inside = (b for b in counted if b is not None or whole)
         return FoundBatches({b: counted[b] for b in inside})
 
     def _named(self, texts: Sequence[str]) -> tuple[str, ...]:

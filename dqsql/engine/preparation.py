@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dqsql.compiler.aggregates.facts import facts, with_facts
-from dqsql.compiler.aggregates.plain import with_exact_totals
+from dqsql.compiler.aggregates.plain import without_needless_casts
 from dqsql.compiler.aggregates.sketches import with_hashed_maps
 from dqsql.compiler.keys import check_batch_by, model_view
 from dqsql.compiler.lookups import Lookup, lookups_of, with_lookups
@@ -59,7 +59,7 @@ def prepare(
             if state.name in dates:
                 raise dates[state.name]
             fitted = with_hashed_maps(with_facts(work.fitted(state), known), maps)
-            states.append(with_exact_totals(fitted, types))
+            states.append(without_needless_casts(fitted, types))
         except EngineError as error:
             broken.append((state, error))
     return Prepared(tuple(states), tuple(broken))

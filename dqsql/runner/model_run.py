@@ -338,6 +338,7 @@ class ModelRun:
         self._step("measuring")
         batches = tested.batches
         delta = tested.execution.measure_batches(tested.part.of_scope(Scope.DELTA), batches)
+        tested.refuse_lost(delta)
         delta = with_vanished(delta, self.plan, self.store, tested.before, batches)
         sound = sound_batches(self._constraints(delta, tested), batches) | self._reviewed
         found = self._verdicts(tested, delta, sound)

@@ -19,10 +19,12 @@ from dqsql.engine.execution import ModelExecution
 from dqsql.engine.feasible import Feasible
 from dqsql.engine.measurement import Measurement
 from dqsql.engine.totals import CumulativeRun
+from dqsql.errors import EngineError, Span
 from dqsql.model.batches import batch_order
 from dqsql.model.plan import Check, Plan
 from dqsql.model.project import Scope
 from dqsql.model.results import BatchRecord, BatchStatus, CheckOutcome, Result
+from dqsql.model.wording import first_of
 from dqsql.monitors.context import Workplace
 from dqsql.monitors.judging import Judged, stored_book
 from dqsql.monitors.kind import BeforeScan
@@ -70,6 +72,21 @@ class TestedBatches:
             for b in self.asked_in_vain
             if b not in self.before or (statuses[b] is BatchStatus.ACCEPTED and b not in reviews)
         ]
+
+    def refuse_lost(self, measured: Measurement) -> None:
+        """Raise EngineError if a batch has no rows though it was found: it would pass unseen."""
+        model = self.execution.plan.model
+        named = model.config.batch_by is not None
+        lost = [b for b in self.batches if b not in measured.rows and b not in self.choice.empty]
+        if named and lost:
+            raise EngineError(
+                f"rows of {first_of(lost, 3)} of {model.name} were found, and not when they were"
+                " read again",
+                span=Span(model.path),
+                hint=f"batch_by, {model.config.batch_by}, must be the same whenever it is read,"
+                " which current_timestamp() or rand() is not; or run again if the source has"
+                " changed meanwhile",
+            )
 
     @property
     def scans(self) -> int:

@@ -40,6 +40,7 @@ def command(
     With --older-than that folder stays, old verdicts, samples of failing rows and runs are deleted
     from the warehouse tables, and small files are merged. Metrics stay: monitors learn from them.
     """
+    import dqsql.monitors.registry  # noqa: F401 - settings of monitors are read below
     from dqsql.loading import parse_vars
     from dqsql.loading.project import read_target_path
 

@@ -53,7 +53,8 @@ def _comoments(finish: str) -> Callable[[base.AggregateCall, base.Relations], ba
     """
 
     def lower(aggregate: base.AggregateCall, relations: base.Relations) -> base.Lowering | None:
-        if len(aggregate.args) != 2:
+        # Of a column with itself the states of both would be the same ones.
+        if len(aggregate.args) != 2 or aggregate.args[0] == aggregate.args[1]:
             return None
         return base.Lowering(_comoment_components(aggregate), lambda s: formula(finish, *s))
 
@@ -90,7 +91,7 @@ def _moment_scans(filtered: bool) -> dict[str, exp.Expr]:
     """The states over operand 0, over the rows that meet operand 1 where they are `filtered`."""
     over = base.AggregateCall("moments", (operand(0),), where=operand(1) if filtered else None)
     x = base.as_double(operand(0))
-    n = over.aggregate("count", operand(0))
+    n = over.aggregate("count", x)
     low = formula(f"({{0}} - {_HIGH})", x)
     least, most = (formula(_HIGH, over.aggregate(f, x)) for f in ("min", "max"))
     # A difference, since infinities are split into NaN, which equals itself in Spark.
@@ -120,10 +121,10 @@ def _moment_scans(filtered: bool) -> dict[str, exp.Expr]:
 def _comoment_scans(filtered: bool) -> dict[str, exp.Expr]:
     """The states over operands 0 and 1, over the rows that meet operand 2 where `filtered`."""
     x, y = operand(0), operand(1)
-    both = exp.and_(not_null(x.copy()), not_null(y.copy()))
+    dx, dy = base.as_double(x), base.as_double(y)
+    both = exp.and_(not_null(dx.copy()), not_null(dy.copy()))
     where = where_met(operand(2), both) if filtered else both
     over = base.AggregateCall("comoments", (x, y), where=where)
-    dx, dy = base.as_double(x), base.as_double(y)
     count = over.aggregate("count", literal(1))
 
     def times_n(name: str, *args: exp.Expr) -> exp.Expr:

@@ -24,6 +24,7 @@ from dqsql.compiler.trees import nodes
 from dqsql.dialect import column, formula, to_sql
 from dqsql.model.metric_traits import TOO_LARGE_SUM
 from dqsql.model.plan import Buffer, StateColumn
+from dqsql.model.types import is_number
 
 
 def _merged_by(name: str, *others: str, distinct: bool = False) -> Aggregate:
@@ -44,19 +45,23 @@ def _average(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
     # As Spark's avg: a sum of 64-bit integers may overflow where their mean does not.
     x = as_double(aggregate.args[0])
     total = Component("total", aggregate.aggregate("sum", x), merge_with("sum"))
-    return Lowering((total, _count_of(aggregate)), lambda s: formula("{0} / nullif({1}, 0)", *s))
+    # Of texts those count that are numbers.
+    count = Component("count", aggregate.aggregate("count", x), merge_with("sum"))
+    return Lowering((total, count), lambda s: formula("{0} / nullif({1}, 0)", *s))
 
 
-def with_exact_totals(state: StateColumn, types: Mapping[str, str]) -> StateColumn:
-    """The state with totals of decimals summed as such, as by Spark's avg: three 0.1 are 0.3.
+def without_needless_casts(state: StateColumn, types: Mapping[str, str]) -> StateColumn:
+    """The state without the casts to double that its columns do not need.
 
-    `types` are the Spark types of the model's columns, in lower case.
+    Totals of decimals are summed as such, as by Spark's avg: three 0.1 are 0.3. Numbers are counted
+    as they are: Spark counts them once for all metrics. `types` are the Spark types of the model's
+    columns, in lower case.
     """
-    if state.source is not None or not any(_totals(state.scan, types)):
+    if state.source is not None or not any(_needless(state.scan, types)):
         return state
     scan = state.scan.copy()
-    for total in list(_totals(scan, types)):
-        total.replace(total.this)
+    for cast in list(_needless(scan, types)):
+        cast.replace(cast.this)
     return replace(state, scan=scan)
 
 
@@ -65,14 +70,16 @@ _MOST_DIGITS = 28
 _DECIMAL = re.compile(r"decimal\((\d+),")
 
 
-def _totals(scan: exp.Expr, types: Mapping[str, str]) -> Iterator[exp.Cast]:
-    """The decimal columns that are summed as doubles."""
+def _needless(scan: exp.Expr, types: Mapping[str, str]) -> Iterator[exp.Cast]:
+    """The columns that are counted as doubles, and the decimal ones that are summed as such."""
     for found in nodes(scan, exp.Cast):
-        summed = isinstance(found.parent, exp.Func) and found.parent.name.lower() == "sum"
-        if summed and isinstance(found.this, exp.Column):
-            kind = _DECIMAL.match(types.get(found.this.name.lower(), ""))
-            if kind is not None and int(kind.group(1)) <= _MOST_DIGITS:
-                yield found
+        if not isinstance(found.this, exp.Column) or not isinstance(found.parent, exp.Anonymous):
+            continue
+        kind, name = types.get(found.this.name.lower(), ""), str(found.parent.this).lower()
+        digits = _DECIMAL.match(kind)
+        exact = name == "sum" and digits is not None and int(digits.group(1)) <= _MOST_DIGITS
+        if exact or (name == "count" and is_number(kind)):
+            yield found
 
 
 def _try_sum(aggregate: AggregateCall, relations: Relations) -> Lowering | None:
