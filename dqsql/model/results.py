@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dqsql.errors import CheckFailedError, DqsqlError
-from dqsql.model.project import Severity
+from dqsql.model.project import NoData, Severity
 from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
@@ -305,7 +305,8 @@ class ModelResult:
     types of the SELECT's columns, by name. `phases` are the seconds that its phases took;
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
-    is how many batches were checked before, where the model has no rows at all now. `empty` are
+    is how many batches were checked before, where the model has no rows at all now; `no_data` says
+    what that means. `empty` are
     batches that were asked for by name and have no rows, so that nothing of them is stored.
     `unbatched` rows belong to no batch.
     """
@@ -325,6 +326,7 @@ class ModelResult:
     groups: tuple[BatchFinding, ...] = ()
     waiting: tuple[str, ...] = ()
     gone: int | None = None
+    no_data: NoData = NoData.WARN
     empty: tuple[str, ...] = ()
     unbatched: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -346,9 +348,10 @@ class ModelResult:
         """The worst that happened: error, fail, warn, skipped or pass."""
         if self.error is not None or self.count(Status.ERROR):
             return Status.ERROR
-        if self.count(Status.FAIL) or self.waiting:
+        lacks_rows = self.gone is not None and self.no_data is not NoData.IGNORE
+        if self.count(Status.FAIL) or self.waiting or (lacks_rows and self.no_data is NoData.ERROR):
             return Status.FAIL
-        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched:
+        if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or lacks_rows:
             return Status.WARN
         return Status.SKIPPED if self.skipped else Status.PASS
 

@@ -211,6 +211,8 @@ class ConsoleListener(RunListener):
         if lost:
             words = ("model without the rows that it had", "models without the rows that they had")
             problems.append(plural(lost, *words))
+        if unbatched := sum(m.unbatched for m in result.models):
+            problems.append(plural(unbatched, "row without a batch", "rows without a batch"))
         if not problems:
             return self._out.style("Completed successfully", "green")
         color = "yellow" if result.exit_code == 0 else "red"

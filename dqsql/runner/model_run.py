@@ -495,5 +495,6 @@ class ModelRun:
             notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
             unbatched=self._choice.unbatched if self._choice else 0,
+            no_data=self.plan.model.config.no_data or self.project.no_data,
             **found,
         )

@@ -95,4 +95,4 @@ def gone_rows(batches: int) -> str:
     """What is told of a model without rows, of which so many batches were checked before."""
     if not batches:
         return "no rows, so nothing was checked"
-    return f"no rows any more, where {plural(batches, 'batch was', 'batches were')} checked before"
+    return f"no rows any more; {plural(batches, 'batch was', 'batches were')} checked before"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -271,6 +273,13 @@ def test_clean_removes_the_target_folder_only(dqsql: Callable[..., Result], proj
     assert f"Removed {project / 'target'}" in result.stdout
     assert files(project) == before
     assert "Nothing to remove" in dqsql("clean").stdout
+
+
+@pytest.mark.parametrize("command", ["clean", "ls", "compile"])
+def test_a_command_works_in_a_process_of_its_own(project: Path, command: str) -> None:
+    arguments = [sys.executable, "-m", "dqsql", command, "--project-dir", str(project)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("path", [".", "..", "../other", "/", "checks/..", "checks", "data"])

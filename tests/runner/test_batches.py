@@ -408,3 +408,34 @@ def test_batch_by_with_a_function_that_there_is_not(new_project: NewProject) -> 
     with pytest.raises(QueryError, match=r"checks/m\.sql:1:1: batch_by of m .* `to_dat`") as error:
         project.run()
     assert error.value.hint == "did you mean 'to_date' or 'try_to_date' or 'to_time'?"
+
+
+@pytest.mark.parametrize("batch_by", ["loaded", "rand()"])
+def test_batches_that_differ_whenever_they_are_read_are_an_error(
+    new_project: NewProject, batch_by: str
+) -> None:
+    project = new_project(
+        f"{{{{ config(batch_by = '{batch_by}') }}}}\n"
+        "select id, -- @not_null\n current_timestamp() as loaded from {{ source('raw', 't') }}",
+        "select id from range(3)",
+    )
+    (model,) = project.attempt().models
+    assert model.error is not None and "not when they were read again" in model.error.message
+    assert (model.status, project.rows("dq_batches")) == (Status.ERROR, [])
+
+
+@pytest.mark.parametrize("day", ["day", "date_trunc('day', cast(day as timestamp))", "concat(day)"])
+def test_rows_without_a_batch_count_whenever_batches_begin(
+    new_project: NewProject, day: str
+) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'batch', begin = '2024-01-02') }}\n"
+        f"select id, day, {day} as batch -- @not_null(batch)\n from {{{{ source('raw', 't') }}}}",
+        "select * from values (1, date'2024-01-01'), (2, date'2024-01-02'), (3, null) t(id, day)",
+    )
+    (model,) = project.run().models
+    assert model.unbatched == 1
+    assert [(r.batch or "")[:10] for r in model.results] == ["2024-01-02"]
+    assert model.results[0].status is Status.FAIL
+    asked = project.run(event_time_start="2024-01-01", event_time_end="2024-01-02").models[0]
+    assert asked.unbatched == 0

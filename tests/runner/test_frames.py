@@ -362,3 +362,13 @@ def test_decimals_of_different_scales_are_compared_without_loss(spark: SparkSess
     finally:
         spark.catalog.dropTempView("decimals_elsewhere")
     assert found.details["changed"] == {"b": 1}
+
+
+def test_numbers_written_as_texts_are_counted_as_spark_counts_them(spark: SparkSession) -> None:
+    values = "('1.5', 1, '2'), ('1,5', 2, 'x'), ('n/a', 3, '4'), ('3.5', null, null)"
+    frame = spark.sql(f"select * from values {values} t(a, n, s)")
+    # As Spark says in a session without ANSI mode.
+    expected = {"avg(a)": 2.5, "stddev(a)": 2**0.5, "var_pop(a)": 1.0, "avg(s)": 3.0, "avg(n)": 2.0}
+    expected |= {"covar_samp(n, s)": 2.0, "corr(n, s)": 1.0, "corr(n, n)": 1.0}
+    found = dqsql.check(frame, [f"@expect({call} = 0.123)" for call in expected]).results
+    assert [r.observed for r in found] == pytest.approx([*expected.values()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dqsql.model.results import Status
 from tests.runner.conftest import NewProject, by_check
 
 CHECKS = """\
@@ -57,9 +58,14 @@ def test_a_source_that_was_emptied_is_told_by_every_run(
     project.data(f"{days} where id < 0")
     for options in ({}, {}, {"full_refresh": True}):
         result = project.run(**options)
-        words = "no rows any more, where 3 batches were checked before"
+        words = "no rows any more; 3 batches were checked before"
         assert result.models[0].skipped == words
         assert f"m has {words}" in result.warnings
+        assert (result.models[0].status, result.exit_code) == (Status.WARN, 0)
+    for no_data, code in (("error", 1), ("ignore", 0)):
+        text = model.replace("batch_by", f"no_data = '{no_data}', batch_by")
+        project.write({"checks/m.sql": f"{text}\n-- @row_count > 0\n"})
+        assert project.run().exit_code == code
     # Asked for a day of which nothing was known, nothing is missed.
     assert not project.run(event_time_start="2024-02-01").warnings
     project.data(days.replace("% 3", "% 4"))
