@@ -74,6 +74,10 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     # Loaded when first used: `import dqsql` stays fast.
     if name in __all__:

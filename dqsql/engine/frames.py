@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dqsql.dialect import quoted
 from dqsql.engine.failures import SPARK_FAILURES, translated
+from dqsql.engine.java import find_java
 from dqsql.engine.paths import escaped
 from dqsql.engine.selects import fetched
 from dqsql.engine.session import configured
@@ -52,6 +53,7 @@ def as_frame(data: object, spark: SparkSession | None) -> DataFrame:
         )
     session = spark or SparkSession.getActiveSession()
     if session is None:
+        find_java()
         session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
     rows = _as_arrow(data)
     # A time without a zone means the same whatever the session's zone is.

@@ -11,7 +11,7 @@ from typing import Any
 from dqsql.engine.history import stored_rows
 from dqsql.engine.storage import Store
 from dqsql.errors import UsageError, nearest
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import as_known, batch_order
 from dqsql.model.plan import Declared
 from dqsql.model.project import WARN_HALF, Severity
 from dqsql.model.results import FINDINGS, Status
@@ -109,7 +109,8 @@ class VerdictFinder:
         ids = self._ids(self.text)
         if not ids:
             raise self._unknown(self.text)
-        batch = self.batch or ""
+        model = self._models()[next(iter(ids))]
+        batch = as_known(self.batch or "", checked_batches(self.store, model))
         if self.segment is not None:
             return [(check, batch, self.segment) for check in ids]
         # What a finding is about: the whole batch, unless a segment is worse.
@@ -129,7 +130,7 @@ class VerdictFinder:
             rest = self.text[len(named) + 1 :]
             for check in checks:
                 for batch in checked_batches(self.store, self._models()[check]):
-                    if rest == batch:
+                    if as_known(rest, [batch]) == batch:
                         found.append((check, batch, None))
                     elif rest.startswith(f"{batch}/"):
                         found.append((check, batch, rest[len(batch) + 1 :]))

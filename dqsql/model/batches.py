@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Decimal, InvalidOperation
 
 from dqsql.model.types import TIMES, is_number
@@ -83,6 +83,13 @@ def time_of(batch: str) -> dt.datetime | None:
         return dt.datetime.fromisoformat(batch)
     except ValueError:
         return None
+
+
+def as_known(text: str, known: Collection[str]) -> str:
+    """The one of the known batches that a person means: 2024-01-09 may be `2024-01-09 00:00:00`."""
+    time = None if text in known else time_of(text)
+    same = [] if time is None else [b for b in known if time_of(b) == time]
+    return same[0] if len(same) == 1 else text
 
 
 def wall_time_of(batch: str) -> dt.datetime | None:

@@ -170,7 +170,7 @@ class ConsoleListener(RunListener):
         if not found:
             return
         self._print("")
-        self._say("What was found, by batch:")
+        self._say("Batches with several findings:")
         for group in found[:_MAX_BATCHES]:
             self._print(f"            {self._batch(group)}")
         rest = len(found) - _MAX_BATCHES

@@ -207,7 +207,10 @@ def describe_batch(found: BatchFinding) -> str:
     labels.pop(check_label(first.check_name, first.column), None)
     named = list(labels)[:_MAX_ROOTS]
     parts = [f"also {', '.join(named)}"] if named else []
-    further = len(found.findings) - 1 - len(named)
+    labels = dict.fromkeys(
+        check_label(f.result.check_name, f.result.column) for f in found.findings
+    )
+    further = len(labels) - 1 - len(named)
     if further > 0:
         parts.append(f"and {plural(further, 'further symptom')}")
     return "; ".join([text, *parts])

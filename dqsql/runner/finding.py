@@ -220,7 +220,7 @@ def _changed(
     project = where.project()
     with (
         locked(project.target, [m.name for m in project.models]),
-        open_tables(project, spark, step) as store,
+        open_tables(project, spark, step, writes=True) as store,
     ):
         now = dt.datetime.now(dt.UTC)
         rows = [heeded(row, now) for row in store.rows(FINDINGS)]

@@ -179,7 +179,7 @@ def fit(
     names = [plan.model.name for plan in plans]
     with (
         locked(compiled.project.target, names),
-        open_warehouse(compiled.project, spark, step, ()) as (session, store),
+        open_warehouse(compiled.project, spark, step, (), writes=True) as (session, store),
     ):
         stored = Stored.read(compiled.project, compiled.plans, session, store)
         now, run_id = dt.datetime.now(dt.UTC), str(uuid.uuid4())

@@ -121,7 +121,7 @@ def _write(
     project = where.project()
     with (
         locked(project.target, [PATTERN_INDEX.name]),
-        open_warehouse(project, spark) as (session, store),
+        open_warehouse(project, spark, writes=True) as (session, store),
     ):
         lake = Lake(project, session, (settings or IndexSettings()).max_values)
         frames = lake.frames(relations) if relations else lake.own()

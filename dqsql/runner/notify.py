@@ -60,7 +60,7 @@ def notify(
     project = Where(project_dir, **place).project()
     read_routes(project.settings.get(SETTING))
     names = [m.name for m in project.models]
-    with locked(project.target, names), open_tables(project, spark, step) as store:
+    with locked(project.target, names), open_tables(project, spark, step, writes=True) as store:
         return tell(store, project, names, dry_run=dry_run)
 
 

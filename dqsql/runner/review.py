@@ -21,7 +21,7 @@ from dqsql.decisions.reviews import (
 from dqsql.engine.exclusive import locked
 from dqsql.engine.ledger import ledger_rows
 from dqsql.errors import UsageError, nearest
-from dqsql.model.batches import batch_order
+from dqsql.model.batches import as_known, batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 from dqsql.model.tables import BATCHES, FINDINGS, RESULTS, REVIEWS
 from dqsql.model.wording import texts_of
@@ -118,13 +118,15 @@ def review(
     if not reason.strip():
         raise UsageError("a review needs a reason", hint="--reason 'snow, ask ops'")
     extent = Extent(first, last, every)
+    if first is not None and last is not None and batch_order(first) > batch_order(last):
+        raise UsageError(f"{first} comes after {last}", hint=f"--from {last} --until {first}")
     if not batches and extent.is_empty:
         raise UsageError(
             "a review needs a batch",
             hint="`dqsql review list` shows what waits; --until BATCH and --all choose from it",
         )
     project = Where(project_dir, **place).project()
-    with locked(project.target, [model]), open_tables(project, spark, step) as store:
+    with locked(project.target, [model]), open_tables(project, spark, step, writes=True) as store:
         step("Writing the review")
         work = _Review(store, model, verdict, reason.strip(), author or user_of_process())
         project = with_watched_tables(project, store)
@@ -165,7 +167,8 @@ class _Review:
         """Write the review, then the ledger: where the second fails, reviewing again does it."""
         rows = self.store.rows(BATCHES)
         ledger = {r["batch"]: r for r in rows if r["model"] == self.model}
-        chosen = list(dict.fromkeys((*batches, *extent.of(ledger))))
+        named = (as_known(batch, ledger) for batch in batches)
+        chosen = list(dict.fromkeys((*named, *extent.of(ledger))))
         self._check(chosen, ledger, {r["model"] for r in rows}, models)
         if not chosen:
             return ()

@@ -91,19 +91,21 @@ def open_spark(
 
 @contextmanager
 def open_tables(
-    project: Project, spark: SparkSession | None, step: Step = silent
+    project: Project, spark: SparkSession | None, step: Step = silent, *, writes: bool = False
 ) -> Iterator[Store]:
     """The tables of the project's target, for commands that look at no data and no states.
 
-    Spark is started only where the tables are those of a catalog. Raises DqsqlError.
+    Spark is started only where the tables are those of a catalog. Who only reads them need not be
+    allowed to write. Raises DqsqlError.
     """
     from dqsql.engine import storage
 
     if spark is None and not storage.needs_session(project.target):
-        ensure_target(project)
+        if writes:
+            ensure_target(project)
         yield storage.open_tables(project.target)
         return
-    with open_warehouse(project, spark, step) as (_, store):
+    with open_warehouse(project, spark, step, writes=writes) as (_, store):
         yield store
 
 
@@ -113,14 +115,19 @@ def open_warehouse(
     spark: SparkSession | None,
     step: Step = silent,
     files: Sequence[Path] | None = None,
+    *,
+    writes: bool = False,
 ) -> Iterator[tuple[SparkSession, Store]]:
     """A session and the tables of the project's target, for as long as the context lasts.
 
-    See `open_spark`. Nothing is started where the target's folders cannot be written.
+    See `open_spark`. Nothing is started where the folder of Spark's log cannot be written, nor
+    where the warehouse cannot, if something is written there.
     """
     if spark is None:
         refuse_foreign_method(project.target)
-    ensure_target(project)
+    ensure_writable(project.target_dir)
+    if writes:
+        ensure_warehouse(project.target)
     with open_spark(project, spark, step, files) as session:
         from dqsql.engine.storage import open_store
 

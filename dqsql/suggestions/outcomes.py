@@ -99,7 +99,9 @@ def _fitted(candidate: Suggestion, outcome: Outcome) -> Suggestion | None:
     if envelope.lower is not None and "completeness(" in envelope.metric and not lower:
         return None
     # The reason is about all rows, the bounds about batches.
-    words = f"{candidate.reason} in all rows; the bounds hold in {_batches(outcome.batches)}"
+    words = (
+        f"{candidate.reason} in all rows looked at; the bounds hold in {_batches(outcome.batches)}"
+    )
     fitted = replace(
         candidate,
         reason=words,

@@ -238,3 +238,36 @@ def test_several_batches_at_once_and_reviews_by_sql(
     write_deltalake(table, pa.Table.from_pylist([wrong]), mode="append")
     with pytest.raises(StorageError, match="verdict 'ok' on sales"):
         project.run()
+
+
+def test_a_day_may_be_named_as_its_midnight(project: Project, dqsql: DqSql) -> None:
+    batch = f"{TOO_HEAVY} 00:00:00"
+    result = dqsql(project, "review", "accept", "sales", batch, "--reason", "x")
+    assert f"sales {TOO_HEAVY}: flagged -> accepted" in result.output
+    shown = dqsql(project, "explain", f"sales.weight.max_lt_100@{batch}").output
+    assert shown.startswith(f"sales.weight.max_lt_100@{TOO_HEAVY}")
+
+
+def test_a_range_without_a_batch_that_waits(project: Project, dqsql: DqSql) -> None:
+    ranged = ("review", "accept", "sales", "--reason", "x", "--from", LAST)
+    assert "No batch of sales in this range waits." in dqsql(project, *ranged).output
+    turned = dqsql(project, *ranged, "--until", TOO_HEAVY)
+    assert turned.exit_code == 2
+    assert f"--from {TOO_HEAVY} --until {LAST}" in turned.output
+
+
+def test_who_only_reads_need_not_write(
+    project: Project, monkeypatch: pytest.MonkeyPatch, dqsql: DqSql
+) -> None:
+    def refused(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("dqsql.runner.warehouse.try_writing", refused)
+    for command in (
+        ["review", "list"],
+        ["finding", "list"],
+        ["explain", "sales.weight.max_lt_100"],
+    ):
+        assert dqsql(project, *command).exit_code == 0
+    result = dqsql(project, "review", "accept", "sales", TOO_HEAVY, "--reason", "x")
+    assert result.exit_code == 2 and "cannot be written" in result.output

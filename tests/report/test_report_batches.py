@@ -68,7 +68,7 @@ def test_the_console_shows_a_line_for_it(
     model = make_model(*bad_batch, groups=grouped(bad_batch))
     console.listener.run_finished(make_run(model))
     lines = console.text.splitlines()
-    assert lines[1] == "12:34:56  What was found, by batch:"
+    assert lines[1] == "12:34:56  Batches with several findings:"
     assert lines[2].strip().startswith("FAIL flights 2025-03-01: row_count > 90: observed 50")
 
 
@@ -181,5 +181,5 @@ def test_the_same_check_is_named_once(make_result: Make) -> None:
     passed = make_result(check_id="m.rows", status=Status.PASS, segment="k=c")
     (batch,) = grouped([*found, passed])
     assert describe_batch(batch) == (
-        "row_count > 9: observed 3, expected at least 9 (only in k=a, k=b); and 2 further symptoms"
+        "row_count > 9: observed 3, expected at least 9 (only in k=a, k=b)"
     )

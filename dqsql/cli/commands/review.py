@@ -126,5 +126,6 @@ def _review(session: Session, verdict: Verdict, *, named: Sequence[str], **given
         note = f" ({_STAYS})" if one.after == "incomplete" else ""
         session.say(printable(f"{one.model} {one.batch}: {change}{note}"))
     if not reviewed:
-        session.say(_NONE)
+        ranged = given["first"] is not None or given["last"] is not None
+        session.say(f"No batch of {given['model']} in this range waits." if ranged else _NONE)
     return 0

@@ -36,7 +36,13 @@ from dqsql.monitors.context import (
     with_details,
 )
 from dqsql.monitors.kind import MonitorKind, Reach
-from dqsql.monitors.recompute import Compared, Recomputed, StoredVerdict, status_again
+from dqsql.monitors.recompute import (
+    NOT_DECIDED,
+    Compared,
+    Recomputed,
+    StoredVerdict,
+    status_again,
+)
 from dqsql.monitors.settings import read_settings
 
 if TYPE_CHECKING:
@@ -445,6 +451,8 @@ def _told(found: _Found, limit: float) -> str:
 def _recomputed(stored: StoredVerdict) -> Recomputed:
     """Rows and what was learned of them are not stored: their count and its limit are."""
     row, details = stored.row, stored.details
+    if "odd" not in details:
+        return NOT_DECIDED
     share = details["odd"] / details["rows"]
     limit = row["upper_bound"]
     return Recomputed(
