@@ -15,8 +15,8 @@ from typing import Any
 from dqsql.decisions.lifecycle import REVIEWED, accepted_findings
 from dqsql.errors import StorageError
 from dqsql.model.batches import batch_order
-from dqsql.model.results import BatchRecord, BatchStatus
-from dqsql.model.tables import REVIEWS
+from dqsql.model.results import ACKNOWLEDGED, MUTED, OPEN, RESOLVED, BatchRecord, BatchStatus
+from dqsql.model.tables import FINDINGS, REVIEWS
 
 Row = Mapping[str, Any]
 
@@ -38,6 +38,9 @@ def newest_rows(
     for row in sorted(rows, key=lambda r: (r["at"] is not None, r["at"] or 0)):
         found.setdefault(row["model"], {})[row["batch"]] = row
     return found
+
+
+_STATES = (OPEN, ACKNOWLEDGED, MUTED, RESOLVED)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,16 @@ class Extent:
         late = self.last is not None and batch_order(batch) > batch_order(self.last)
         # The hours of the last day belong to it.
         return not early and (not late or batch.startswith(f"{self.last} "))
+
+
+def refuse_other_states(findings: Iterable[Row]) -> None:
+    """Raise StorageError for a finding, changed by SQL, whose state is none."""
+    for row in findings:
+        if row["state"] not in _STATES:
+            raise StorageError(
+                f"{FINDINGS.name} has the state {row['state']!r} of {row['finding_id']}",
+                hint=f"the state is one of {', '.join(_STATES)}",
+            )
 
 
 def refuse_other_words(model: str, reviews: Mapping[str, Row]) -> None:

@@ -163,7 +163,7 @@ def ragged_notes(source: Source, options: Mapping[str, str], root: Path) -> Iter
         rows = plural(found.count, "row does", "rows do")
         name = _name(file, root)
         yield (
-            f"{name}: {rows} not have {plural(found.columns, 'value')}, as the header does; the"
+            f"{name}: {rows} not have {plural(found.columns, 'value')} like the header; the"
             f" first one, row {found.first:,}, has {found.values:,}. Missing ones are read as null,"
             " others are dropped"
         )

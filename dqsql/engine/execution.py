@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _FEW_STATES = 10_000
 # Rows that may be read once more where one statement for all does not work.
 _READ_TWICE = 1_000_000
+_NESTED = ("struct", "array", "map", "variant")
 # Columns of states beside metrics: no metric or check has such an alias.
 _STATE = "state: "
 
@@ -95,7 +96,17 @@ class ModelExecution:
     # --- batches -------------------------------------------------------------------------------
 
     def batch_type(self, expression: str, view: str) -> str:
-        """The Spark type of the `batch_by` expression."""
+        """The Spark type of the `batch_by` expression. Raises EngineError and QueryError."""
+        found = self._batch_type(expression, view)
+        if found.startswith(_NESTED):
+            raise QueryError(
+                f"batch_by, {expression}, is a {found}, which names no batch",
+                span=Span(self.plan.model.path),
+                hint="name a date, time, number or text, also of a struct: address.city",
+            )
+        return found
+
+    def _batch_type(self, expression: str, view: str) -> str:
         batch_by, name = check_batch_by(self.plan.model), self.plan.model.name
         plain = isinstance(batch_by, exp.Column) and not batch_by.table
         if batch_by is not None and plain and (known := type_of(batch_by.name, self.scan.columns)):

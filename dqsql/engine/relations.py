@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 # Spark's option to take the columns of all Parquet files, not of one.
 _MERGE = "mergeSchema"
+# The column that Spark adds where it has seen lines that are no JSON.
+_CORRUPT = "_corrupt_record"
 # Bytes of a file that Spark does not split (spark.sql.files.openCostInBytes).
 _ONE_TASK = 4 * 2**20
 # The first line of a plan with costs that tells a size is that of the whole.
@@ -82,6 +84,12 @@ def register_source(
                 hint="a CSV file begins with a line of column names"
                 if file_format == "csv"
                 else None,
+            )
+        if file_format == "json" and rows.columns == [_CORRUPT]:
+            raise SourceNotFoundError(
+                f"{what} has no line that is a JSON object",
+                span=place,
+                hint="if an object goes over several lines, write options: {multiLine: true}",
             )
         if _is_one_small_file(source.path):
             # Spark reads it in one task anyway; knowing so, it plans no shuffle behind it.
@@ -209,7 +217,7 @@ def register_dependencies(
 def _register_noted(
     spark: SparkSession, project: Project, source: Source, done: Registered
 ) -> None:
-    """Register a source, and look at the rows of its CSV files."""
+    """Register a source, and look at the rows of its CSV and JSON files."""
     options = register_source(spark, source)
     if source.file_format == "csv":
         headers, root = headers_of(source, options), project.root
@@ -217,6 +225,12 @@ def _register_noted(
         done.notes += ragged_notes(source, options, root)
         relation = source.relation
         done.notes += unread_columns(source, headers, root, lambda: spark.table(relation).columns)
+    elif source.file_format == "json" and _CORRUPT in spark.table(source.relation).columns:
+        done.notes.append(
+            f"{source.full_name}: some lines are no JSON objects and become rows of nulls; the"
+            f" column {_CORRUPT} has their text. If objects go over several lines, set"
+            " options: {multiLine: true}"
+        )
 
 
 def read_model(spark: SparkSession, model: CheckModel) -> DataFrame:

@@ -15,6 +15,7 @@ from dqsql.decisions.reviews import (
     follow,
     newest_reviews,
     newest_rows,
+    refuse_other_states,
     refuse_other_words,
     without_accepted,
 )
@@ -283,6 +284,7 @@ def heed_people(
     for model, rows in reviews.items():
         refuse_other_words(model, rows)
     stored = [r for r in store.rows(FINDINGS) if r["model"] in models]
+    refuse_other_states(stored)
     found = [heeded(r, now) for r in stored]
     changed = [m for m in sorted(models) if follow(ledgers.get(m, {}), reviews.get(m, {}))]
     if changed:

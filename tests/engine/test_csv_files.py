@@ -78,7 +78,7 @@ def test_rows_with_more_or_fewer_values_are_told(
     file.write_bytes(gzip.compress(text.encode()) if kind == "gzip" else text.encode())
     options = register_source(spark, source(file.parent))
     assert list(ragged_notes(source(file.parent), options, tmp_path)) == [
-        f"data/{file.name}: 2 rows do not have 3 values, as the header does; the first one,"
+        f"data/{file.name}: 2 rows do not have 3 values like the header; the first one,"
         " row 2, has 2. Missing ones are read as null, others are dropped"
     ]
     rows = spark.sql("select id, text, n from t_of_csv order by id").toArrow().to_pylist()

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from dqsql.engine.batches import batch_of_run
-from dqsql.errors import ConfigError, QueryError
+from dqsql.errors import ConfigError, QueryError, SourceNotFoundError
 from dqsql.model.batches import batch_order
 from dqsql.model.results import BatchRecord, BatchStatus, Status
 
@@ -399,8 +399,30 @@ def test_odd_rows_of_a_csv_file_are_told_when_they_are_checked(new_project: NewP
     files = {"checks/sources.yml": sources, "data/t.csv": "day,x\nd1,1\nd1\nd2,2,3\n"}
     project = new_project(BY_DAY, files=files)
     (warning,) = project.run().warnings
-    assert warning.startswith("data/t.csv: 2 rows do not have 2 values, as the header does; the")
+    assert warning.startswith("data/t.csv: 2 rows do not have 2 values like the header; the")
     assert project.run().warnings == ()
+
+
+def test_lines_that_are_no_json_are_told(new_project: NewProject) -> None:
+    sources = "sources: [{name: raw, tables: [{name: t, path: data/t.json, format: json}]}]\n"
+    text = '{"day": "d1", "x": 1}\n{"day": "d1", "x"\n'
+    project = new_project(BY_DAY, files={"checks/sources.yml": sources, "data/t.json": text})
+    assert any(
+        w.startswith("raw.t: some lines are no JSON objects") for w in project.run().warnings
+    )
+    project.write({"data/t.json": '{\n"day":\n"d1",\n"x":\n1\n}\n'})
+    with pytest.raises(SourceNotFoundError, match="no line that is a JSON object") as caught:
+        project.run()
+    assert caught.value.hint is not None and "multiLine: true" in caught.value.hint
+
+
+def test_a_struct_names_no_batch(new_project: NewProject) -> None:
+    project = new_project(
+        "{{ config(batch_by = 'a') }}\nselect struct(1 as x) as a\n-- @row_count > 0"
+    )
+    with pytest.raises(QueryError, match=r"batch_by, a, is a struct<x:int>") as caught:
+        project.run()
+    assert str(caught.value.span).startswith("checks/m.sql")
 
 
 def test_batch_by_with_a_function_that_there_is_not(new_project: NewProject) -> None:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from dqsql.cli.main import cli
 from dqsql.engine.storage import open_tables
-from dqsql.errors import UsageError
+from dqsql.errors import StorageError, UsageError
 from dqsql.loading import load_project
 from dqsql.model.tables import FINDINGS, MODELS
 from dqsql.runner.finding import (
@@ -26,6 +26,7 @@ from dqsql.runner.finding import (
     unmute,
 )
 from dqsql.runner.notify import notify
+from dqsql.runner.review import heed_people
 from tests.report.test_notifications import Webhook, serving
 
 from .test_lifecycle import NOW, of, rows
@@ -247,3 +248,13 @@ def test_a_message_that_was_not_delivered_is_sent_even_if_the_check_passes_by_th
         assert notify(root).sent == ()
     (row,) = stored(root)
     assert row["undelivered_at"] is None and row["notified_at"] is not None
+
+
+def test_a_state_that_there_is_not_is_an_error_of_the_next_run(root: Path) -> None:
+    DeltaTable(str(root / "warehouse" / "dq" / FINDINGS.name)).update(
+        updates={"state": "'ack'"}, predicate=f"check_id = '{CHECK}'"
+    )
+    store = open_tables(load_project(root).target)
+    with pytest.raises(StorageError, match="dq_findings has the state 'ack'") as caught:
+        heed_people(store, {}, ["m"], NOW)
+    assert caught.value.hint == "the state is one of open, acknowledged, muted, resolved"
