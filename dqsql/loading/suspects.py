@@ -12,7 +12,7 @@ from dqsql.model.project import CheckModel
 
 _JINJA_COMMENT = re.compile(r"\{#(.*?)#\}", re.DOTALL)
 # What begins a comment elsewhere, and not what begins one of Jinja.
-_HASH = re.compile(r"(?<![{\w])#[ \t]*@([^\W\d]\w*)")
+_HASH = re.compile(r"(?<![{\w:])(#|//)[ \t]*@([^\W\d]\w*)")
 _MARKED = re.compile(r"(?<![^\s-])@([^\W\d]\w*)")
 # Settings in front of the first annotation of a comment.
 _SETTINGS_FIRST = re.compile(r"[^@{}]*(\{\s*(\w+)\s*:[^@{}]*\})\s*@([^\W\d]\w*)")
@@ -67,9 +67,10 @@ def _behind_a_hash(model: CheckModel, names: Collection[str]) -> Iterator[str]:
     comments = scan(model.raw_sql).comments
     for mark in _HASH.finditer(model.raw_sql):
         inside = any(c.body_start <= mark.start() < c.body_end for c in comments)
-        if mark.group(1).lower() in names and not inside:
+        sign, name = mark.groups()
+        if name.lower() in names and not inside:
             place = Span.at_offset(model.path, model.raw_sql, mark.start())
-            yield f"{place}: # begins no comment in Spark's SQL; write -- @{mark.group(1)}"
+            yield f"{place}: {sign} begins no comment in Spark's SQL; write -- @{name}"
 
 
 def _without_mark(model: CheckModel, names: Collection[str]) -> Iterator[str]:

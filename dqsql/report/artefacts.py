@@ -40,7 +40,7 @@ def ensure_writable(target_dir: Path) -> None:
     except OSError as error:
         raise ConfigError(
             f"the target folder {target_dir} cannot be written: {_reason(error)}",
-            hint="set `target-path` in dqsql_project.yml to a folder that you may write",
+            hint="set `target_path` in dqsql_project.yml to a folder that you may write",
         ) from error
     if fresh:
         write_atomically(target_dir / CACHE_TAG, _CACHE_TAG_TEXT)

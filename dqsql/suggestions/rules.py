@@ -110,7 +110,7 @@ def _completeness(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[S
             "completeness",
             column.name,
             "not_null",
-            f"all of {rows:,} rows have a value",
+            "the only row has a value" if rows == 1 else f"all of {rows:,} rows have a value",
             coverage=f"completeness({name})",
             weaker=weaker,
         )
@@ -336,7 +336,9 @@ def _lengths(column: ColumnProfile, evidence: ColumnEvidence) -> Iterator[Sugges
     if values is not None and values.complete and len(values.values) <= _MAX_CATEGORIES:
         return
     low, high = int(lengths.minimum), int(lengths.maximum)
-    why = f"all values have {low} characters" if low == high else f"the shortest has {low}"
+    why = (
+        f"all values have {low} characters" if low == high else f"the shortest has {low} characters"
+    )
     if low > 0:
         yield _bounded(column, "min_length", "min_length", low, None, why)
     why = why if low == high else f"the longest has {high} characters"

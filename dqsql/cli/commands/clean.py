@@ -81,7 +81,7 @@ def remove(folder: Path) -> None:
 
 def refuse_unsafe(folder: Path, root: Path) -> None:
     """Raise ConfigError unless the folder is a target folder inside the project."""
-    hint = "set `target-path` in dqsql_project.yml to a separate folder, or remove it by hand"
+    hint = "set `target_path` in dqsql_project.yml to a separate folder, or remove it by hand"
     real = folder.resolve()
     if folder.is_symlink() or real == root or not real.is_relative_to(root):
         raise ConfigError(
