@@ -217,6 +217,10 @@ class Upkeep:
         return before - sum(file.rows for file in logged_files(table))
 
 
+# What somebody may take for a file of one table, or of another database.
+_OTHER_FILES = (".csv", ".db", ".json", ".parquet", ".sqlite", ".txt", ".xlsx")
+
+
 def export_tables(
     upkeep: Upkeep, path: Path, names: Sequence[str], statements: Sequence[str] = ()
 ) -> None:
@@ -224,8 +228,14 @@ def export_tables(
 
     `statements` are what DuckDB does behind the tables.
 
-    Raises ConfigError and StorageError; UsageError where DuckDB is not installed.
+    Raises ConfigError and StorageError; UsageError where DuckDB is not installed, or for another
+    kind of file.
     """
+    if path.suffix in _OTHER_FILES and not path.is_dir():
+        raise UsageError(
+            f"{path} is no place for several tables",
+            hint="name a file that ends with .duckdb, or a folder",
+        )
     try:
         if path.suffix == ".duckdb":
             _export_duckdb(upkeep, path, names, statements)

@@ -166,9 +166,11 @@ def _connection(project: Project) -> Iterator[Step]:
     from dqsql.engine.session import open_session
     from dqsql.engine.storage import open_store
     from dqsql.model.tables import BATCHES
+    from dqsql.report.artefacts import ensure_writable
 
     target = project.target
     try:
+        ensure_writable(project.target_dir)
         with open_session(target, project.log_dir) as spark:
             yield "connection", True, f"Spark {spark.version}"
             known = len(open_store(spark, target).rows(BATCHES))

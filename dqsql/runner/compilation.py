@@ -253,11 +253,14 @@ def _suspicions(plans: Sequence[Plan], catalog: Catalog) -> Iterator[str]:
     """What may be no check though it looks like one, and models without any."""
     names = catalog.annotation_names
     complete = frozenset(n for n in names if catalog.check(n) or n in monitor_specs())
+    read = {r.unique_id for plan in plans for r in plan.relations}
+    read |= {uid for plan in plans for uid in plan.model.depends_on}
     for plan in plans:
         model = plan.model
         yield from repeated_checks(plan)
         yield from suspicions(model, names, complete)
-        if not (plan.checks or plan.monitors or plan.rejected):
+        # One without checks may be what others are compared with.
+        if not (model.unique_id in read or plan.checks or plan.monitors or plan.rejected):
             yield f"{model.path}: no check is in this model; write one: -- @not_null"
 
 

@@ -96,3 +96,17 @@ def test_a_warning_with_its_place(
 )
 def test_no_warning(make_project: MakeProject, column: str, model: str) -> None:
     assert warnings(make_project, column, model) == ()
+
+
+def test_a_model_without_checks_that_others_read_is_none(make_project: MakeProject) -> None:
+    read = "from {{ source('shop', 'orders') }}\n"
+    files = {
+        "checks/sources.yml": SOURCES,
+        "checks/usual.sql": f"select x {read}",
+        "checks/base.sql": f"select x {read}",
+        "checks/alone.sql": f"select x {read}",
+        "checks/m.sql": f"select x, -- @drift(ks, against => usual) < 0.9\n x as y {read}",
+        "checks/n.sql": "select x -- @not_null\nfrom {{ ref('base') }}",
+    }
+    (warning,) = dqsql.compile_project(make_project(files)).project.warnings
+    assert warning.startswith("checks/alone.sql: no check is in this model")
