@@ -305,7 +305,7 @@ def refuse_ranks(expanded: exp.Expr, metric_name: MetricName, span: Span) -> Non
                 span=locate(span, to_sql(rank).lstrip("-")),
                 hint=f"did you mean {value / 100:.12g}?"
                 if 1 < value <= 100
-                else "0.5 is the median, 0.95 is above 95 % of the values",
+                else "0.5 is the median, 0.95 is above 95% of the values",
             )
 
 

@@ -362,7 +362,7 @@ def _rows_seen(observation: Observation, expression: str) -> str | None:
         verb = "does" if value == 1 else "do"
         return f"{number_text(value)}{of} rows {verb} not meet {expression}"
     if observation.name == "passing_share":
-        return f"{number_text(100 * value)} % of rows meet {expression}"
+        return f"{number_text(100 * value)}% of rows meet {expression}"
     return None
 
 

@@ -284,4 +284,4 @@ def _category_shifts(names: Sequence[str | None], p: FloatArray, q: FloatArray) 
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+    return f"{100 * share:.3g}%"

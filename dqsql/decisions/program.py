@@ -349,7 +349,7 @@ def share_words(metric: str, observed: float, lower: float, upper: float) -> str
 
 
 def _percent(share: float) -> str:
-    return f"{100 * max(0.0, share):.3g} %"
+    return f"{100 * max(0.0, share):.3g}%"
 
 
 def transform_words(transform: Transform) -> str:

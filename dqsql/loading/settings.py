@@ -43,7 +43,7 @@ def _several(value: Any) -> int:
 def _share(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1:
         return float(value)
-    raise WrongValue("a share of rows above 0 and up to 1", "write {mostly: 0.95} for 95 %")
+    raise WrongValue("a share of rows above 0 and up to 1", "write {mostly: 0.95} for 95%")
 
 
 def _scan_budget(value: Any) -> dict[str, int]:

@@ -73,7 +73,7 @@ def test_a_surge_is_found(metric: str, before: float, after: float, batches: int
     worst = found.clauses[0]
     assert (worst.clause.metric, worst.clause.method) == (metric, COUNTED)
     what = {"complete_ratio": "null", "nan_ratio": "NaN", "infinite_ratio": "infinite"}[metric]
-    assert f"{100 * after:.3g} % of values are {what}, expected at most" in found.explanation
+    assert f"{100 * after:.3g}% of values are {what}, expected at most" in found.explanation
     usual = verdict(past, AvhConfig(), **{metric: 1 - before if nulls else before})
     assert usual.status == "pass"
 
@@ -120,7 +120,7 @@ def test_the_bound_grows_with_fewer_rows() -> None:
 def test_a_column_that_becomes_full_is_told_as_such() -> None:
     found = verdict(column(steady(0.5, 30), "complete_ratio"), AvhConfig(), complete_ratio=1.0)
     assert found.status == "fail"
-    assert "0 % of values are null, expected at least" in found.explanation
+    assert "0% of values are null, expected at least" in found.explanation
     rare = column(steady(0.01, 30), "complete_ratio")
     assert verdict(rare, AvhConfig(), complete_ratio=1.0).status == "pass"
 

@@ -154,7 +154,7 @@ def test_new_and_vanished_categories_are_finite_and_told() -> None:
         found = categorical_drift(measure, old, new)
         assert math.isfinite(found.value)
         assert found.value > 0.3
-        assert found.shifts == ("'a' 50 % -> 0 %", "'c' 0 % -> 50 %")
+        assert found.shifts == ("'a' 50% -> 0%", "'c' 0% -> 50%")
         assert categorical_drift(measure, old, new, told=False).shifts == ()
 
 

@@ -354,7 +354,7 @@ def test_monitors_find_the_blizzard(example: ExampleRun) -> None:
     assert all(found & {"2013-02-08", "2013-02-09"} for found in days.values())
     blizzard = next(r for r in learned if (r.column, r.batch) == ("arr_delay", "2013-02-08"))
     assert "arr_delay is unlike its history" in blizzard.message
-    assert "51.1 % of values are null, expected at most" in blizzard.message
+    assert "51.1% of values are null, expected at most" in blizzard.message
     assert "learned from" in blizzard.message
 
 

@@ -64,8 +64,8 @@ def test_a_share_of_nulls_is_told_once_and_in_percent(first: int) -> None:
     program = Program("arr_delay", tuple(c.clause for c in clauses), 0.01, "calibrated", 0, 0)
     told = message("arr_delay", program, ProgramVerdict(program, "fail", 3.0, clauses, ""))
     assert told == (
-        "arr_delay is unlike its history: 57.5 % of values are null, expected at most 23.5 %,"
+        "arr_delay is unlike its history: 57.5% of values are null, expected at most 23.5%,"
         " mean is 3 (expected at least 5); learned from 1 to 30"
     )
     alone = ProgramVerdict(program, "fail", 3.0, clauses[first * 2 : first * 2 + 1], "")
-    assert "57.5 % of values are null, expected at most 23.6 %" in message("x", program, alone)
+    assert "57.5% of values are null, expected at most 23.6%" in message("x", program, alone)

@@ -49,7 +49,7 @@ def test_on_paper_lists_are_whole_and_commands_unfolded(
 @needs_browser
 def test_findings_take_little_paper(make_result: Callable[..., Result], tmp_path: Path) -> None:
     """A message has most of the width of a sheet, so that a dozen of findings fit on two."""
-    message = "dep_delay is unlike its history: 57.5 % of values are null, expected at most 22 %"
+    message = "dep_delay is unlike its history: 57.5% of values are null, expected at most 22%"
     results = [
         make_result("2025-01-01", Status.WARN, check_id=f"flights.{i}", message=message)
         for i in range(12)

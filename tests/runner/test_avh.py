@@ -120,7 +120,7 @@ def test_missing_values_are_found_by_bounds_that_are_there_for_them(
     checked: tuple[Project, RunResult],
 ) -> None:
     result = verdicts(checked[1])["`odd` name", day(BROKEN)]
-    assert "80 % of values are null, expected at most" in result.message
+    assert "80% of values are null, expected at most" in result.message
     broken = [c for c in result.details["clauses"] if c["status"] != "pass"]
     assert any("missing" in name for c in broken for name in c["catches"])
 

@@ -72,7 +72,7 @@ def test_the_example_of_the_documentation(new_project: NewProject) -> None:
         "5 of 20 rows do not meet not_null, which fails: error_if: > 3; 5 failing rows are in"
     )
     assert found["country", day(3)].message.startswith(
-        "75 % of rows meet accepted_values('DE', 'FR'), which fails: expected mostly: 0.8; 5"
+        "75% of rows meet accepted_values('DE', 'FR'), which fails: expected mostly: 0.8; 5"
     )
     assert found["country", day(5)].observed == 0.5
     assert (
