@@ -126,6 +126,8 @@ def parse_vars(text: str) -> dict[str, Any]:
         raise UsageError("--vars must be a mapping", hint=hint)
     if not all(isinstance(k, str) for k in values):
         raise UsageError("the names in --vars must be texts, not numbers or dates", hint=hint)
+    if any(value is None and re.search(r"[\s:=]", key) for key, value in values.items()):
+        raise UsageError("a variable in --vars has no value, or no space before it", hint=hint)
     return values
 
 

@@ -161,6 +161,13 @@ def test_names_of_variables_are_texts(dqsql: Callable[..., Result], project: Pat
     assert "the names in --vars must be texts" in result.stderr
 
 
+@pytest.mark.parametrize("text", ["{min_orders 5}", "{min_orders:5}", "{min_orders=5}"])
+def test_a_variable_without_a_value_is_an_error(dqsql: Callable[..., Result], text: str) -> None:
+    result = dqsql("ls", "--vars", text)
+    assert result.exit_code == 2
+    assert "a variable in --vars has no value, or no space before it" in result.stderr
+
+
 def test_a_contract_of_nothing(dqsql: Callable[..., Result], project: Path) -> None:
     (project / "empty.yaml").write_text("apiVersion: v3\nkind: DataContract\n")
     result = dqsql("contract", "import", "empty.yaml")

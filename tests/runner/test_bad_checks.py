@@ -31,7 +31,6 @@ def model(*checks: str) -> str:
 
 REFUSED = {
     "expect(sum(array(n)) > 1)": "DATATYPE_MISMATCH",
-    "expect(sum(sum(n)) > 1)": "NESTED_AGGREGATE_FUNCTION",
     "expect(max(n).field > 1)": "INVALID_EXTRACT",
     "expect(max(length(n, s)) > 1)": "WRONG_NUM_ARGS",
     "expect(max(n) > array(1))": "DATATYPE_MISMATCH",
