@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dqsql.model.contract import Contract, ContractColumn, is_logical, is_of_logical
+from dqsql.model.contract import Contract, ContractCheck, ContractColumn, is_logical, is_of_logical
 from dqsql.model.project import Severity
 from dqsql.model.results import Status
 from dqsql.model.types import digits_of
@@ -112,6 +113,8 @@ def change_of_type(before: str, now: str) -> str | None:
 
     Widened is a type that has all values of before, exactly.
     """
+    # Names of fields are not case-sensitive, and Spark shows them without quotes.
+    before, now = (kind.lower().replace("`", "") for kind in (before, now))
     if before == now or not before or not now:
         return None
     if is_logical(before):
@@ -207,9 +210,12 @@ def contract_changes(before: Contract, now: Contract) -> tuple[ContractChange, .
     for column in now.columns:
         if column.name.casefold() in old:
             found += _promises(old[column.name.casefold()], column)
-    if before.key != now.key:
+    if [n.casefold() for n in before.key] != [n.casefold() for n in now.key]:
         text = f"{', '.join(before.key) or 'none'} -> {', '.join(now.key) or 'none'}"
         found.append(ContractChange("key", bool(before.key), text))
+    if before.closed != now.closed:
+        kind = "no longer closed" if before.closed else "now closed"
+        found.append(ContractChange(kind, before.closed, "further columns"))
     found += _checks("", _texts(before), _texts(now))
     return tuple(sorted(found, key=lambda c: not c.breaking))
 
@@ -226,19 +232,33 @@ def _promises(before: ContractColumn, now: ContractColumn) -> list[ContractChang
     ):
         if is_there != was_there:
             found.append(ContractChange(gained if is_there else lost, was_there, now.name))
+    is_exact = bool(before.type) and not is_logical(before.type)
+    if (before.type and not now.type) or (
+        is_exact and is_logical(now.type) and is_of_logical(now.type, before.type)
+    ):
+        text = f"{now.name} ({before.type} -> {now.type or 'any type'})"
+        found.append(ContractChange("less typed", True, text))
     return [*found, *_checks(f"{now.name}: ", _texts(before), _texts(now))]
 
 
-def _texts(owner: Contract | ContractColumn) -> list[str]:
-    return [c.expression for c in owner.checks]
+def _texts(owner: Contract | ContractColumn) -> Counter[str]:
+    """The checks as an annotation writes them: with their settings, as often as they are there."""
+    return Counter(_with_settings(check) for check in owner.checks)
 
 
-def _checks(about: str, before: Collection[str], now: Collection[str]) -> list[ContractChange]:
-    gone = [c for c in before if c not in now]
-    new = [c for c in now if c not in before]
+def _with_settings(check: ContractCheck) -> str:
+    severity = (
+        {} if check.severity in (None, Severity.ERROR) else {"severity": check.severity.value}
+    )
+    settings = {**check.settings, **severity}
+    shown = ", ".join(f"{name}: {value}" for name, value in sorted(settings.items()))
+    return f"{check.expression} {{{shown}}}" if shown else check.expression
+
+
+def _checks(about: str, before: Counter[str], now: Counter[str]) -> list[ContractChange]:
     return [
-        *(ContractChange("no longer promised", True, f"{about}{text}") for text in gone),
-        *(ContractChange("newly promised", False, f"{about}{text}") for text in new),
+        *(ContractChange("no longer promised", True, f"{about}{t}") for t in before - now),
+        *(ContractChange("newly promised", False, f"{about}{t}") for t in now - before),
     ]
 
 

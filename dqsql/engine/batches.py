@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dqsql.compiler.keys import check_batch_by
 from dqsql.compiler.pruning import batch_moment, interval_condition, null_without_batch
+from dqsql.compiler.scan import BatchFilter
 from dqsql.dialect import column
 from dqsql.errors import ConfigError, Span, UsageError
 from dqsql.model.batches import Moment, batch_order, moment_reader, read_number, read_time
@@ -49,7 +50,7 @@ class Period:
     """The batches of a model from `start` up to, without, `end`; None is unbounded.
 
     `batch_type` is the Spark type of `batch_by`. A period that nobody asked for has the rows
-    without a batch, too: `with_unbatched`.
+    without a batch, too: `with_unbatched`. The batches `also` belong to it wherever they lie.
     """
 
     model: CheckModel
@@ -57,6 +58,7 @@ class Period:
     start: Moment | None = None
     end: Moment | None = None
     with_unbatched: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def bounded(self) -> bool:
@@ -74,10 +76,9 @@ class Period:
         # Of a column alone Spark also chooses files.
         name = null_without_batch(batch_by, columns)
         value = batch_by.copy() if name is None else column(name)
-        return exp.Or(
-            this=exp.Paren(this=inside),
-            expression=exp.Is(this=exp.Paren(this=value), expression=exp.Null()),
-        )
+        parts = [exp.Paren(this=inside), exp.Is(this=exp.Paren(this=value), expression=exp.Null())]
+        named = BatchFilter(self.also, self.batch_type, columns).condition(self.model)
+        return exp.or_(*parts, *([named] if self.also and named is not None else []), copy=False)
 
     def moment(self, batch: str) -> Moment | None:
         """When a batch begins, or its number; None when its text says neither."""
@@ -88,6 +89,8 @@ class Period:
 
     def has(self, batch: str) -> bool | None:
         """Whether a batch lies in the period; None when its text is no time."""
+        if batch in self.also:
+            return True
         moment = self.moment(batch)
         if moment is None:
             return None
@@ -146,7 +149,8 @@ class BatchChoice:
     `gone` is how many batches were checked before of a model that has no rows at all now; None of
     one that has rows, or was not asked for all of them. `aged` says that nothing is new: the newest
     batch is checked again because of its age alone. `unbatched` rows belong to no batch, where all
-    were looked at.
+    were looked at. `unfinished` batches were being checked when a run was killed, and have no rows
+    any more.
     """
 
     batches: tuple[str, ...]
@@ -158,6 +162,7 @@ class BatchChoice:
     aged: bool = False
     owed: tuple[str, ...] = ()
     unbatched: int = 0
+    unfinished: tuple[str, ...] = ()
 
     def parted(self, rest: Collection[str]) -> tuple[BatchChoice, BatchChoice]:
         """The choice in two parts: without the batches `rest`, and these."""
@@ -201,8 +206,16 @@ def choose_batches(
         return BatchChoice(tuple(present), (), notes)
     done = {b for b, r in ledger.items() if r.status is not BatchStatus.INCOMPLETE}
     lost = _lost_note({b for b in done.difference(found) if ledger[b].rows}, present)
+    unfinished = sorted(set(ledger).difference(done, found), key=batch_order)
+    if unfinished:
+        were = plural(len(unfinished), "batch was", "batches were")
+        names = " ".join(batch_flags(unfinished))
+        told = f"{were} not checked to the end, and there are no rows any more: check with {names}"
+        lost = (*lost, told)
     if request.full_refresh:
-        return BatchChoice(tuple(present), (), (*notes, *lost), unbatched=unbatched)
+        return BatchChoice(
+            tuple(present), (), (*notes, *lost), unbatched=unbatched, unfinished=tuple(unfinished)
+        )
     changed = {b for b in present if b in done and found[b] != ledger[b].rows}
     newest = sorted(present, key=batch_order)[len(present) - min(lookback, len(present)) :]
     again = changed.intersection(newest)
@@ -212,7 +225,15 @@ def choose_batches(
     owed = sorted(lacking, key=batch_order)
     newest_one = max(present, key=batch_order, default=None)
     owing = tuple(reversed(owed))
-    return BatchChoice(chosen, (), notes, newest_one, owed=owing, unbatched=unbatched)
+    return BatchChoice(
+        chosen,
+        (),
+        notes,
+        newest_one,
+        owed=owing,
+        unbatched=unbatched,
+        unfinished=tuple(unfinished),
+    )
 
 
 def _unreadable_note(batches: Sequence[str], period: Period) -> tuple[str, ...]:
@@ -243,12 +264,13 @@ def _recheck_note(batches: set[str], what: str) -> tuple[str, ...]:
     changed = sorted(batches)
     if not changed:
         return ()
-    names = ", ".join(_flags(changed))
+    names = ", ".join(batch_flags(changed))
     have = plural(len(changed), "checked batch has", "checked batches have")
     them = "it" if len(changed) == 1 else "them"
     return (f"{have} {what}; check {them} again with {names}",)
 
 
-def _flags(batches: Sequence[str]) -> list[str]:
+def batch_flags(batches: Sequence[str]) -> list[str]:
+    """The options of a command that name batches, of many the first ones."""
     shown = [f"--batch {b!r}" if " " in b else f"--batch {b}" for b in batches[:3]]
     return [*shown, "..."] if len(batches) > 3 else shown

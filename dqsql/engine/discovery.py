@@ -26,7 +26,7 @@ from dqsql.errors import ConfigError, NoBatchError, Span, UsageError
 from dqsql.model.batches import batch_order
 from dqsql.model.limits import RunLimits
 from dqsql.model.project import CheckModel, Project
-from dqsql.model.results import BatchRecord
+from dqsql.model.results import BatchRecord, BatchStatus
 from dqsql.model.wording import plural
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class Discovery:
             return choice if last is None else replace(choice, sizes={own_batch: last.rows})
         if request.batches:
             request = replace(request, batches=self._named(request.batches))
+        if period.with_unbatched and period.bounded:
+            # A batch that was asked for by name, while a run was killed, may lie outside.
+            died = (b for b, r in ledger.items() if r.status is BatchStatus.INCOMPLETE)
+            period = replace(period, also=tuple(sorted(died)))
         found = self._found(period)
         choice = choose_batches(request, found.rows, ledger, period, self.limits.lookback)
         self._check_segments(choice, found)

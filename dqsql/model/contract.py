@@ -37,7 +37,9 @@ _PLAIN = frozenset(
     | WHOLE_NUMBERS
 )
 _NOWHERE = Span("")
-_WORD = re.compile(r"([a-z_]+)\s*(\([\d\s,]*\))?(?!\s*:)")
+# A word that is no name of a field: those stand before a colon.
+_WORD = re.compile(r"(?<!\w)([a-z_]\w*)(?!\w)\s*(\([\d\s,]*\))?(?!\s*:)")
+_QUOTED = re.compile(r"(`(?:[^`]|``)*`)")
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 _NESTED = re.compile(r"(array|map|struct)<.*>", re.DOTALL)
 
@@ -110,10 +112,17 @@ def spark_type(text: str) -> str | None:
     Names of other databases that mean one of Spark's types are taken for it: `VARCHAR(18)` is
     `string`, as Spark reads it.
     """
-    lower = " ".join(text.lower().split()).replace("double precision", "double")
-    found = _WORD.sub(_plain_type, lower).replace(" ", "")
+    parts = _QUOTED.split(text.lower())
+    # Names of fields in quotes stay as they are.
+    parts[::2] = (_plain_types(part) for part in parts[::2])
+    found = "".join(parts)
     is_known = found in _PLAIN or _DECIMAL.fullmatch(found) or _NESTED.fullmatch(found)
     return found if is_known else None
+
+
+def _plain_types(text: str) -> str:
+    words = " ".join(text.split()).replace("double precision", "double").replace(" not null", "")
+    return _WORD.sub(_plain_type, words).replace(" ", "")
 
 
 def _plain_type(match: re.Match[str]) -> str:

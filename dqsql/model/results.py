@@ -306,9 +306,9 @@ class ModelResult:
     `bytes_read` is what Spark read meanwhile, where that is known. `returned` are the rows that the
     queries of failing tests of dbt return, by check, where these are not the failing rows. `gone`
     is how many batches were checked before, where the model has no rows at all now; `no_data` says
-    what that means. `empty` are
-    batches that were asked for by name and have no rows, so that nothing of them is stored.
-    `unbatched` rows belong to no batch.
+    what that means. `empty` are batches that were asked for by name and have no rows, so that
+    nothing of them is stored. `unbatched` rows belong to no batch. `unfinished` batches were being
+    checked when a run was killed, and have no rows any more.
     """
 
     model: str
@@ -329,6 +329,7 @@ class ModelResult:
     no_data: NoData = NoData.WARN
     empty: tuple[str, ...] = ()
     unbatched: int = 0
+    unfinished: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     phases: Mapping[str, float] = field(default_factory=dict)
     bytes_read: int | None = None
@@ -349,7 +350,9 @@ class ModelResult:
         if self.error is not None or self.count(Status.ERROR):
             return Status.ERROR
         lacks_rows = self.gone is not None and self.no_data is not NoData.IGNORE
-        if self.count(Status.FAIL) or self.waiting or (lacks_rows and self.no_data is NoData.ERROR):
+        if self.count(Status.FAIL) or self.waiting or self.unfinished:
+            return Status.FAIL
+        if lacks_rows and self.no_data is NoData.ERROR:
             return Status.FAIL
         if self.count(Status.WARN, Status.NO_DATA) or self.unbatched or lacks_rows:
             return Status.WARN

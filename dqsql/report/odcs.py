@@ -84,7 +84,17 @@ def _object(plan: Plan, columns: Mapping[str, str], key: Sequence[str]) -> _Json
     made["properties"] = list(properties.values())
     if rules:
         made["quality"] = rules
+    if any(map(_is_closed, plan.declared)):
+        made["customProperties"] = [{"property": "dqsql.closed", "value": True}]
     return made
+
+
+def _is_closed(check: Check | Monitor) -> bool:
+    """Whether further columns break what is promised of the columns."""
+    name, _ = _call(check.expression)
+    found = parse_expression(check.expression).find_all(exp.Kwarg)
+    named = {kwarg.this.name: kwarg.expression for kwarg in found}
+    return name == "schema_is" and named.get("closed") == exp.true()
 
 
 def _property(name: str, kind: str | None) -> _Json:
@@ -127,7 +137,11 @@ def _is_said(check: Check | Monitor, own: _Json | None, properties: Mapping[str,
     options = _options(name, args) or _bound(name, args, check.column or "")
     if options is None:
         return False
-    own["logicalTypeOptions"] = {**own.get("logicalTypeOptions", {}), **options}
+    known = own.get("logicalTypeOptions", {})
+    if any(known.get(name, value) != value for name, value in options.items()):
+        # The standard has room for one bound.
+        return False
+    own["logicalTypeOptions"] = {**known, **options}
     return True
 
 

@@ -144,6 +144,8 @@ def _failures(
     for v in findings:
         if v.observed is not None and math.isfinite(v.observed):
             by_batch[v.batch] = max(by_batch.get(v.batch, 0), int(v.observed))
+    if all(v.status is Status.ERROR for v in verdicts):
+        return None
     counted = sum(by_batch.values()) if by_batch else len(findings)
     returned = model.returned.get(definition.id, counted)
     limit = definition.settings.options.get(DBT_LIMIT)
@@ -267,14 +269,16 @@ def _source_entry(
     hours = next((v.observed for _, v in judged if v.observed is not None), None)
     age = None if hours is None else timedelta(hours=hours)
     statuses = {_SOURCE_STATUS.get(v.status, "pass") for _, v in judged}
-    loaded = _before(result.started_at, age if age is not None else timedelta())
+    # Hours that were rounded give other microseconds in each run.
+    never = datetime.min.replace(tzinfo=UTC)
+    loaded = never if age is None else _to_millisecond(_before(result.started_at, age))
     config = dbt.get("config") or {}
     rules = config.get("freshness") or {}
     return {
         "unique_id": unique_id,
         "max_loaded_at": timestamp(loaded),
         "snapshotted_at": timestamp(result.started_at),
-        "max_loaded_at_time_ago_in_s": 0.0 if age is None else age.total_seconds(),
+        "max_loaded_at_time_ago_in_s": (age or result.started_at - loaded).total_seconds(),
         "status": next(s for s in _ORDER if s in statuses),
         "criteria": {
             "warn_after": rules.get("warn_after"),
@@ -286,6 +290,14 @@ def _source_entry(
         "thread_id": "main",
         "execution_time": 0.0,
     }
+
+
+def _to_millisecond(moment: datetime) -> datetime:
+    if moment == datetime.max.replace(tzinfo=UTC):
+        return moment
+    if moment.microsecond >= 999_500:
+        return moment.replace(microsecond=0) + timedelta(seconds=1)
+    return moment.replace(microsecond=1000 * round(moment.microsecond / 1000))
 
 
 def _before(moment: datetime, age: timedelta) -> datetime:

@@ -366,8 +366,7 @@ class ModelRun:
             measured = delta.joined(cumulative.measure(counting))
         self.phases.enter(DECIDE)
         results = self._constraints(measured, tested)
-        judged = self._judge(tested, measured, results)
-        return ModelVerdicts(measured, results, judged, cumulative)
+        return ModelVerdicts(measured, results, self._judge(tested, measured, results), cumulative)
 
     @property
     def _reviewed(self) -> frozenset[str]:
@@ -482,7 +481,7 @@ class ModelRun:
         self, notes: tuple[str, ...], results: tuple[Result, ...] = (), **found: Any
     ) -> ModelResult:
         """What was `found`, with what is known of the model at the end of its run."""
-        phases = self.phases.until_now()
+        phases, choice = self.phases.until_now(), self._choice or BatchChoice(())
         return ModelResult(
             self.plan.model.name,
             self.plan.model.path,
@@ -494,7 +493,8 @@ class ModelRun:
             phases=phases,
             notes=notes,
             error=error_of(self.plan.rejected) if self.plan.rejected else None,
-            unbatched=self._choice.unbatched if self._choice else 0,
+            unbatched=choice.unbatched,
+            unfinished=choice.unfinished,
             no_data=self.plan.model.config.no_data or self.project.no_data,
             **found,
         )

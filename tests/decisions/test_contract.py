@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dqsql.decisions.contract import change_of_type, contract_changes, decide_columns
@@ -34,6 +36,8 @@ from dqsql.model.results import Status
         ("string", "int", "retyped"),
         ("date", "timestamp", "retyped"),
         ("bigint", "bigint", None),
+        ("struct<Id:int>", "struct<id:int>", None),
+        ("struct<`my col`:int>", "struct<my col:int>", None),
         ("", "bigint", None),
         ("<number>", "decimal(3,1)", None),
         ("<integer>", "double", "retyped"),
@@ -53,6 +57,12 @@ def test_types(before: str, now: str, change: str | None) -> None:
         ("Decimal( 10 , 2 )", "decimal(10,2)"),
         ("numeric", "decimal(10,0)"),
         ("array<struct<long:int, b: integer>>", "array<struct<long:int,b:int>>"),
+        (
+            "struct<my_id:int, bytes:int, texts: array<text>>",
+            "struct<my_id:int,bytes:int,texts:array<string>>",
+        ),
+        ("struct<`my col`:int, `a:text`:text>", "struct<`my col`:int,`a:text`:string>"),
+        ("INT NOT NULL", "int"),
         ("json", None),
         ("number(10,2)", None),
         ("", None),
@@ -122,3 +132,27 @@ def test_what_a_new_version_changes() -> None:
         (False, "added", "c (int)"),
         (False, "now unique", "a"),
     ]
+
+
+def test_a_weaker_promise_is_one_that_breaks() -> None:
+    def contract(
+        *rules: ContractCheck, kind: str = "decimal(10,2)", closed: bool = True
+    ) -> Contract:
+        return Contract("t", (ContractColumn("ID", kind, key=1),), rules, closed)
+
+    def rule(condition: str, severity: Severity | None = None) -> ContractCheck:
+        return ContractCheck(
+            "expect(count(*) = 0)", severity=severity, settings={"where": condition}
+        )
+
+    old = contract(rule("x < 0"), rule("x > 9"))
+    assert contract_changes(old, replace(old, columns=(replace(old.columns[0], name="id"),))) == ()
+    for new, kind in (
+        (contract(rule("x < 0")), "no longer promised"),
+        (contract(rule("x < 0"), rule("x > 99")), "no longer promised"),
+        (contract(rule("x < 0"), rule("x > 9", Severity.WARN)), "no longer promised"),
+        (contract(rule("x < 0"), rule("x > 9"), closed=False), "no longer closed"),
+        (contract(rule("x < 0"), rule("x > 9"), kind=""), "less typed"),
+        (contract(rule("x < 0"), rule("x > 9"), kind="<number>"), "less typed"),
+    ):
+        assert [c.kind for c in contract_changes(old, new) if c.breaking] == [kind]

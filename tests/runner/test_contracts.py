@@ -217,3 +217,19 @@ def test_settings_of_checks_are_exported_and_imported(new_project: NewProject) -
     assert found["count_distinct(c) > 1"].scope == "cumulative"
     after = {r.check_name: (r.status, r.message) for r in again.run().results}
     assert {name: after[name] for name in before} == before
+
+
+def test_an_export_keeps_two_bounds_and_what_is_closed(new_project: NewProject) -> None:
+    config = "{{ config(contract = {'columns': {'c': 'string'}, 'extra': 'refuse'}) }}"
+    checks = "select c -- @matches('^A') @matches('9$')\nfrom {{ source('raw', 't') }}"
+    project = new_project(f"{config}\n{checks}", "select 'A9' as c from range(9)")
+    project.run()
+    made = yaml.safe_load(call(project, "contract", "export", "m"))["schema"][0]
+    assert made["customProperties"] == [{"property": "dqsql.closed", "value": True}]
+    text = yaml.safe_dump({"apiVersion": "v3.0.2", "kind": "DataContract", "schema": [made]})
+    bare = "{{ config(contract = 'm.yaml') }}\nselect * from {{ source('raw', 't') }}"
+    again = new_project(bare, "select 'A8' as c from range(9)", {"m.yaml": text}, name="again")
+    (plan,) = dqsql.compile_project(again.root).plans
+    assert {"matches('^A')", "matches('9$')"} <= {c.expression for c in plan.declared}
+    found = {r.check_name: r.status for r in again.run().results}
+    assert found["matches('9$')"] is Status.FAIL and found["matches('^A')"] is Status.PASS

@@ -184,3 +184,47 @@ def test_what_a_dead_writer_left_is_no_row(new_project: NewProject) -> None:
         part.with_name("part-of-a-commit-that-never-came.parquet").write_bytes(part.read_bytes())
     project.run(batches=["2024-01-31"])
     assert project.tables() == wanted
+
+
+BY_DAY = """\
+{{{{ config(batch_by = 'day'{more}) }}}}
+select day, x from {{{{ source('raw', 't') }}}}
+-- @max(x) < 10
+"""
+DAYS = "select date '2024-01-01' + cast(id as int) as day, if(id = 1, 20, 1) as x from range(3)"
+
+
+def killed_again(project: Project, monkeypatch: pytest.MonkeyPatch, *batches: str) -> None:
+    """Check batches again by a run that dies as soon as the ledger says so."""
+    with dying_at(monkeypatch, 1), pytest.raises(Killed):
+        project.run(batches=[*batches])
+
+
+def test_a_batch_that_lost_its_rows_while_it_was_checked_again_is_told(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = new_project(BY_DAY.format(more=""), DAYS)
+    assert project.run().exit_code == 1
+    killed_again(project, monkeypatch, "2024-01-01", "2024-01-02")
+    project.data(f"{DAYS.replace('range(3)', 'range(2, 5)')}")
+    for _ in range(2):
+        result = project.run()
+        assert result.exit_code == 1
+        assert result.models[0].unfinished == ("2024-01-01", "2024-01-02")
+        (note,) = (n for n in result.models[0].notes if "not checked to the end" in n)
+        assert "--batch 2024-01-01 --batch 2024-01-02" in note
+
+
+def test_a_batch_before_the_beginning_is_checked_again(
+    new_project: NewProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = new_project(BY_DAY.format(more=", begin = '2024-01-03'"), DAYS)
+    project.run()
+    project.run(batches=["2024-01-01"])
+    killed_again(project, monkeypatch, "2024-01-01")
+    result = project.run()
+    assert result.models[0].batches == ("2024-01-01",)
+    assert {r["batch"]: r["status"] for r in project.rows("dq_batches")} == {
+        "2024-01-01": "accepted",
+        "2024-01-03": "accepted",
+    }
